@@ -138,14 +138,14 @@ function doc({ comment }: protobuf.ReflectionObject): string {
 }
 
 function renderEnums(enums: readonly protobuf.Enum[]): string {
-  const head = [SOURCE, 'import { enumTable } from "../src/enum-table.ts";', "", "export const enums = {"];
+  const head = [SOURCE, 'import { makeEnumTable } from "../src/enum-table.ts";', "", "export const enums = {"];
   return [...head, ...enums.map(renderEnum), "} as const;", ""].join("\n");
 }
 
 /** The value `LEASE_PHASE_ENDED` of `LeasePhase` has the name `ENDED`. */
 function renderEnum(each: protobuf.Enum): string {
   const known = knownValues(each).map(([name, number]) => `${name}: ${number}`);
-  return `  ${each.name}: enumTable({ ${known.join(", ")} }),`;
+  return `  ${each.name}: makeEnumTable({ ${known.join(", ")} }),`;
 }
 
 function knownValues(each: protobuf.Enum): (readonly [string, number])[] {

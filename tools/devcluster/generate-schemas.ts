@@ -13,8 +13,8 @@ import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { kubeApiServer, kubeAssets } from "@muster/testkit";
-import { isObject, type Json, type JsonObject, mapEntries, objectAt, textAt } from "./src/apiserver/json.ts";
+import { startKubeApiServer, findKubeAssets } from "@muster/testkit";
+import { isObject, type JsonValue, type JsonObject, mapEntries, getObject, getText } from "./src/apiserver/json.ts";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const [root = "", release = ""] = process.argv.slice(2);
@@ -106,15 +106,15 @@ function write(file: string, content: JsonObject): void {
 }
 
 async function readSchemas(): Promise<JsonObject> {
-  const assets = kubeAssets();
+  const assets = findKubeAssets();
   if (!assets.found) throw new Error(assets.reason);
-  await using server = await kubeApiServer();
-  const all: Record<string, Json> = {};
+  await using server = await startKubeApiServer();
+  const all: Record<string, JsonValue> = {};
   for (const document of DOCUMENTS) {
     const args = ["--kubeconfig", server.kubeconfig, "get", "--raw", `/openapi/v3/${document}`];
     const text = execFileSync(join(assets.directory, "kubectl"), args, { encoding: "utf8", maxBuffer: 1 << 26 });
     const parsed = JSON.parse(text) as JsonObject;
-    Object.assign(all, objectAt(parsed, "components", "schemas"));
+    Object.assign(all, getObject(parsed, "components", "schemas"));
   }
   const reached = new Set<string>();
   const visit = (name: string): void => {
@@ -123,20 +123,20 @@ async function readSchemas(): Promise<JsonObject> {
     for (const other of referencesIn(all[name] ?? null)) visit(other);
   };
   ROOTS.forEach(visit);
-  return Object.fromEntries([...reached].sort().map((name) => [name, trimmed(objectAt(all, name))]));
+  return Object.fromEntries([...reached].sort().map((name) => [name, trimmed(getObject(all, name))]));
 }
 
 /** DeleteOptions lists the versions of every group that can delete. Only the served ones matter. */
 function trimmed(schema: JsonObject): JsonObject {
   return mapEntries(schema, (key, value) =>
     key === "x-kubernetes-group-version-kind" && Array.isArray(value) && value.length > 1
-      ? (value as Json[]).filter((one) => textAt(one, "group") === "" && textAt(one, "version") === "v1")
+      ? (value as JsonValue[]).filter((one) => getText(one, "group") === "" && getText(one, "version") === "v1")
       : value,
   );
 }
 
-function referencesIn(value: Json): string[] {
-  if (Array.isArray(value)) return (value as Json[]).flatMap(referencesIn);
+function referencesIn(value: JsonValue): string[] {
+  if (Array.isArray(value)) return (value as JsonValue[]).flatMap(referencesIn);
   if (!isObject(value)) return [];
   const own = value["$ref"];
   const direct = typeof own === "string" ? [own.slice("#/components/schemas/".length)] : [];
@@ -152,7 +152,7 @@ type Structs = ReadonlyMap<string, string>;
  */
 function readMessages(): JsonObject {
   const groups = new Map(Object.entries(PACKAGES).map(([name, folder]) => [name, readStructs(join(root, folder))]));
-  const messages: Record<string, Json> = {};
+  const messages: Record<string, JsonValue> = {};
   const visit = (name: string): void => {
     const dot = name.lastIndexOf(".");
     const structs = groups.get(name.slice(0, dot));

@@ -34,7 +34,7 @@ type Schema = { readonly properties: Readonly<Record<string, unknown>>; readonly
 type Values = { readonly [name: string]: unknown };
 
 /** The service's own variables that values may set. */
-export async function variablesOf(service: ServiceName): Promise<readonly string[]> {
+export async function listVariables(service: ServiceName): Promise<readonly string[]> {
   const config = await readFile(join(ROOT, "apps", service, "src/config.ts"), "utf8");
   const read = [...config.matchAll(/"([A-Z]+(?:_[A-Z0-9]+)+)"/g)].map(([, name = ""]) => name);
   const own = read.filter((name) => !name.startsWith("MUSTER_") && !SECRET.test(name) && !FROM_CHART.includes(name));
@@ -42,7 +42,7 @@ export async function variablesOf(service: ServiceName): Promise<readonly string
 }
 
 /** Returns the new content of values.schema.json for its current content. */
-export async function chartSchema(current: Schema): Promise<Schema> {
+export async function buildChartSchema(current: Schema): Promise<Schema> {
   const defaults = [
     "replicas",
     "resources",
@@ -56,7 +56,7 @@ export async function chartSchema(current: Schema): Promise<Schema> {
   const services: [string, object][] = [];
   for (const service of SERVICES) {
     const variable = { $ref: "#/$defs/variable" };
-    const names = [...(await variablesOf(service)), ...COMMON];
+    const names = [...(await listVariables(service)), ...COMMON];
     // With `propertyNames`, helm reports a misspelt variable without its name, at the path of the whole values.
     const env = {
       description: "Variables of the service. Secret ones belong into envSecret.",
@@ -108,6 +108,6 @@ function isValues(value: unknown): value is Values {
 }
 
 if (import.meta.main) {
-  const schema = await chartSchema(JSON.parse(await readFile(FILE, "utf8")) as Schema);
+  const schema = await buildChartSchema(JSON.parse(await readFile(FILE, "utf8")) as Schema);
   await writeFile(FILE, await format(JSON.stringify(schema), { ...(await resolveConfig(FILE)), filepath: FILE }));
 }

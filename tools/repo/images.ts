@@ -17,7 +17,7 @@ const { version: VERSION } = JSON.parse(readFileSync(join(ROOT, "package.json"),
 export type ImagePlace = { readonly repository?: string | undefined; readonly tag?: string | undefined };
 
 /** The reference of an image, for example `registry.example.com/muster/watcher:0.1.0`. */
-export function referenceOf(name: string, place: ImagePlace): string {
+export function buildImageReference(name: string, place: ImagePlace): string {
   const { repository = "muster", tag = place.repository === undefined ? "dev" : VERSION } = place;
   return `${repository}/${name}:${tag}`;
 }
@@ -27,11 +27,11 @@ function buildImages(names: readonly string[], place: ImagePlace): void {
   const args = {
     VERSION,
     REVISION: readGit("rev-parse", "HEAD") ?? "unknown",
-    SOURCE: sourceOf(readGit("remote", "get-url", "origin")),
+    SOURCE: buildSourceUrl(readGit("remote", "get-url", "origin")),
   };
   const labels = Object.entries(args).flatMap(([name, value]) => ["--build-arg", `${name}=${value}`]);
   for (const name of names) {
-    const reference = referenceOf(name, place);
+    const reference = buildImageReference(name, place);
     docker("build", "--quiet", "--build-arg", `APP=${name}`, ...labels, "--tag", reference, ".");
     process.stderr.write(`${reference}\n`);
   }
@@ -43,7 +43,7 @@ function docker(...args: readonly string[]): void {
 }
 
 /** The URL of the sources from the origin of the clone, without credentials. */
-export function sourceOf(origin: string | undefined): string {
+export function buildSourceUrl(origin: string | undefined): string {
   const [, host, path] = /^(?:[^@/:]+@)([^/:]+):(.*)$/.exec(origin ?? "") ?? [];
   const url = URL.parse(host === undefined ? (origin ?? "") : `https://${host}/${path ?? ""}`);
   if (url === null || !["https:", "http:", "ssh:"].includes(url.protocol)) return "unknown";
@@ -72,6 +72,6 @@ if (import.meta.main) {
   const names = positionals.length > 0 ? positionals : IMAGES.map(({ name }) => name);
   if (values.push && values.repository === undefined) throw new Error("--push needs --repository");
   buildImages(names, values);
-  if (values.push) for (const name of names) docker("push", "--quiet", referenceOf(name, values));
-  if (values.measure) console.log(await measureImages(names, (name) => referenceOf(name, values)));
+  if (values.push) for (const name of names) docker("push", "--quiet", buildImageReference(name, values));
+  if (values.measure) console.log(await measureImages(names, (name) => buildImageReference(name, values)));
 }

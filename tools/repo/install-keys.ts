@@ -45,7 +45,7 @@ const SECRETS = {
 } as const satisfies Record<keyof Found, string>;
 
 /** Names of the Secrets that a plan for these users reads; the role of the hook allows only these. */
-export function secretsRead(users: readonly string[]): readonly string[] {
+export function listSecrets(users: readonly string[]): readonly string[] {
   return users.length > 0 ? Object.values(SECRETS) : [SECRETS.engine, SECRETS.sessions];
 }
 
@@ -137,7 +137,7 @@ function planAuthority(found: Found, { namespace, nowMs }: PlanOptions, make: Ma
 }
 
 /** The users of a users.conf, from the names of their variables. */
-export function usersOf(conf: string): readonly string[] {
+export function listUsers(conf: string): readonly string[] {
   return [...conf.matchAll(/nkey: \$MUSTER_NATS_KEY_(\w+)/g)].map(([, name = ""]) =>
     name.toLowerCase().replaceAll("_", "-"),
   );
@@ -342,7 +342,7 @@ const REASONS: Readonly<Record<PlannedObject["because"], string>> = {
 const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 async function main(usersFile: string | undefined): Promise<void> {
-  const users = usersFile === undefined ? [] : usersOf(await readFile(usersFile, "utf8"));
+  const users = usersFile === undefined ? [] : listUsers(await readFile(usersFile, "utf8"));
   const namespace = await readFile(`${ACCOUNT}/namespace`, "utf8");
   const token = await readFile(`${ACCOUNT}/token`, "utf8");
   const call = async (method: string, path: string, body?: object): Promise<unknown> => {
@@ -366,7 +366,7 @@ async function main(usersFile: string | undefined): Promise<void> {
     ]);
     return Object.fromEntries(texts) as Record<string, string>;
   };
-  const read = secretsRead(users);
+  const read = listSecrets(users);
   const contents = async (name: string): Promise<Contents> => (read.includes(name) ? secret(name) : undefined);
   const found = {
     nkeys: await contents(SECRETS.nkeys),

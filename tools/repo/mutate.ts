@@ -5,7 +5,7 @@ import { availableParallelism } from "node:os";
 import { join, relative } from "node:path";
 import { parseArgs } from "node:util";
 import { Stryker } from "@stryker-mutator/core";
-import { type Mutant, omissionOf, onOneLine, originalOf } from "./mutation-checker.ts";
+import { type Mutant, findOmission, onOneLine, getOriginal } from "./mutation-checker.ts";
 import { listMutatedProjects, type MutatedProject } from "./mutation-scope.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -75,7 +75,7 @@ async function mutateProject(project: MutatedProject): Promise<{ killed: number;
   const results = (await runStryker(project.files)).map((result) => ({ ...result, location: fromZero(result) }));
   const judged = results.filter((result) => {
     const file = relative(ROOT, result.fileName);
-    return omissionOf(file, result, sources.get(file) ?? "", sample) === undefined;
+    return findOmission(file, result, sources.get(file) ?? "", sample) === undefined;
   });
   const survivors = judged.filter(({ status }) => status === "Survived" || status === "NoCoverage");
   return {
@@ -128,7 +128,7 @@ function describeSurvivor(file: string, source: string, mutant: Result): string 
   const { line, column } = mutant.location.start;
   const place = `${file}:${String(line + 1)}:${String(column + 1)}`;
   const untested = mutant.status === "NoCoverage" ? " (runs in no test)" : "";
-  return `${place}  ${onOneLine(originalOf(source, mutant))} -> ${onOneLine(mutant.replacement)}${untested}`;
+  return `${place}  ${onOneLine(getOriginal(source, mutant))} -> ${onOneLine(mutant.replacement)}${untested}`;
 }
 
 function describeScore(name: string, killed: number, all: number): string {

@@ -19,7 +19,7 @@ export const equivalentMutants = JSON.parse(
 ) as readonly EquivalentMutant[];
 
 /** Returns the text that a mutant replaces. */
-export function originalOf(source: string, { location: { start, end } }: Pick<Mutant, "location">): string {
+export function getOriginal(source: string, { location: { start, end } }: Pick<Mutant, "location">): string {
   const lines = source.split("\n").slice(start.line, end.line + 1);
   lines.push((lines.pop() ?? "").slice(0, end.column));
   lines[0] = (lines[0] ?? "").slice(start.column);
@@ -38,14 +38,14 @@ export function isSampled(file: string, { location, replacement }: Mutant, share
 }
 
 /** Returns the reason for which a mutant is equivalent, if the list has it. */
-export function equivalenceOf(
+export function findEquivalence(
   file: string,
   mutant: Mutant,
   source: string,
   known: readonly EquivalentMutant[] = equivalentMutants,
 ): string | undefined {
   const line = source.split("\n")[mutant.location.start.line]?.trim();
-  const original = onOneLine(originalOf(source, mutant));
+  const original = onOneLine(getOriginal(source, mutant));
   const replacement = onOneLine(mutant.replacement);
   return known.find(
     (each) => each.file === file && each.line === line && each.original === original && each.mutant === replacement,
@@ -53,10 +53,10 @@ export function equivalenceOf(
 }
 
 /** Returns why a mutant is left out: it is outside the sample, or equivalent. */
-export function omissionOf(file: string, mutant: Mutant, source: string, sample: string): string | undefined {
+export function findOmission(file: string, mutant: Mutant, source: string, sample: string): string | undefined {
   const [share, seed] = JSON.parse(sample) as [number, string];
   if (!isSampled(file, mutant, share, seed)) return "outside the sample";
-  return equivalenceOf(file, mutant, source);
+  return findEquivalence(file, mutant, source);
 }
 
 /** Stryker runs no tests for a mutant that a checker refuses. */
@@ -76,7 +76,7 @@ class SampleChecker {
     const answers = mutants.map((mutant) => {
       const source = this.#sources.get(mutant.fileName) ?? readFileSync(mutant.fileName, "utf8");
       this.#sources.set(mutant.fileName, source);
-      const reason = omissionOf(relative(root, mutant.fileName), mutant, source, sample);
+      const reason = findOmission(relative(root, mutant.fileName), mutant, source, sample);
       return [mutant.id, reason === undefined ? { status: "passed" } : { status: "compileError", reason }] as const;
     });
     return Promise.resolve(Object.fromEntries(answers));

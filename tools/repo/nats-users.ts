@@ -6,16 +6,23 @@ import { existsSync } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
-import { keyVariable, makeNkey, NATS_USERS, type NatsUserName, publicKeyOf, renderUsers } from "@muster/nats-server";
+import {
+  buildKeyVariable,
+  makeNkey,
+  NATS_USERS,
+  type NatsUserName,
+  getPublicKey,
+  renderUsers,
+} from "@muster/nats-server";
 
 const FILE = join(import.meta.dirname, "../../deploy/nats/users.conf");
 
 /** Returns the content of deploy/nats/users.conf. */
-export function usersConf(): string {
+export function buildUsersConf(): string {
   const head =
     "# Written by `npm run nats-users` from libs/nats-server/src/rights.ts, which is the place to change it.\n" +
     "# The public keys are in the environment of the server.\n";
-  return head + renderUsers((user) => `$${keyVariable(user)}`);
+  return head + renderUsers((user) => `$${buildKeyVariable(user)}`);
 }
 
 export type WrittenKeys = { readonly made: readonly NatsUserName[]; readonly kept: readonly NatsUserName[] };
@@ -33,7 +40,7 @@ export async function writeKeys(directory: string): Promise<WrittenKeys> {
   for (const user of NATS_USERS) {
     const file = join(seeds, `${user}.nk`);
     const seed = (await readIfExists(file)).trim();
-    const publicKey = seed === "" ? known[keyVariable(user)] : publicKeyIn(file, seed);
+    const publicKey = seed === "" ? known[buildKeyVariable(user)] : publicKeyIn(file, seed);
     if (publicKey !== undefined) {
       keys.set(user, publicKey);
       continue;
@@ -43,7 +50,7 @@ export async function writeKeys(directory: string): Promise<WrittenKeys> {
     keys.set(user, fresh.publicKey);
     made.push(user);
   }
-  const lines = [...keys].map(([user, publicKey]) => `${keyVariable(user)}=${publicKey}\n`);
+  const lines = [...keys].map(([user, publicKey]) => `${buildKeyVariable(user)}=${publicKey}\n`);
   await writeAtomically(join(directory, "public.env"), lines.join(""), 0o644);
   return { made, kept: NATS_USERS.filter((user) => !made.includes(user)) };
 }
@@ -60,7 +67,7 @@ async function writeAtomically(file: string, text: string, mode: number): Promis
 
 function publicKeyIn(file: string, seed: string): string {
   try {
-    return publicKeyOf(seed);
+    return getPublicKey(seed);
   } catch (cause) {
     throw new Error(`${file} is not the seed of an nkey, which begins with SU: remove the file to create a new one`, {
       cause,
@@ -70,7 +77,7 @@ function publicKeyIn(file: string, seed: string): string {
 
 if (import.meta.main) {
   const [directory] = process.argv.slice(2);
-  if (directory === undefined) await writeFile(FILE, usersConf());
+  if (directory === undefined) await writeFile(FILE, buildUsersConf());
   else {
     const { made, kept } = await writeKeys(directory);
     const result = made.length === 0 ? "no key is missing" : `made the keys of ${made.join(", ")}`;

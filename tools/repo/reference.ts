@@ -2,30 +2,30 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { format, resolveConfig } from "prettier";
-import { documentsPage } from "./reference/documents-page.ts";
-import { environmentPage } from "./reference/environment-page.ts";
+import { buildDocumentsPage } from "./reference/documents-page.ts";
+import { buildEnvironmentPage } from "./reference/environment-page.ts";
 
 const FOLDER = join(import.meta.dirname, "../../docs/reference");
 
 /** The generated pages, by file name. */
 const PAGES: Readonly<Record<string, () => string | Promise<string>>> = {
-  "environment.md": environmentPage,
-  "documents.md": documentsPage,
+  "environment.md": buildEnvironmentPage,
+  "documents.md": buildDocumentsPage,
 };
 
 export const GENERATED_PAGES = Object.keys(PAGES);
 
 /** Returns the formatted text of a generated page. */
-export async function referencePage(name: string): Promise<string> {
+export async function buildReferencePage(name: string): Promise<string> {
   const filepath = join(FOLDER, name);
   const text = await PAGES[name]?.();
   if (text === undefined) throw new Error(`${name} is not generated`);
   return format(text, { ...(await resolveConfig(filepath)), filepath });
 }
 
-export function committedPage(name: string): Promise<string> {
+export function readCommittedPage(name: string): Promise<string> {
   return readFile(join(FOLDER, name), "utf8");
 }
 
 if (import.meta.main)
-  for (const name of GENERATED_PAGES) await writeFile(join(FOLDER, name), await referencePage(name));
+  for (const name of GENERATED_PAGES) await writeFile(join(FOLDER, name), await buildReferencePage(name));

@@ -5,14 +5,14 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { processEnv, sized } from "@muster/testkit";
+import { buildProcessEnv, selectSize } from "@muster/testkit";
 import { startSessionWorld } from "../test/session-world.ts";
 
 const BIN = join(import.meta.dirname, "../bin/muster.mjs");
-const RUNS = sized(30, 3);
+const RUNS = selectSize(30, 3);
 
 await using world = await startSessionWorld();
-const env = { ...processEnv(), MUSTER_NATS_URL: world.url, MUSTER_NATS_TOKEN: world.token };
+const env = { ...buildProcessEnv(), MUSTER_NATS_URL: world.url, MUSTER_NATS_TOKEN: world.token };
 const measured = {
   "node -e 0": ["-e", "0"],
   "muster version --client": [BIN, "version", "--client"],

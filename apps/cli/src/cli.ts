@@ -7,14 +7,14 @@ import type { DroppedSignals, NatsObservation, ServiceReplica } from "./domain/b
 import type { Connection } from "./domain/decide-connection.ts";
 import type { Contexts } from "./domain/contexts.ts";
 import type { GatewayOptions } from "./domain/decide-gateway.ts";
-import type { Link } from "./kinds/kind.ts";
+import type { ServiceLink } from "./kinds/kind.ts";
 
 /** Options that every command has. */
 export type CommonOptions = GatewayOptions & { readonly namespace?: string; readonly allNamespaces?: boolean };
 
 /** The command's access to everything outside the process: the terminal, files, time, and the services after `connect`. */
 export type Cli = {
-  readonly io: Io;
+  readonly io: TerminalIo;
   readonly now: () => number;
   /** Resolves after the delay, or immediately when the signal is aborted. */
   readonly pause: (delayMs: number, signal?: AbortSignal) => Promise<void>;
@@ -44,7 +44,7 @@ export type Cli = {
    * Rejects with CommandError when no server answers. The signal, by default the first interrupt, ends the attempt to connect and every call over the
    * connection.
    */
-  readonly connect: (stop?: AbortSignal) => Promise<Connected>;
+  readonly connect: (stop?: AbortSignal) => Promise<ConnectedCli>;
   /** Connects as the user `backup`, which may only copy and restore; the first interrupt closes the connection. */
   readonly streamCopies: () => Promise<StreamCopies>;
 };
@@ -67,14 +67,14 @@ export type Interrupts = {
   readonly second: AbortSignal;
 };
 
-export type Connected = AsyncDisposable & {
+export type ConnectedCli = AsyncDisposable & {
   /** The address of the server, for people. */
   readonly address: string;
   /** The remedy to try if it does not answer, from the state at this moment. */
   readonly hint: () => string;
   readonly services: MusterServices;
   /** The connection for the calls of one resource. */
-  readonly link: Link;
+  readonly link: ServiceLink;
   readonly deadLetters: DeadLetterBox;
   readonly nats: () => Promise<NatsObservation>;
   readonly replicas: () => Promise<readonly ServiceReplica[]>;
@@ -84,7 +84,7 @@ export type Connected = AsyncDisposable & {
   readonly onLink: (listener: (state: "lost" | "back") => void) => Disposable;
 };
 
-export type Io = {
+export type TerminalIo = {
   /** Prints the result on standard output. */
   readonly out: (lines: readonly string[]) => void;
   /** Prints progress and errors on standard error. */

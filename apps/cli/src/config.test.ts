@@ -1,4 +1,4 @@
-import { documentedVariables, recordingEnv } from "@muster/testkit";
+import { readDocumentedVariables, makeRecordingEnv } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 
@@ -43,7 +43,7 @@ it.each([
 });
 
 it("reads exactly the documented variables", () => {
-  const { env, names } = recordingEnv();
+  const { env, names } = makeRecordingEnv();
   readConfig(env, DEFAULTS);
-  expect(names).toEqual(new Set(documentedVariables("muster").keys()));
+  expect(names).toEqual(new Set(readDocumentedVariables("muster").keys()));
 });

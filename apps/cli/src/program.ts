@@ -12,8 +12,8 @@ import { LEASES } from "./program/lease-commands.ts";
 import { NODES } from "./program/node-commands.ts";
 import { ROLLS } from "./program/roll-commands.ts";
 import { SETS } from "./program/set-commands.ts";
-import { upkeepCommands } from "./program/upkeep-commands.ts";
-import { workCommands } from "./program/work-commands.ts";
+import { listUpkeepCommands } from "./program/upkeep-commands.ts";
+import { listWorkCommands } from "./program/work-commands.ts";
 import { VERSION } from "./version.ts";
 
 const EXIT_CODES = `
@@ -88,9 +88,9 @@ const NAMESPACED = new Set([
 ]);
 
 /** Returns every command, in the order of the help. */
-export function commandRows(resources: Resources): readonly CommandRow[] {
+export function listCommandRows(resources: Resources): readonly CommandRow[] {
   return [
-    ...workCommands(resources),
+    ...listWorkCommands(resources),
     ...SETS,
     ROLLS,
     LEASES,
@@ -98,7 +98,7 @@ export function commandRows(resources: Resources): readonly CommandRow[] {
     NODES,
     AUDIT,
     ...CONTEXTS,
-    ...upkeepCommands(resources),
+    ...listUpkeepCommands(resources),
   ];
 }
 
@@ -148,7 +148,7 @@ export function buildProgram(
     writeErr: (text) => cli.io.err([text.trimEnd()]),
     outputError: (text, write) => write(shortenWords(text)),
   });
-  installCommands(program, cli, commandRows(cli.resources), (code) => (exitCode = code));
+  installCommands(program, cli, listCommandRows(cli.resources), (code) => (exitCode = code));
   refuseWords(program, KUBECTLS);
   return {
     parse: async (args) => {

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { startTracing } from "@muster/tracing";
 import { makeCli } from "./adapters/deps.ts";
 import { listenForInterrupts } from "./adapters/interrupts.ts";
-import { terminal } from "./adapters/terminal.ts";
-import type { Interrupts, Io } from "./cli.ts";
+import { makeTerminal } from "./adapters/terminal.ts";
+import type { Interrupts, TerminalIo } from "./cli.ts";
 import { readConfig, type Config } from "./config.ts";
 import type { ExitCode } from "./domain/decide-exit.ts";
 import { explainError } from "./explain-error.ts";
@@ -22,7 +22,7 @@ export async function run(repository: string | undefined): Promise<void> {
     keyFile: join(homedir(), ".config/muster/key"),
     contextFile: join(homedir(), ".config/muster/config.yaml"),
   });
-  const io = terminal(config);
+  const io = makeTerminal(config);
   const tracing = await startTracing({ service: "muster", version: VERSION, env: process.env });
   try {
     process.exitCode = await runCommand({ args: process.argv.slice(2), config, io, interrupts });
@@ -34,7 +34,7 @@ export async function run(repository: string | undefined): Promise<void> {
 export type Invocation = {
   readonly args: readonly string[];
   readonly config: Config;
-  readonly io: Io;
+  readonly io: TerminalIo;
   readonly interrupts: Interrupts;
   readonly resources?: Resources;
 };

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { processEnv, until, type TestNats } from "@muster/testkit";
+import { buildProcessEnv, until, type TestNats } from "@muster/testkit";
 
 const MAIN = join(import.meta.dirname, "../../gateway/src/main.ts");
 
@@ -23,7 +23,7 @@ export async function startGateway(
   const tokenFile = join(directory, "gateway-token");
   const child = spawn(process.execPath, [MAIN], {
     env: {
-      ...processEnv(),
+      ...buildProcessEnv(),
       MUSTER_NATS_URL: url,
       MUSTER_NATS_TOKEN: token,
       GATEWAY_ADDR: "127.0.0.1:0",

@@ -1,7 +1,7 @@
 import type { Lease } from "../src/adapters/lease-messages.ts";
 
 /** Builds a lease with test defaults: ordered an hour ago for two hours, by a user without a key. */
-export function aLease(changes: Partial<Lease> = {}): Lease {
+export function makeLease(changes: Partial<Lease> = {}): Lease {
   return {
     order: {
       id: "4711-1",

@@ -1,11 +1,11 @@
-import type { Replica, ReplicaSet, Roll } from "../src/adapters/farm-messages.ts";
+import type { Replica, ReplicaSet, RolloutRecord } from "../src/adapters/farm-messages.ts";
 
 /** Builds sets and rolls for tests, healthy unless a test states otherwise. */
-export function aReplica(node: string, rest: Partial<Replica> = {}): Replica {
+export function makeReplica(node: string, rest: Partial<Replica> = {}): Replica {
   return { node, pod: `web-of-${node}`, health: "READY", reason: "", message: "", eligible: true, ...rest };
 }
 
-export function aReplicaSet(rest: Partial<ReplicaSet> = {}): ReplicaSet {
+export function makeReplicaSet(rest: Partial<ReplicaSet> = {}): ReplicaSet {
   return {
     name: "web",
     uid: "u",
@@ -25,7 +25,7 @@ export function aReplicaSet(rest: Partial<ReplicaSet> = {}): ReplicaSet {
     desired: 2,
     healthy: 2,
     eligibleNodes: 3,
-    replicas: [aReplica("n-1"), aReplica("n-2")],
+    replicas: [makeReplica("n-1"), makeReplica("n-2")],
     farm: "farm-1",
     disabled: false,
     transfer: undefined,
@@ -40,7 +40,7 @@ export function aReplicaSet(rest: Partial<ReplicaSet> = {}): ReplicaSet {
   };
 }
 
-export function aRollOf(rest: Partial<Roll> = {}): Roll {
+export function makeRollout(rest: Partial<RolloutRecord> = {}): RolloutRecord {
   return {
     id: "web-2",
     revision: 1,

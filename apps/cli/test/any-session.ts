@@ -3,7 +3,7 @@ import fc from "fast-check";
 import type { SessionDocument } from "../src/domain/session-document.ts";
 
 /** Generates any valid session. */
-export function anySession(): fc.Arbitrary<SessionDocument> {
+export function makeAnySession(): fc.Arbitrary<SessionDocument> {
   const label = fc.stringMatching(/^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$/);
   const text: fc.Arbitrary<string> = fc
     .string({ unit: "grapheme", minLength: 1 })

@@ -1,10 +1,10 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { connectNats, serve } from "@muster/bus";
+import { connectNats, serveMethods } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { SessionService } from "@muster/proto";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startGateway, type RunningGateway } from "./a-gateway.ts";
 import { inProcess, startCommand } from "./in-process.ts";
@@ -14,7 +14,7 @@ let server: TestNats;
 let gateway: RunningGateway;
 
 beforeAll(async () => {
-  server = served.use(await natsServer());
+  server = served.use(await startTestNats());
   const directory = await mkdtemp(join(tmpdir(), "muster-audit-"));
   served.defer(() => rm(directory, { recursive: true, force: true }));
   gateway = served.use(await startGateway(server, directory));
@@ -22,7 +22,7 @@ beforeAll(async () => {
   const missing = ({ name }: { readonly name: string }) => throwFault({ code: "not_found", kind: "session", id: name });
   const handlers = Object.fromEntries(Object.keys(SessionService.methods).map((method) => [method, missing]));
   const own = { ...handlers, cancelSession: ({ name }: { readonly name: string }) => cancelled(name) };
-  served.use(await serve(bus, SessionService, own as never, { version: "1.0.0", description: "for a test" }));
+  served.use(await serveMethods(bus, SessionService, own as never, { version: "1.0.0", description: "for a test" }));
 });
 afterAll(() => served.disposeAsync());
 

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { connectNats, type NatsBus } from "@muster/bus";
 import { buckets, subjects } from "@muster/proto";
-import { installationOf, openBucket, type Bucket } from "@muster/store";
-import { natsServer, processEnv, type TestNats } from "@muster/testkit";
+import { readInstallationId, openBucket, type Bucket } from "@muster/store";
+import { startTestNats, buildProcessEnv, type TestNats } from "@muster/testkit";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { readBackup, writeBackup } from "../src/adapters/backup-file.ts";
@@ -31,7 +31,7 @@ async function sessionsOf(nats: TestNats, stack: AsyncDisposableStack): Promise<
 it("copies all streams into one file, and restores them with their revisions on an empty server", async () => {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-backup-")));
-  const nats = stack.use(await natsServer({ users: true }));
+  const nats = stack.use(await startTestNats({ users: true }));
   const file = join(directory.path, "backup");
   const run = (...args: string[]) =>
     inProcess(args, { url: nats.url, token: "", nkey: nats.seedOf("backup") }).then(({ code, out, err }) => ({
@@ -48,7 +48,7 @@ it("copies all streams into one file, and restores them with their revisions on 
   const long = "x".repeat(400_000);
   await written.create("first", "a");
   const revision = await written.create("long", long);
-  const installation = await installationOf((await busOf(nats, stack)).connection);
+  const installation = await readInstallationId((await busOf(nats, stack)).connection);
 
   const asCli = await inProcess(["backup", file], { url: nats.url, token: "", nkey: nats.seedOf("cli") });
   expect(asCli).toMatchObject({
@@ -75,7 +75,7 @@ it("copies all streams into one file, and restores them with their revisions on 
   const restored = await sessionsOf(nats, stack);
   expect(await restored.get("long")).toMatchObject({ value: long, revision });
   expect(await restored.update("long", "b", revision)).toBe(revision + 1);
-  expect(await installationOf((await busOf(nats, stack)).connection)).toBe(installation);
+  expect(await readInstallationId((await busOf(nats, stack)).connection)).toBe(installation);
 
   await truncate(file, (await stat(file)).size - 1);
   await nats.kill();
@@ -90,7 +90,7 @@ it("copies all streams into one file, and restores them with their revisions on 
 it("finds its key beside a local stack, and prints the remedy for a stack without one", async () => {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-backup-")));
-  const nats = stack.use(await natsServer({ users: true }));
+  const nats = stack.use(await startTestNats({ users: true }));
   await (await sessionsOf(nats, stack)).create("first", "a");
   const put = (name: string, text: string): Promise<void> =>
     writeFile(join(directory.path, name), text, { mode: 0o600 });
@@ -111,7 +111,7 @@ it("finds its key beside a local stack, and prints the remedy for a stack withou
 /** Creates three streams and backs them up; runs commands as the user `backup`. */
 async function threeStreams(stack: AsyncDisposableStack) {
   const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-backup-")));
-  const nats = stack.use(await natsServer({ users: true }));
+  const nats = stack.use(await startTestNats({ users: true }));
   const file = join(directory.path, "backup");
   const run = async (...args: string[]): Promise<{ readonly code: number; readonly said: string }> => {
     const { code, out, err } = await inProcess(args, { url: nats.url, token: "", nkey: nats.seedOf("backup") });
@@ -188,13 +188,13 @@ it("prints what NATS contains, and that no service may start, after a restore fa
 it("reports a full disk in one line, and leaves no file", async () => {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-backup-")));
-  const nats = stack.use(await natsServer({ users: true }));
+  const nats = stack.use(await startTestNats({ users: true }));
   const written = await sessionsOf(nats, stack);
   // The bytes are random, because NATS compresses the stream.
   await written.create("long", randomBytes(300_000).toString("base64"));
   const seed = join(directory.path, "backup.nk");
   await writeFile(seed, nats.seedOf("backup"), { mode: 0o600 });
-  const env = { ...processEnv(), MUSTER_NATS_URL: nats.url, MUSTER_NATS_NKEY_FILE: seed };
+  const env = { ...buildProcessEnv(), MUSTER_NATS_URL: nats.url, MUSTER_NATS_NKEY_FILE: seed };
   const main = join(import.meta.dirname, "../src/main.ts");
   const file = join(directory.path, "backup");
   // The shell limits files to 50 kB or 100 kB, depending on the unit of its blocks.

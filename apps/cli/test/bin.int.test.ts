@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { mkdtempDisposable, open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { processEnv, until } from "@muster/testkit";
+import { buildProcessEnv, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { startSessionWorld, type SessionWorld } from "./session-world.ts";
 
@@ -21,7 +21,7 @@ afterAll(() => world[Symbol.asyncDispose]());
 /** Starts `muster run` of a session with the oldest supported Node, in a separate process group, and waits until the session is submitted. */
 async function runSession(name: string) {
   const child = spawn(process.execPath, ["--import", NODE_20, BIN, "run", "-"], {
-    env: { ...processEnv(), MUSTER_NATS_URL: world.url, MUSTER_NATS_TOKEN: world.token },
+    env: { ...buildProcessEnv(), MUSTER_NATS_URL: world.url, MUSTER_NATS_TOKEN: world.token },
     stdio: ["pipe", "ignore", "pipe"],
     detached: true,
   });
@@ -74,7 +74,7 @@ it("ends immediately on a signal before a command handles signals", async () => 
   const pipe = join(directory.path, "pipe");
   execFileSync("mkfifo", ["-m", "600", pipe]);
   const child = spawn(process.execPath, ["--import", NODE_20, BIN, "keys", "show", "--key-file", pipe], {
-    env: processEnv(),
+    env: buildProcessEnv(),
     stdio: "ignore",
     detached: true,
   });
@@ -93,7 +93,7 @@ it("ends immediately on a signal before a command handles signals", async () => 
 it("states in one line that its output cannot be written", async () => {
   await using full = await open("/dev/full", "w");
   const child = spawn(process.execPath, [BIN, "schema", "lease"], {
-    env: processEnv(),
+    env: buildProcessEnv(),
     stdio: ["ignore", full.fd, "pipe"],
   });
   let stderr = "";

@@ -3,9 +3,9 @@ import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { processEnv } from "@muster/testkit";
+import { buildProcessEnv } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { sessionSuite, sessionYaml } from "./session-suite.ts";
+import { describeSessionSuite, buildSessionYaml } from "./session-suite.ts";
 import { startSessionWorld, type SessionWorld } from "./session-world.ts";
 
 let world: SessionWorld;
@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => world[Symbol.asyncDispose]());
 
-sessionSuite("nats");
+describeSessionSuite("nats");
 
 describe("muster dead-letters", () => {
   it("shows unhandled messages with their reasons, sends them again, and removes them", async () => {
@@ -60,7 +60,7 @@ describe("muster completion", () => {
   });
 
   it("completes commands, choices, and the names of sessions in bash", async () => {
-    await world.muster(["run", "-", "--detach"], { input: sessionYaml("tabbed-session") }).ended;
+    await world.muster(["run", "-", "--detach"], { input: buildSessionYaml("tabbed-session") }).ended;
     const script = (await world.muster(["completion", "bash"]).ended).stdout;
     const offers = async (line: string): Promise<string[]> => {
       const program = `${script}
@@ -68,7 +68,7 @@ describe("muster completion", () => {
         COMP_WORDS=(${line}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _muster; printf '%s\\n' "\${COMPREPLY[@]}"`;
       const { stdout } = await promisify(execFile)("bash", ["-c", program], {
         encoding: "utf8",
-        env: { ...processEnv(), MUSTER_NATS_URL: world.url, MUSTER_NATS_TOKEN: world.token },
+        env: { ...buildProcessEnv(), MUSTER_NATS_URL: world.url, MUSTER_NATS_TOKEN: world.token },
       });
       return stdout.trim().split("\n");
     };
@@ -168,7 +168,7 @@ it.each([
 ])("shortens the overlong words of %s", async (_title, args) => {
   const long = `${"a".repeat(150)}${"b".repeat(150)}`;
   const words = args.map((word) => (word === "LONG" ? long : word));
-  const { stderr } = await world.muster(words, { input: sessionYaml(long) }).ended;
+  const { stderr } = await world.muster(words, { input: buildSessionYaml(long) }).ended;
   expect(stderr).toMatch(/error: /);
   expect(stderr).toMatch(/aaaa…bbbb/);
   expect(stderr).not.toContain("a".repeat(65));

@@ -1,7 +1,7 @@
 import { chmod, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { certificateAuthority, signedCertificate } from "@muster/testkit";
+import { makeCertificateAuthority, makeSignedCertificate } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { startSessionWorld, type SessionWorld } from "./session-world.ts";
 
@@ -13,8 +13,8 @@ let config: string;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "muster-contexts-"));
-  const authority = await certificateAuthority("test");
-  const { cert, key } = await signedCertificate(authority, { commonName: "gateway", use: "server" });
+  const authority = await makeCertificateAuthority("test");
+  const { cert, key } = await makeSignedCertificate(authority, { commonName: "gateway", use: "server" });
   const files = { ca: authority.cert, cert, key };
   for (const [name, text] of Object.entries(files)) await writeFile(join(folder, `${name}.pem`), text);
   ca = join(folder, "ca.pem");

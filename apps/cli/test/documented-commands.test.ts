@@ -1,6 +1,6 @@
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { commandsOf, type DocumentedCommand } from "@muster/testkit";
+import { listCommands, type DocumentedCommand } from "@muster/testkit";
 import { CommanderError } from "commander";
 import { describe, expect, it } from "vitest";
 import { CommandError } from "../src/command-error.ts";
@@ -104,7 +104,7 @@ function problemOfNpx([program = "", ...rest]: readonly string[], isMentioned: b
 describe("the commands of the documents", () => {
   it.each(pages)("of %s are understood, and name scripts, projects and files that exist", async (page) => {
     const problems: string[] = [];
-    for (const command of commandsOf(readFileSync(join(ROOT, page), "utf8"))) {
+    for (const command of listCommands(readFileSync(join(ROOT, page), "utf8"))) {
       const problem = await problemOf(command);
       if (problem !== undefined) problems.push(`${page}:${command.line}: ${command.words.join(" ")}: ${problem}`);
     }
@@ -122,7 +122,7 @@ describe("the commands of the documents", () => {
     ["kubectl apply -f deploy/crds/none.yaml", "deploy/crds/none.yaml does not exist"],
     ["node libs/bus/bench/main.ts", "runs on the Node of the reader; npx node"],
   ])("has a word for %s", async (text, problem) => {
-    const [command] = commandsOf(`\`\`\`sh\n${text}\n\`\`\``);
+    const [command] = listCommands(`\`\`\`sh\n${text}\n\`\`\``);
     if (command === undefined) throw new Error("no command");
     const found = await problemOf(command);
     if (problem === undefined) expect(found).toBeUndefined();

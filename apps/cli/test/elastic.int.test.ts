@@ -1,7 +1,7 @@
-import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
+import { connectNats, serveMethods, type Handlers, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { muster as wire, NodeService, ReservationService } from "@muster/proto";
-import { natsServer, type TestNats } from "@muster/testkit";
+import { startTestNats, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { inProcess } from "./in-process.ts";
 
@@ -52,15 +52,15 @@ const scaler = (
       return Promise.resolve(answer);
     },
   };
-  return serve(bus, NodeService, handlers, about);
+  return serveMethods(bus, NodeService, handlers, about);
 };
 
 const muster = (...args: string[]) => inProcess(args, { url: server.url, token: server.token });
 
 beforeAll(async () => {
-  server = await natsServer();
+  server = await startTestNats();
   bus = await connectNats({ url: server.url, token: server.token, name: "elastic" });
-  served.use(await serve(bus, ReservationService, LEDGER, about));
+  served.use(await serveMethods(bus, ReservationService, LEDGER, about));
 });
 afterAll(async () => {
   await served.disposeAsync();

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { processEnv, until } from "@muster/testkit";
+import { buildProcessEnv, until } from "@muster/testkit";
 import { afterEach, expect, it } from "vitest";
 import { parseDocuments } from "../src/adapters/parse-documents.ts";
 import { readSessionDocument } from "../src/domain/read-session-document.ts";
@@ -107,7 +107,7 @@ function start(component: ComponentSpec, env: Record<string, string>) {
   const [program = "", ...rest] = [...component.command, ...component.args];
   const own = Object.fromEntries(component.env.map(({ name, value }) => [name, value]));
   const child = spawn(program, rest, {
-    env: { ...processEnv(), ...env, ...own },
+    env: { ...buildProcessEnv(), ...env, ...own },
     stdio: ["ignore", "pipe", "pipe"],
   });
   children.add(child);

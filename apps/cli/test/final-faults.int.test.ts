@@ -1,7 +1,7 @@
-import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
+import { connectNats, serveMethods, type Handlers, type NatsBus } from "@muster/bus";
 import { throwFault, type Fault } from "@muster/faults";
 import { ReservationService, SessionService } from "@muster/proto";
-import { natsServer, type TestNats } from "@muster/testkit";
+import { startTestNats, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { inProcess } from "./in-process.ts";
 
@@ -14,11 +14,11 @@ const asked: string[] = [];
 const served = new AsyncDisposableStack();
 
 beforeAll(async () => {
-  server = await natsServer();
+  server = await startTestNats();
   bus = await connectNats({ url: server.url, token: server.token, name: "faulty" });
   const about = { version: "1.0.0", description: "refuses everything" };
-  served.use(await serve(bus, SessionService, refusing as Handlers<typeof SessionService>, about));
-  served.use(await serve(bus, ReservationService, refusing as Handlers<typeof ReservationService>, about));
+  served.use(await serveMethods(bus, SessionService, refusing as Handlers<typeof SessionService>, about));
+  served.use(await serveMethods(bus, ReservationService, refusing as Handlers<typeof ReservationService>, about));
 });
 afterAll(async () => {
   await served.disposeAsync();

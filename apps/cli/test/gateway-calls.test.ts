@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { RESOURCES, routesOf } from "@muster/gateway-api";
+import { RESOURCES, buildRoutes } from "@muster/gateway-api";
 import { services } from "@muster/proto";
 import { beforeAll, expect, it } from "vitest";
 
@@ -28,7 +28,7 @@ beforeAll(async () => {
   );
 });
 
-const served = new Set(routesOf(RESOURCES).map(({ resource, call }) => `${resource.service.area}.${call}`));
+const served = new Set(buildRoutes(RESOURCES).map(({ resource, call }) => `${resource.service.area}.${call}`));
 
 it("finds the calls of the commands", () => {
   expect(called.length).toBeGreaterThan(40);

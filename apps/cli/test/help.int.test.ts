@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
 import { RESOURCES } from "../src/kinds/resources.ts";
-import { commandRows } from "../src/program.ts";
+import { listCommandRows } from "../src/program.ts";
 import type { CommandRow } from "../src/program/command-row.ts";
 import { inProcess } from "./in-process.ts";
 
 const world = { url: "nats://127.0.0.1:1", token: "" };
-const COMMANDS = ["", ...namesOf(commandRows(RESOURCES), "")];
+const COMMANDS = ["", ...namesOf(listCommandRows(RESOURCES), "")];
 
 /** Returns the names of all commands that help shows: `dead-letters list`. */
 function namesOf(rows: readonly CommandRow[], parent: string): string[] {

@@ -1,7 +1,7 @@
 import { createReadStream } from "node:fs";
 import { Readable } from "node:stream";
 import { readText } from "../src/adapters/terminal.ts";
-import type { Io } from "../src/cli.ts";
+import type { TerminalIo } from "../src/cli.ts";
 import { readConfig, type Variables } from "../src/config.ts";
 import type { Resources } from "../src/kinds/resources.ts";
 import { runCommand } from "../src/run.ts";
@@ -40,7 +40,7 @@ export function startCommand(
   const first = new AbortController();
   const second = new AbortController();
   const linesOf = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join("");
-  const io: Io = {
+  const io: TerminalIo = {
     out: (lines) => {
       out.push(...lines);
       stdout += linesOf(lines);

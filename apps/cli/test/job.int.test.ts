@@ -1,9 +1,9 @@
-import { connectNats, serve, type NatsBus } from "@muster/bus";
+import { connectNats, serveMethods, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { JobService, muster as proto, ReservationService, SessionService } from "@muster/proto";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { reach, type Reached } from "./reach.ts";
+import { reachServices, type Reached } from "./reach.ts";
 import { inProcess, type Ended } from "./in-process.ts";
 
 const { RESERVATION_STATE_GRANTED, RESERVATION_STATE_WAITING } = proto.reservation.v1.ReservationState;
@@ -27,13 +27,13 @@ let bus: NatsBus;
 const served = new AsyncDisposableStack();
 
 beforeAll(async () => {
-  server = await natsServer();
-  reached = await reach(server);
+  server = await startTestNats();
+  reached = await reachServices(server);
   bus = await connectNats({ url: server.url, token: server.token, name: "jobs" });
   const about = { version: "1.0.0", description: "for a test" };
-  served.use(await serve(bus, JobService, HANDLERS, about));
-  served.use(await serve(bus, ReservationService, LEDGER, about));
-  served.use(await serve(bus, SessionService, SESSIONS, about));
+  served.use(await serveMethods(bus, JobService, HANDLERS, about));
+  served.use(await serveMethods(bus, ReservationService, LEDGER, about));
+  served.use(await serveMethods(bus, SessionService, SESSIONS, about));
 });
 afterAll(async () => {
   await reached[Symbol.asyncDispose]();

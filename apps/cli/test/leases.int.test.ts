@@ -7,7 +7,7 @@ import { connectNats } from "@muster/bus";
 import { readSigner } from "@muster/leases/keys";
 import { bucketKeys, buckets, muster as wire } from "@muster/proto";
 import { openBucket } from "@muster/store";
-import { natsServer, processEnv, until, type TestNats } from "@muster/testkit";
+import { startTestNats, buildProcessEnv, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { inProcess } from "./in-process.ts";
 
@@ -28,7 +28,7 @@ let directory: string;
 let keyFile: string;
 
 beforeAll(async () => {
-  nats = all.use(await natsServer());
+  nats = all.use(await startTestNats());
   directory = all.use(await mkdtempDisposable(join(tmpdir(), "muster-leases-"))).path;
   keyFile = join(directory, "key");
 });
@@ -38,7 +38,7 @@ afterAll(() => all.disposeAsync());
 function start(args: readonly string[], input = "") {
   const child = spawn(process.execPath, [BIN, ...args], {
     env: {
-      ...processEnv(),
+      ...buildProcessEnv(),
       MUSTER_NATS_URL: nats.url,
       MUSTER_NATS_TOKEN: nats.token,
       MUSTER_LOCAL_FILE: "/nonexistent",
@@ -66,7 +66,7 @@ async function muster(args: string, { file = "", key }: { readonly file?: string
 /** Starts a service of Muster that ends with the test. */
 function startService(app: string, env: Readonly<{ [name: string]: string }>): void {
   const child = spawn(process.execPath, [join(APPS, app, "src/main.ts")], {
-    env: { ...processEnv(), MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token, ...env },
+    env: { ...buildProcessEnv(), MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token, ...env },
     stdio: "ignore",
   });
   all.defer(() => end(child));

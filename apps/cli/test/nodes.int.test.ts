@@ -1,7 +1,7 @@
-import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
+import { connectNats, serveMethods, type Handlers, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { muster as wire, NodeService, ReservationService } from "@muster/proto";
-import { natsServer, type TestNats } from "@muster/testkit";
+import { startTestNats, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { inProcess } from "./in-process.ts";
 
@@ -153,9 +153,9 @@ const LEDGER: Handlers<typeof ReservationService> = {
 };
 
 beforeAll(async () => {
-  server = await natsServer();
+  server = await startTestNats();
   bus = await connectNats({ url: server.url, token: server.token, name: "scaler" });
-  served.use(await serve(bus, NodeService, HANDLERS, { version: "1.0.0", description: "for a test" }));
+  served.use(await serveMethods(bus, NodeService, HANDLERS, { version: "1.0.0", description: "for a test" }));
 });
 afterAll(async () => {
   await served.disposeAsync();
@@ -225,7 +225,8 @@ describe("muster nodes", () => {
 describe("muster nodes, with the machine states of the ledger", () => {
   const ledger = new AsyncDisposableStack();
   beforeAll(
-    async () => void ledger.use(await serve(bus, ReservationService, LEDGER, { version: "1.0.0", description: "" })),
+    async () =>
+      void ledger.use(await serveMethods(bus, ReservationService, LEDGER, { version: "1.0.0", description: "" })),
   );
   afterAll(() => ledger.disposeAsync());
 

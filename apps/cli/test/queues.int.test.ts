@@ -1,7 +1,7 @@
-import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
+import { connectNats, serveMethods, type Handlers, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { JobService, muster as wire, ReservationService } from "@muster/proto";
-import { natsServer, type TestNats } from "@muster/testkit";
+import { startTestNats, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { inProcess } from "./in-process.ts";
 
@@ -105,11 +105,11 @@ let server: TestNats;
 let bus: NatsBus;
 const served = new AsyncDisposableStack();
 beforeAll(async () => {
-  server = await natsServer();
+  server = await startTestNats();
   bus = await connectNats({ url: server.url, token: server.token, name: "services" });
-  served.use(await serve(bus, ReservationService, LEDGER, ABOUT));
+  served.use(await serveMethods(bus, ReservationService, LEDGER, ABOUT));
   const jobs = { ...JobService, methods: { explainJob: JobService.methods.explainJob } };
-  served.use(await serve(bus, jobs, JOBS, ABOUT));
+  served.use(await serveMethods(bus, jobs, JOBS, ABOUT));
 });
 afterAll(async () => {
   await served.disposeAsync();

@@ -16,7 +16,7 @@ export function reachThroughGateway(): void {
 /** The address and the token of NATS or a gateway, for the command. */
 export type Reached = AsyncDisposable & { readonly url: string; readonly token: string };
 
-export async function reach({ url, token }: Pick<TestNats, "url" | "token">): Promise<Reached> {
+export async function reachServices({ url, token }: Pick<TestNats, "url" | "token">): Promise<Reached> {
   if (way === "nats") return { url, token, [Symbol.asyncDispose]: () => Promise.resolve() };
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-reach-"));

@@ -1,4 +1,4 @@
-import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
+import { connectNats, serveMethods, type Handlers, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { NodeService, type muster as wire } from "@muster/proto";
 import { until } from "@muster/testkit";
@@ -42,7 +42,7 @@ afterAll(async () => {
 });
 
 it("prints once which nodes boot for a waiting session, and once why none can be created", async () => {
-  await using _scaler = await serve(bus, NodeService, SCALER, { version: "1.0.0", description: "for a test" });
+  await using _scaler = await serveMethods(bus, NodeService, SCALER, { version: "1.0.0", description: "for a test" });
   const cli = world.muster(["run", await world.file("growing.yaml", DOCUMENT)]);
   await until("the session is submitted", () => world.sessions.has("growing"));
   world.move("growing", "QUEUE", { waitingBecause: "pool elastic has 0 of 2 machines; it may grow to 8" });

@@ -1,17 +1,17 @@
 import { throwFault } from "@muster/faults";
-import { natsServer, type TestNats } from "@muster/testkit";
+import { startTestNats, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import type { Work } from "../src/domain/work.ts";
-import type { Kind } from "../src/kinds/kind.ts";
-import type { Applying, Resource } from "../src/kinds/resource.ts";
+import type { WorkKind } from "../src/kinds/kind.ts";
+import type { ApplyOperations, ResourceRow } from "../src/kinds/resource.ts";
 import { SESSION } from "../src/kinds/session.ts";
-import { workResource } from "../src/kinds/work.ts";
+import { makeWorkResource } from "../src/kinds/work.ts";
 import { inProcess } from "./in-process.ts";
 import { session } from "./session-fixture.ts";
 
 let server: TestNats;
 beforeAll(async () => {
-  server = await natsServer();
+  server = await startTestNats();
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
@@ -60,7 +60,7 @@ function keep(work: Work): Promise<Work> {
 }
 
 /** The smallest complete kind. */
-const ERRAND: Kind = {
+const ERRAND: WorkKind = {
   noun: "errand",
   plural: "errands",
   documents: ["Errand"],
@@ -118,7 +118,7 @@ function findShelf(name: string): Shelf {
 }
 
 /** The smallest complete resource that is no work and can be applied. */
-const SHELF: Resource<Shelf> = {
+const SHELF: ResourceRow<Shelf> = {
   noun: "shelf",
   plural: "shelves",
   missing: "`muster get shelves` shows those that exist",
@@ -163,7 +163,7 @@ const SHELF: Resource<Shelf> = {
         };
         return Promise.resolve(() => Promise.resolve({ problems, send }));
       },
-    } satisfies Applying<Shelf>,
+    } satisfies ApplyOperations<Shelf>,
   },
   schema: { word: "shelf", build: () => ({ title: "a shelf" }) },
 };
@@ -176,7 +176,7 @@ function muster(line: string, file = "") {
   return inProcess(line.split(" "), {
     url: server.url,
     token: server.token,
-    resources: [workResource(SESSION), workResource(ERRAND), SHELF],
+    resources: [makeWorkResource(SESSION), makeWorkResource(ERRAND), SHELF],
     file,
   });
 }

@@ -1,4 +1,4 @@
-import { conditionsOf, outcomeOf, type Phase } from "../src/domain/session-phases.ts";
+import { listConditions, findOutcome, type Phase } from "../src/domain/session-phases.ts";
 import type { ComponentStatus, Work } from "../src/domain/work.ts";
 
 /** The time at which every session of a test was submitted. */
@@ -24,8 +24,8 @@ export function session(
     columns: { machines: components.length },
     owner: { kind: "session", id: "echo" },
     facts: [],
-    conditions: conditionsOf(phases.map((phase) => ({ phase }))),
-    outcome: outcomeOf(phases.at(-1)),
+    conditions: listConditions(phases.map((phase) => ({ phase }))),
+    outcome: findOutcome(phases.at(-1)),
     events: phases.map((phase, index) => ({ phase, atMs: START_MS + index * 1000, description: "", reason: "" })),
     components,
     resultJson: undefined,

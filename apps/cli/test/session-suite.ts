@@ -2,7 +2,7 @@ import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { AWAY, startSessionWorld, type SessionWorld, type Way } from "./session-world.ts";
 
-export function sessionYaml(name: string): string {
+export function buildSessionYaml(name: string): string {
   return `apiVersion: muster.dev/v1
 kind: Session
 metadata: { name: ${name} }
@@ -16,7 +16,7 @@ spec:
 }
 
 /** The operations of users on sessions, the same on each way to the services. */
-export function sessionSuite(way: Way): void {
+export function describeSessionSuite(way: Way): void {
   let world: SessionWorld;
   beforeAll(async () => {
     world = await startSessionWorld(way);
@@ -34,7 +34,7 @@ export function sessionSuite(way: Way): void {
   }
 
   async function submitSession(start: SessionWorld["muster"], name: string, options: readonly string[]) {
-    const cli = start(["run", await world.file(`${name}.yaml`, sessionYaml(name)), ...options]);
+    const cli = start(["run", await world.file(`${name}.yaml`, buildSessionYaml(name)), ...options]);
     await until("the session is submitted", () => world.sessions.has(name));
     const mayLeave = options.some((option) => option === "--detach" || option === "--timeout");
     if (!mayLeave) await until("the CLI follows it", () => cli.stderr().includes("QUEUE"));
@@ -172,7 +172,7 @@ export function sessionSuite(way: Way): void {
     });
 
     it("submits and returns with --detach, reads standard input, and makes names from generateName", async () => {
-      const input = sessionYaml("x").replace("name: x", "generateName: gen-");
+      const input = buildSessionYaml("x").replace("name: x", "generateName: gen-");
       const { code, stdout } = await world.process(["run", "-", "--detach"], { input }).ended;
       expect(code).toBe(0);
       expect(stdout).toMatch(/^session gen-[a-z0-9]{5} submitted/);
@@ -180,8 +180,8 @@ export function sessionSuite(way: Way): void {
     });
 
     it("submits nothing unless every document of every file is right, and names every problem", async () => {
-      const right = await world.file("right.yaml", sessionYaml("untouched"));
-      const wrong = await world.file("wrong.yaml", sessionYaml("b").replace("pool: workers", "pol: workers"));
+      const right = await world.file("right.yaml", buildSessionYaml("untouched"));
+      const wrong = await world.file("wrong.yaml", buildSessionYaml("b").replace("pool: workers", "pol: workers"));
       const { code, stderr } = await world.muster(["run", right, wrong, right]).ended;
       expect(code).toBe(2);
       expect(stderr.split("\n")).toEqual([
@@ -196,15 +196,15 @@ export function sessionSuite(way: Way): void {
     });
 
     it("reports a name that two documents have at the second one", async () => {
-      const file = await world.file("twins.yaml", `${sessionYaml("twin")}---\n${sessionYaml("twin")}`);
+      const file = await world.file("twins.yaml", `${buildSessionYaml("twin")}---\n${buildSessionYaml("twin")}`);
       const { code, stderr } = await world.muster(["run", file]).ended;
       expect(code).toBe(2);
       expect(stderr).toContain(`error: ${file}:13:19: session twin is given twice, first at ${file}:3:19\n`);
     });
 
     it("exits with 4 when a service refuses a session", async () => {
-      await world.muster(["run", "-", "-d"], { input: sessionYaml("taken") }).ended;
-      const { code, stderr } = await world.muster(["run", "-", "-d"], { input: sessionYaml("taken") }).ended;
+      await world.muster(["run", "-", "-d"], { input: buildSessionYaml("taken") }).ended;
+      const { code, stderr } = await world.muster(["run", "-", "-d"], { input: buildSessionYaml("taken") }).ended;
       expect(code).toBe(4);
       expect(stderr).toBe(
         "error: submitting session taken: session taken exists already\nhint: choose another name, or let generateName make one\n",
@@ -214,8 +214,8 @@ export function sessionSuite(way: Way): void {
 
   describe("requests", () => {
     it("lists sessions over several pages, and shows one", async () => {
-      await world.muster(["run", "-", "-d"], { input: sessionYaml("listed-a") }).ended;
-      await world.muster(["run", "-", "-d"], { input: sessionYaml("listed-b") }).ended;
+      await world.muster(["run", "-", "-d"], { input: buildSessionYaml("listed-a") }).ended;
+      await world.muster(["run", "-", "-d"], { input: buildSessionYaml("listed-b") }).ended;
       const table = await world.muster(["get", "sessions"]).ended;
       expect(table.stdout).toMatch(/^NAME +PHASE +MACHINES +AGE +TOOK +WHY\n/);
       expect(table.stdout).toMatch(/listed-a +QUEUE +2[^]*listed-b/);
@@ -232,7 +232,7 @@ export function sessionSuite(way: Way): void {
     });
 
     it("waits until a session enters a state, and ends immediately when the session can no longer enter it", async () => {
-      await world.muster(["run", "-", "-d"], { input: sessionYaml("hoped-for") }).ended;
+      await world.muster(["run", "-", "-d"], { input: buildSessionYaml("hoped-for") }).ended;
       const cli = world.muster(["wait", "hoped-for", "--for=condition=RUN", "--timeout", "1m"]);
       world.move("hoped-for", "RUN");
       expect(await cli.ended).toMatchObject({ code: 0, stdout: "session/hoped-for condition met\n", stderr: "" });
@@ -245,7 +245,7 @@ export function sessionSuite(way: Way): void {
     });
 
     it("leaves a wait at the first interrupt", async () => {
-      await world.muster(["run", "-", "-d"], { input: sessionYaml("left-alone") }).ended;
+      await world.muster(["run", "-", "-d"], { input: buildSessionYaml("left-alone") }).ended;
       const cli = world.process(["wait", "left-alone", "--for=condition=DONE", "--timeout", "1m"]);
       await until("the session waits", () => world.watched.has("left-alone"));
       cli.interrupt();
@@ -272,7 +272,7 @@ export function sessionSuite(way: Way): void {
     });
 
     it("prints the whole log of a component as it is, and of all components line by line", async () => {
-      await world.muster(["run", "-", "-d"], { input: sessionYaml("chatty") }).ended;
+      await world.muster(["run", "-", "-d"], { input: buildSessionYaml("chatty") }).ended;
       world.logs.set("chatty/server", "grüße\nzwei");
       world.logs.set("chatty/driver", "drive\n");
       world.move("chatty", "DONE");
@@ -290,7 +290,7 @@ export function sessionSuite(way: Way): void {
     });
 
     it("prints all replicas of a component, each line after its name", async () => {
-      const yaml = sessionYaml("replicated").replace("name: server,", "name: server, replicas: 2,");
+      const yaml = buildSessionYaml("replicated").replace("name: server,", "name: server, replicas: 2,");
       await world.muster(["run", "--detach", await world.file("replicated.yaml", yaml)]).ended;
       world.logs.set("replicated/server-0", "zero\n");
       world.logs.set("replicated/server-1", "one\n");
@@ -301,7 +301,7 @@ export function sessionSuite(way: Way): void {
     });
 
     it("does not take a component for a replica of another whose name is its prefix", async () => {
-      const yaml = sessionYaml("numbered")
+      const yaml = buildSessionYaml("numbered")
         .replace("name: server,", "name: server, replicas: 2,")
         .replace("name: driver,", "name: server-5,");
       await world.muster(["run", "--detach", await world.file("numbered.yaml", yaml)]).ended;
@@ -311,7 +311,7 @@ export function sessionSuite(way: Way): void {
     });
 
     it("prints the log of another container, such as of a failed preparation", async () => {
-      await world.muster(["run", "-", "-d"], { input: sessionYaml("prepared") }).ended;
+      await world.muster(["run", "-", "-d"], { input: buildSessionYaml("prepared") }).ended;
       world.logs.set("prepared/server", "serving\n");
       world.logs.set("prepared/server/prepare", "no data\n");
       expect((await world.muster(["logs", "prepared", "server", "-c", "prepare"]).ended).stdout).toBe("no data\n");
@@ -320,7 +320,7 @@ export function sessionSuite(way: Way): void {
     });
 
     it("follows a log from before it exists until the component has ended", async () => {
-      await world.muster(["run", "-", "-d"], { input: sessionYaml("followed") }).ended;
+      await world.muster(["run", "-", "-d"], { input: buildSessionYaml("followed") }).ended;
       const cli = world.muster(["logs", "-f", "followed", "driver"]);
       world.logs.set("followed/driver", "first\n");
       await until("the first line is shown", () => cli.stdout() === "first\n");
@@ -330,7 +330,7 @@ export function sessionSuite(way: Way): void {
     });
 
     it("follows a log across a time in which it is unavailable", async () => {
-      await world.muster(["run", "-", "-d"], { input: sessionYaml("awaited") }).ended;
+      await world.muster(["run", "-", "-d"], { input: buildSessionYaml("awaited") }).ended;
       world.logs.set("awaited/driver", "first\n");
       const cli = world.muster(["logs", "-f", "awaited", "driver"]);
       await until("the first line is shown", () => cli.stdout() === "first\n");
@@ -342,7 +342,7 @@ export function sessionSuite(way: Way): void {
     });
 
     it("deletes a finished session, and prints the next step for an unfinished one", async () => {
-      await world.muster(["run", "-", "-d"], { input: sessionYaml("passing") }).ended;
+      await world.muster(["run", "-", "-d"], { input: buildSessionYaml("passing") }).ended;
       const refused = await world.muster(["delete", "session/passing"]).ended;
       expect(refused).toMatchObject({
         code: 4,
@@ -357,7 +357,7 @@ export function sessionSuite(way: Way): void {
     });
 
     it("requests the end of a session", async () => {
-      await world.muster(["run", "-", "-d"], { input: sessionYaml("unwanted") }).ended;
+      await world.muster(["run", "-", "-d"], { input: buildSessionYaml("unwanted") }).ended;
       const { code, stdout } = await world.muster(["cancel", "unwanted"]).ended;
       expect(stdout).toContain("session unwanted is being cancelled");
       expect(code).toBe(0);

@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { connectNats, consumeEvents, deadLetters, publishEvent, serve, type NatsBus } from "@muster/bus";
+import { connectNats, consumeEvents, openDeadLetters, publishEvent, serveMethods, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { muster, ReservationService, SessionService, streams, subjects, WatchService } from "@muster/proto";
-import { natsServer, processEnv, type TestNats, until } from "@muster/testkit";
+import { startTestNats, buildProcessEnv, type TestNats, until } from "@muster/testkit";
 import { startGateway, type RunningGateway } from "./a-gateway.ts";
 import { startCommand, type RunningCommand } from "./in-process.ts";
 
@@ -63,7 +63,7 @@ export async function startSessionWorld(
   gatewayEnv: Readonly<Record<string, string>> = {},
 ): Promise<SessionWorld> {
   await using starting = new AsyncDisposableStack();
-  const nats = starting.use(await natsServer());
+  const nats = starting.use(await startTestNats());
   const directory = await mkdtemp(join(tmpdir(), "muster-cli-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "session-world" }));
@@ -131,9 +131,9 @@ export async function startSessionWorld(
         for (const name of names) {
           await publishEvent(bus, subjects.orderLease("main", name), Order, { id: name }, { messageId: name });
         }
-        await until("all are given up", async () => (await deadLetters(bus).list()).length === names.length);
+        await until("all are given up", async () => (await openDeadLetters(bus).list()).length === names.length);
       }
-      return (await deadLetters(bus).list()).map(({ id }) => id);
+      return (await openDeadLetters(bus).list()).map(({ id }) => id);
     },
     file: async (name, text) => {
       const path = join(directory, name);
@@ -158,7 +158,7 @@ function startProcess(
   input: string,
 ): RunningCommand & { readonly kill: () => void } {
   const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { ...processEnv(), ...env },
+    env: { ...buildProcessEnv(), ...env },
     stdio: ["pipe", "pipe", "pipe"],
   });
   let stdout = "";
@@ -228,7 +228,7 @@ async function serveAll(
     place: { ahead: 3, aheadByPriority: [{ priority: 5, requests: 3 }] },
   };
   return [
-    await serve(
+    await serveMethods(
       bus,
       SessionService,
       {
@@ -311,7 +311,7 @@ async function serveAll(
       },
       about,
     ),
-    await serve(
+    await serveMethods(
       bus,
       ReservationService,
       {
@@ -353,7 +353,7 @@ async function serveAll(
       },
       about,
     ),
-    await serve(
+    await serveMethods(
       bus,
       WatchService,
       { getStatus: () => Promise.resolve({ ageMs: 1200, synced: true, pods: 3, nodes: 6 }) },

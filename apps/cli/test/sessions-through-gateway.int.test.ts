@@ -1,3 +1,3 @@
-import { sessionSuite } from "./session-suite.ts";
+import { describeSessionSuite } from "./session-suite.ts";
 
-sessionSuite("gateway");
+describeSessionSuite("gateway");

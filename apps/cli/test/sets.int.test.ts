@@ -1,9 +1,9 @@
-import { connectNats, serve, type Handlers } from "@muster/bus";
+import { connectNats, serveMethods, type Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { FarmService, muster as wire } from "@muster/proto";
-import { natsServer } from "@muster/testkit";
+import { startTestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { reach, type Reached } from "./reach.ts";
+import { reachServices, type Reached } from "./reach.ts";
 import { inProcess } from "./in-process.ts";
 
 type WireSet = wire.farm.v1.ReplicaSet.$Properties;
@@ -93,10 +93,10 @@ const HANDLERS: Handlers<typeof FarmService> = {
 };
 
 beforeAll(async () => {
-  const server = served.use(await natsServer());
-  reached = served.use(await reach(server));
+  const server = served.use(await startTestNats());
+  reached = served.use(await reachServices(server));
   const bus = served.use(await connectNats({ url: server.url, token: server.token, name: "farm" }));
-  served.use(await serve(bus, FarmService, HANDLERS, { version: "1.0.0", description: "for a test" }));
+  served.use(await serveMethods(bus, FarmService, HANDLERS, { version: "1.0.0", description: "for a test" }));
 });
 afterAll(() => served.disposeAsync());
 beforeEach(() => {

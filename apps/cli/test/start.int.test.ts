@@ -3,7 +3,7 @@ import { mkdtemp, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { processEnv } from "@muster/testkit";
+import { buildProcessEnv } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 
 const CLI = join(import.meta.dirname, "..");
@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
 const version = async (bin: string): Promise<string> =>
-  (await run(process.execPath, [bin, "version", "--client"], { env: processEnv() })).stdout;
+  (await run(process.execPath, [bin, "version", "--client"], { env: buildProcessEnv() })).stdout;
 
 it("starts in the repository, and rebuilds a bundle that is older than its sources", async () => {
   const expected = expect.stringMatching(/^muster \d+\.\d+\.\d+\nnode /) as unknown;
@@ -41,18 +41,18 @@ it("installs from its archive, without a repository and without dependencies", a
   const archive = (await readdir(directory)).find((name) => name.endsWith(".tgz")) ?? "";
   const flags = ["--global", "--offline", "--no-audit", "--no-fund", "--prefix", directory];
   await run("npm", ["install", ...flags, join(directory, archive)], { env: { ...process.env } });
-  const { stdout } = await run(join(directory, "bin/muster"), ["schema", "session"], { env: processEnv() });
+  const { stdout } = await run(join(directory, "bin/muster"), ["schema", "session"], { env: buildProcessEnv() });
   expect(JSON.parse(stdout)).toMatchObject({ title: expect.any(String) as unknown });
   const probe = join(directory, "probe.cjs");
   await writeFile(probe, `process.once("exit", () => console.error(require("node:events").defaultMaxListeners))`);
   const warned = await run(join(directory, "bin/muster"), ["version", "--client"], {
-    env: { ...processEnv(), NODE_OPTIONS: `--require=${probe}` },
+    env: { ...buildProcessEnv(), NODE_OPTIONS: `--require=${probe}` },
   });
   expect(warned.stderr, "Node 20 warns of no listeners").toBe("0\n");
   // With an endpoint for spans it loads exporters, which require parts of their own.
   for (const tracing of [{}, { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1" }]) {
     const refused = run(join(directory, "bin/muster"), ["get", "sessions"], {
-      env: { ...processEnv(), ...tracing, MUSTER_NATS_URL: "nats://127.0.0.1:1" },
+      env: { ...buildProcessEnv(), ...tracing, MUSTER_NATS_URL: "nats://127.0.0.1:1" },
     });
     await expect(refused).rejects.toMatchObject({
       code: 3,

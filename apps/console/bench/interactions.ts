@@ -1,10 +1,10 @@
-import { findChromium, sized } from "@muster/testkit";
+import { findChromium, selectSize } from "@muster/testkit";
 import { chromium, type Page } from "playwright-core";
 import { startConsoleWorld } from "../test/console-world.ts";
 import { sampleAnswers } from "../test/sample-world.ts";
 
-const SIZE = { ...sized({ machines: 5000, work: 10_000 }, { machines: 100, work: 200 }), long: false };
-const ROUNDS = sized(10, 1);
+const SIZE = { ...selectSize({ machines: 5000, work: 10_000 }, { machines: 100, work: 200 }), long: false };
+const ROUNDS = selectSize(10, 1);
 const PAGE = 500;
 const LOAD = { timeout: 300_000 };
 

@@ -3,10 +3,10 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { connectNats, serve, type Handlers } from "@muster/bus";
+import { connectNats, serveMethods, type Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { services, type ServiceDescriptor } from "@muster/proto";
-import { natsServer, processEnv, type TestNats } from "@muster/testkit";
+import { startTestNats, buildProcessEnv, type TestNats } from "@muster/testkit";
 import { build } from "vite";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -32,12 +32,12 @@ export async function startConsoleWorld(answers: Record<string, Handler>): Promi
   starting.defer(() => rm(directory, { recursive: true, force: true }));
   const files = join(directory, "files");
   await build({ root: ROOT, logLevel: "error", build: { outDir: files } });
-  const nats = starting.use(await natsServer());
+  const nats = starting.use(await startTestNats());
   const received: ConsoleWorld["received"] = [];
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "console-world" }));
   for (const service of services)
     starting.use(
-      await serve(bus, service as ServiceDescriptor, handlersOf(service, answers, received), {
+      await serveMethods(bus, service as ServiceDescriptor, handlersOf(service, answers, received), {
         version: "9.8.7",
         description: "for a test",
       }),
@@ -69,7 +69,7 @@ async function startGateway(nats: TestNats, directory: string, files: string): P
   const tokenFile = join(directory, "token");
   const gateway = spawn(process.execPath, [GATEWAY], {
     env: {
-      ...processEnv(),
+      ...buildProcessEnv(),
       MUSTER_NATS_URL: nats.url,
       MUSTER_NATS_TOKEN: nats.token,
       GATEWAY_ADDR: "127.0.0.1:0",

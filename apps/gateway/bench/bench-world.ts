@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { natsServer, processEnv } from "@muster/testkit";
+import { startTestNats, buildProcessEnv } from "@muster/testkit";
 import { startGatewayProcess, type GatewayProcess } from "../test/gateway-process.ts";
 
 export type BenchWorld = AsyncDisposable & {
@@ -32,11 +32,11 @@ export async function startBenchWorld({
   variables,
 }: BenchOptions): Promise<BenchWorld> {
   await using starting = new AsyncDisposableStack();
-  const nats = starting.use(await natsServer());
+  const nats = starting.use(await startTestNats());
   const directory = await mkdtemp(join(tmpdir(), "muster-bench-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
   const env = {
-    ...processEnv(),
+    ...buildProcessEnv(),
     BENCH_NATS_URL: nats.url,
     BENCH_NATS_TOKEN: nats.token,
     BENCH_SESSIONS: String(sessions),

@@ -1,5 +1,5 @@
 /** One client of the compared calls, over HTTP, over NATS, or of a bare HTTP server. Sends its measurements to its parent. requests.ts runs it. */
-import { client, connectNats } from "@muster/bus";
+import { makeClient, connectNats } from "@muster/bus";
 import { SessionService } from "@muster/proto";
 import { Pool } from "undici";
 import { percentile, type Figures } from "./figures.ts";
@@ -52,7 +52,7 @@ function httpCall(origin: string): () => Promise<unknown> {
 
 async function natsCall(): Promise<() => Promise<unknown>> {
   const bus = await connectNats({ url, token, name: "bench-client" });
-  const { listSessions, getSession } = client(bus, SessionService);
+  const { listSessions, getSession } = makeClient(bus, SessionService);
   return () => (what === "list" ? listSessions({}) : getSession({ name: nextName() }));
 }
 

@@ -1,11 +1,11 @@
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 import { startBenchWorld } from "./bench-world.ts";
 import { median, processorMs, type Figures } from "./figures.ts";
 
 const SESSIONS = 20;
 const IN_FLIGHT = 32;
-const COUNTS = { list: sized(4000, 200), get: sized(10_000, 400) };
-const ROUNDS = sized(5, 1);
+const COUNTS = { list: selectSize(4000, 200), get: selectSize(10_000, 400) };
+const ROUNDS = selectSize(5, 1);
 /** `bare` is an HTTP server that only sends the same text. It shows the cost of HTTP alone. */
 const WAYS = ["nats", "http", "bare"] as const;
 

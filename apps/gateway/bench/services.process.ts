@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { connectNats, serve, type Handlers } from "@muster/bus";
+import { connectNats, serveMethods, type Handlers } from "@muster/bus";
 import { SessionService, muster } from "@muster/proto";
 
 const {
@@ -50,7 +50,7 @@ const handlers = {
 } as unknown as Handlers<typeof SessionService>;
 
 const bus = await connectNats({ url, token, name: "bench-services" });
-await serve(bus, SessionService, handlers, { version: "1.0.0", description: "benchmark", concurrency: 256 });
+await serveMethods(bus, SessionService, handlers, { version: "1.0.0", description: "benchmark", concurrency: 256 });
 let next = 0;
 let due = 0;
 setInterval(() => {

@@ -1,9 +1,9 @@
 import { connect, type Socket } from "node:net";
-import { sized, until } from "@muster/testkit";
+import { selectSize, until } from "@muster/testkit";
 import { startBenchWorld } from "./bench-world.ts";
 import { percentile, residentBytes } from "./figures.ts";
 
-const WATCHES = sized(1000, 50);
+const WATCHES = selectSize(1000, 50);
 const SESSIONS = 20;
 
 /** The memory that the gateway holds for each open watch. */
@@ -29,7 +29,7 @@ export async function measureMemory(): Promise<void> {
     return sockets;
   };
   // The code and caches of the first requests do not belong to a watch.
-  const sockets = await open(sized(500, 5));
+  const sockets = await open(selectSize(500, 5));
   const before = await residentBytes(world.gateway.pid);
   sockets.push(...(await open(WATCHES)));
   const each = ((await residentBytes(world.gateway.pid)) - before) / WATCHES;
@@ -39,7 +39,7 @@ export async function measureMemory(): Promise<void> {
 
 const CHANGES_PER_SECOND = 500;
 const FOLLOWED_SESSIONS = 500;
-const EVENTS = sized(3000, 200);
+const EVENTS = selectSize(3000, 200);
 
 /** Measures the time from a change in a service to the client that watches. */
 export async function measureEvents(): Promise<void> {

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { connectService, RequestRates } from "@muster/bus";
-import { RESOURCES, routesOf } from "@muster/gateway-api";
+import { RESOURCES, buildRoutes } from "@muster/gateway-api";
 import type { ServiceContext } from "@muster/service";
 import { openAuditLog } from "./adapters/audit-log.ts";
 import { openByteCalls, openCalls } from "./adapters/bus-call.ts";
@@ -57,7 +57,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   await using server = await openServer({
     http: config.http,
     version: context.version,
-    routes: routesOf(RESOURCES),
+    routes: buildRoutes(RESOURCES),
     call: callsWhileConnected(call, nats),
     nats,
     feeds,

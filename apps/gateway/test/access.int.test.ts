@@ -1,5 +1,5 @@
-import { RESOURCES, routesOf } from "@muster/gateway-api";
-import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
+import { RESOURCES, buildRoutes } from "@muster/gateway-api";
+import { makeKubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
@@ -174,7 +174,7 @@ async function makeAccount(calls: KubeCalls, role: string, grants: readonly Gran
 
 it("lists a right for every method of every path", () => {
   expect(
-    routesOf(RESOURCES)
+    buildRoutes(RESOURCES)
       .map(({ http, path }) => `${http} ${path}`)
       .toSorted(),
   ).toEqual(Object.keys(NEEDS).toSorted());
@@ -191,7 +191,7 @@ describe.each(API_SERVERS)("with $title", ({ skip, start }) => {
   beforeAll(async () => {
     if (skip) return;
     server = await start();
-    calls = kubeCalls(loadKube(server.kubeconfig));
+    calls = makeKubeCalls(loadKube(server.kubeconfig));
     const other = { apiVersion: "v1", kind: "Namespace", metadata: { name: "other" } };
     await calls.create({ apiVersion: "v1", plural: "namespaces" }, other);
     for (const [role, grants] of Object.entries({ ...ROLES, roller: ROLLER }))

@@ -1,8 +1,11 @@
 import { startApiServer } from "@muster/devcluster";
-import { apiServers } from "@muster/testkit";
+import { listApiServers } from "@muster/testkit";
 import { expect } from "vitest";
 
 /** Every run has this suite on the real API server. */
 const EVERY_RUN = ["access.int.test.ts"];
 
-export const API_SERVERS = apiServers(startApiServer, { file: expect.getState().testPath ?? "", everyRun: EVERY_RUN });
+export const API_SERVERS = listApiServers(startApiServer, {
+  file: expect.getState().testPath ?? "",
+  everyRun: EVERY_RUN,
+});

@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { client } from "@muster/bus";
+import { makeClient } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { AuditService, streams } from "@muster/proto";
-import { freePort, until } from "@muster/testkit";
+import { findFreePort, until } from "@muster/testkit";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { request } from "undici";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -206,12 +206,12 @@ it("keeps refusals separately, so that no number of them removes a change", asyn
 
 it("gives the same answers over NATS", async () => {
   await cancel("over-nats");
-  const { changes } = await client(world.bus, AuditService).listChanges({ name: "over-nats" });
+  const { changes } = await makeClient(world.bus, AuditService).listChanges({ name: "over-nats" });
   expect(changes).toMatchObject([{ name: "over-nats", method: "CancelSession", status: 200, verb: "update" }]);
 });
 
 it("measures answers by route and status, counts refusals, and exports its use of the limits", async () => {
-  const port = await freePort();
+  const port = await findFreePort();
   await using counting = await startGatewayProcess(world.nats, {
     GATEWAY_TOKEN_FILE: join(world.directory, "token-of-counting"),
     MUSTER_HTTP_ADDR: `127.0.0.1:${port}`,

@@ -4,7 +4,7 @@ import { connect as connectHttp2 } from "node:http2";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { connect as connectTls } from "node:tls";
-import { signedCertificate, certificateAuthority, until } from "@muster/testkit";
+import { makeSignedCertificate, makeCertificateAuthority, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { startGatewayWorld, writeCertificate, type Gateway, type GatewayWorld } from "./gateway-world.ts";
 import { RawConnection } from "./raw-request.ts";
@@ -147,7 +147,10 @@ it("serves HTTP/2 and HTTP/1.1 with TLS, and requires TLS of browsers", async ()
 it("serves a renewed certificate without a restart, and the old one while the files do not match", async () => {
   const files = { cert: join(world.directory, "renewed.crt"), key: join(world.directory, "renewed.key") };
   const renew = async (commonName: string, parts: readonly ("cert" | "key")[]): Promise<void> => {
-    const made = await signedCertificate(await certificateAuthority("test-authority"), { commonName, use: "server" });
+    const made = await makeSignedCertificate(await makeCertificateAuthority("test-authority"), {
+      commonName,
+      use: "server",
+    });
     for (const part of parts) await writeFile(files[part], made[part]);
   };
   await renew("first", ["cert", "key"]);

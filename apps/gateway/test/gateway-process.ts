@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { processEnv, type TestNats } from "@muster/testkit";
+import { buildProcessEnv, type TestNats } from "@muster/testkit";
 
 const MAIN = fileURLToPath(new URL("../src/main.ts", import.meta.url));
 
@@ -22,7 +22,7 @@ export async function startGatewayProcess(
   const child = spawn(process.execPath, [...nodeArguments, MAIN], {
     stdio: ["ignore", "ignore", "pipe"],
     env: {
-      ...processEnv(),
+      ...buildProcessEnv(),
       MUSTER_NATS_URL: nats.url,
       MUSTER_NATS_TOKEN: nats.token,
       GATEWAY_ADDR: "127.0.0.1:0",

@@ -1,11 +1,11 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { connectNats, serve, type Handlers, type NatsBus } from "@muster/bus";
+import { connectNats, serveMethods, type Handlers, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { AuditService, muster, services, streams, type ServiceDescriptor } from "@muster/proto";
 import type { ReadyCheck } from "@muster/service";
-import { certificateAuthority, natsServer, signedCertificate, until, type TestNats } from "@muster/testkit";
+import { makeCertificateAuthority, startTestNats, makeSignedCertificate, until, type TestNats } from "@muster/testkit";
 import { Agent, request } from "undici";
 import { readConfig } from "../src/config.ts";
 import { run } from "../src/service.ts";
@@ -108,7 +108,7 @@ export type GatewayWorld = AsyncDisposable & {
 /** Starts a real NATS server, services whose answers the test states, and gateways of the protocol. */
 export async function startGatewayWorld(answers: Answers = {}, protocol: Protocol = "HTTP/1.1"): Promise<GatewayWorld> {
   await using starting = new AsyncDisposableStack();
-  const nats = starting.use(await natsServer());
+  const nats = starting.use(await startTestNats());
   const directory = await mkdtemp(join(tmpdir(), "muster-gateway-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
   const tls = protocol === "HTTP/2" ? await writeCertificate(directory) : {};
@@ -117,7 +117,7 @@ export async function startGatewayWorld(answers: Answers = {}, protocol: Protoco
   // The gateway itself serves this service.
   for (const service of services.filter((each) => each !== AuditService))
     starting.use(
-      await serve(bus, service as ServiceDescriptor, handlersOf(service, answers, received), {
+      await serveMethods(bus, service as ServiceDescriptor, handlersOf(service, answers, received), {
         version: "9.8.7",
         description: "for a test",
       }),
@@ -148,8 +148,8 @@ export async function startGatewayWorld(answers: Answers = {}, protocol: Protoco
 
 /** Returns the variables of a gateway that serves a new certificate. */
 export async function writeCertificate(directory: string): Promise<Readonly<Record<string, string>>> {
-  const authority = await certificateAuthority("test-authority");
-  const { cert, key } = await signedCertificate(authority, { commonName: "gateway", use: "server" });
+  const authority = await makeCertificateAuthority("test-authority");
+  const { cert, key } = await makeSignedCertificate(authority, { commonName: "gateway", use: "server" });
   const [certFile, keyFile] = [join(directory, "gateway.crt"), join(directory, "gateway.key")];
   await writeFile(certFile, cert);
   await writeFile(keyFile, key);

@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { startApiServer, type ApiServer } from "@muster/devcluster";
-import { kubeCalls, loadKube, type KubeObject } from "@muster/kube";
+import { makeKubeCalls, loadKube, type KubeObject } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { request } from "undici";
 import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
@@ -47,7 +47,7 @@ const variables = () => ({
 });
 
 async function letWatchPools(user: string): Promise<void> {
-  await using calls = kubeCalls(loadKube(cluster.kubeconfig));
+  await using calls = makeKubeCalls(loadKube(cluster.kubeconfig));
   const apiVersion = "rbac.authorization.k8s.io/v1";
   const metadata = { name: "watcher-of-pools" };
   const rules = [{ apiGroups: ["muster.dev"], resources: ["pools"], verbs: ["list", "watch"] }];

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { oidcAuthenticator } from "../src/adapters/oidc.ts";
 import { makeKey, startTestIssuer, type TestIssuer } from "./test-issuer.ts";
@@ -94,7 +94,7 @@ it("reports an unavailable issuer, and recovers", async () => {
   const authenticate = oidcAuthenticator(config());
   const token = await issuer.tokenOf(issuer.keys[0]!);
   const failure: unknown = await authenticate(token).catch((error: unknown) => error);
-  expect(faultOf(failure)).toMatchObject({ code: "unavailable", dependency: `the issuer of tokens ${issuer.url}` });
+  expect(findFault(failure)).toMatchObject({ code: "unavailable", dependency: `the issuer of tokens ${issuer.url}` });
   expect(String((failure as Error).stack)).not.toContain(token);
   await issuer.start();
   expect(await authenticate(token)).toMatchObject({ name: "oidc:ada" });
@@ -125,10 +125,10 @@ it("verifies tokens with the last keys for a day while the issuer is away, and t
     expect((await authenticate(token))?.name).toBe("oidc:ada");
     expect(reported).toHaveLength(3);
     const unknown: unknown = await authenticate(await issuer.tokenOf(next)).catch((error: unknown) => error);
-    expect(faultOf(unknown)?.code).toBe("unavailable");
+    expect(findFault(unknown)?.code).toBe("unavailable");
     passedMs = 25 * 3_600_000;
     const late: unknown = await authenticate(token).catch((error: unknown) => error);
-    expect(faultOf(late)?.code).toBe("unavailable");
+    expect(findFault(late)?.code).toBe("unavailable");
     passedMs += 60_000;
     issuer.keys = [next];
     await issuer.start();

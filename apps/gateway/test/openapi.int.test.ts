@@ -1,4 +1,4 @@
-import { RESOURCES, routesOf, WATCH_PATH } from "@muster/gateway-api";
+import { RESOURCES, buildRoutes, WATCH_PATH } from "@muster/gateway-api";
 import type { AnyMessageType } from "@muster/proto";
 import { services } from "@muster/proto";
 import { shapes } from "@muster/proto/shapes";
@@ -131,7 +131,7 @@ it("documents exactly the methods of every path", () => {
   const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
   );
-  const served = routesOf(RESOURCES).map(({ http, path }) => `${http} ${path.replaceAll(/:(\w+)/g, "{$1}")}`);
+  const served = buildRoutes(RESOURCES).map(({ http, path }) => `${http} ${path.replaceAll(/:(\w+)/g, "{$1}")}`);
   expect(documented.toSorted()).toEqual([...served, `GET ${WATCH_PATH}`].toSorted());
 });
 

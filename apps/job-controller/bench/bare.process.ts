@@ -5,10 +5,10 @@
 import { once } from "node:events";
 import { CoreV1Api, type V1Pod } from "@kubernetes/client-node";
 import { loadKube } from "@muster/kube";
-import { kubeClient } from "@muster/testkit";
+import { makeKubeClient } from "@muster/testkit";
 
 const [kubeconfig = "", count = "0", maxInFlight = "1"] = process.argv.slice(2);
-const api = kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
+const api = makeKubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
 process.send?.("ready");
 const [pod] = (await once(process, "message")) as [V1Pod];
 let next = 0;

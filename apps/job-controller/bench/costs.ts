@@ -16,7 +16,7 @@ export async function readCosts(config: KubeConfig): Promise<Costs> {
 }
 
 /** The costs beyond the earlier ones; costs that did not grow are left out. */
-export function costsSince(before: Costs, after: Costs): Costs {
+export function computeCostsSince(before: Costs, after: Costs): Costs {
   return {
     cpuSeconds: difference(before.cpuSeconds, after.cpuSeconds),
     requests: difference(before.requests, after.requests),

@@ -6,20 +6,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { KubeConfig, V1Node, V1Pod } from "@kubernetes/client-node";
-import { client, connectNats, type Client } from "@muster/bus";
+import { makeClient, connectNats, type Client } from "@muster/bus";
 import { startApiServer } from "@muster/devcluster";
-import { informer, kubeCalls, listWatch, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
+import { openInformer, makeKubeCalls, listWatch, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import { buckets, ReservationService } from "@muster/proto";
 import { jsonText, openBucket, type Bucket } from "@muster/store";
-import { kubeApiServer, kubeAssets, natsServer, sized, until } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets, startTestNats, selectSize, until } from "@muster/testkit";
 import { parse } from "yaml";
-import { costsSince, readCosts, type Costs } from "./costs.ts";
+import { computeCostsSince, readCosts, type Costs } from "./costs.ts";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
 const CRD = fileURLToPath(new URL("../../../deploy/crds/muster.dev_jobs.yaml", import.meta.url));
 const BARE = fileURLToPath(new URL("bare.process.ts", import.meta.url));
-const ROUNDS = Number(process.env["BENCH_ROUNDS"] ?? sized(3, 1));
-const JOBS = Number(process.env["BENCH_JOBS"] ?? sized(1000, 20));
+const ROUNDS = Number(process.env["BENCH_ROUNDS"] ?? selectSize(3, 1));
+const JOBS = Number(process.env["BENCH_JOBS"] ?? selectSize(1000, 20));
 const PODS_A_JOB = 5;
 const PODS = JOBS * PODS_A_JOB;
 const IN_FLIGHT = 64;
@@ -39,13 +39,13 @@ const JOB_RESOURCE = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: N
  */
 export async function compareCreation(): Promise<void> {
   await using stack = new AsyncDisposableStack();
-  const assets = kubeAssets();
+  const assets = findKubeAssets();
   console.log(assets.found ? "a real kube-apiserver" : `the embedded API server (${assets.reason})`);
-  const { kubeconfig } = stack.use(assets.found ? await kubeApiServer() : await embedded(stack));
+  const { kubeconfig } = stack.use(assets.found ? await startKubeApiServer() : await embedded(stack));
   const config = loadKube(kubeconfig);
-  const calls = stack.use(kubeCalls(config, { maxInFlight: IN_FLIGHT }));
+  const calls = stack.use(makeKubeCalls(config, { maxInFlight: IN_FLIGHT }));
   const pods = stack.use(
-    informer<V1Pod, string>({
+    openInformer<V1Pod, string>({
       source: listWatch<V1Pod>(config, `/api/v1/namespaces/${NAMESPACE}/pods`),
       project: ({ metadata }) => metadata?.name ?? "",
     }),
@@ -138,7 +138,7 @@ async function startLedger(
   calls: KubeCalls,
 ): Promise<{ start: Start; ledger: Client<typeof ReservationService>; locks: Bucket<unknown> }> {
   await makeNodes(calls);
-  const nats = stack.use(await natsServer());
+  const nats = stack.use(await startTestNats());
   const start: Start = async (app, env = {}) => {
     const common = { MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token, MUSTER_KUBECONFIG: kubeconfig };
     const child = await startApp(app, { ...common, MUSTER_LOG_LEVEL: "error", ...env });
@@ -148,7 +148,7 @@ async function startLedger(
   await start("watcher");
   await start("reservation-manager");
   const bus = stack.use(await connectNats({ url: nats.url, token: nats.token, name: "bench" }));
-  const ledger = client(bus, ReservationService);
+  const ledger = makeClient(bus, ReservationService);
   const known = async (): Promise<boolean> => {
     const { pools } = await ledger.listPools({});
     return pools.some(({ name, available }) => name === "pool" && available >= PODS);
@@ -176,7 +176,7 @@ async function timeGangs(world: World, way: Exclude<Way, "bare">, round: number)
   if (way === "meanwhile") await submit();
   await until("every pod is created", () => count() >= PODS, { timeoutMs: 600_000, everyMs: 20 });
   const seconds = (performance.now() - startedMs) / 1000;
-  const costs = costsSince(before, await readCosts(config));
+  const costs = computeCostsSince(before, await readCosts(config));
   await ended(controller);
   return { seconds, costs };
 }
@@ -242,7 +242,7 @@ async function timeBare({ config, kubeconfig }: World, sample: V1Pod): Promise<T
   child.send(sample);
   await once(child, "message");
   const seconds = (performance.now() - startedMs) / 1000;
-  const costs = costsSince(before, await readCosts(config));
+  const costs = computeCostsSince(before, await readCosts(config));
   await ended(child);
   return { seconds, costs };
 }

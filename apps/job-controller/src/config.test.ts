@@ -1,10 +1,10 @@
-import { documentedVariables, recordingEnv } from "@muster/testkit";
+import { readDocumentedVariables, makeRecordingEnv } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 
 it("reads exactly the documented variables, with the documented defaults", () => {
-  const documented = documentedVariables("job-controller");
-  const { env, names } = recordingEnv();
+  const documented = readDocumentedVariables("job-controller");
+  const { env, names } = makeRecordingEnv();
   const config = readConfig(env);
   expect([...names].toSorted()).toEqual([...documented.keys()].toSorted());
   const defaults = [...documented].filter(([, fallback]) => fallback !== undefined);

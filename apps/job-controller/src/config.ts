@@ -102,7 +102,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
 }
 
 /** The namespace of the caches of jobs and their objects; undefined for every namespace. */
-export function followedNamespace({
+export function findFollowedNamespace({
   namespace,
   jobNamespaces,
 }: Pick<Config["kube"], "namespace" | "jobNamespaces">): string | undefined {

@@ -1,13 +1,13 @@
 import { throwFault, type Fault } from "@muster/faults";
 import { describe, expect, it } from "vitest";
-import { readLog, type LogDeps, type LogRequest, type Run } from "./read-log.ts";
+import { readLog, type LogDeps, type LogRequest, type ContainerRun } from "./read-log.ts";
 
 const GOING_ON = new AbortController().signal;
 const WAIT_MS = 4000;
 const FIRST = { id: "first", pod: "train-worker-0" };
 const SECOND = { id: "second", pod: "train-worker-0" };
 
-type Life = { readonly run: Pick<Run, "id" | "pod">; text: string; isOver: boolean; fault?: Fault };
+type Life = { readonly run: Pick<ContainerRun, "id" | "pod">; text: string; isOver: boolean; fault?: Fault };
 
 /** Scripts the runs of a member: time passes only while a call waits. */
 function member(...lives: Life[]) {
@@ -22,7 +22,7 @@ function member(...lives: Life[]) {
     if (life?.fault !== undefined) throwFault(life.fault);
     return Buffer.from(life?.text ?? "").subarray(offset, offset + limitBytes);
   };
-  const runOf = ({ run, isOver }: Life): Run => ({ ...run, isOver });
+  const runOf = ({ run, isOver }: Life): ContainerRun => ({ ...run, isOver });
   const deps: LogDeps = {
     now: () => state.nowMs,
     newest: () => state.newest && runOf(state.newest),

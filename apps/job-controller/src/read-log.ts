@@ -1,7 +1,7 @@
-import { faultOf, throwFault } from "@muster/faults";
+import { findFault, throwFault } from "@muster/faults";
 
 /** One run of a member's container. A recreated pod, and a restarted container, begin another run with another log. */
-export type Run = {
+export type ContainerRun = {
   readonly id: string;
   readonly pod: string;
   /** True if the run has ended and writes no more. */
@@ -14,17 +14,17 @@ type LogRange = { readonly offset: number; readonly limitBytes: number };
 export type LogDeps = {
   readonly now: () => number;
   /** Returns the newest run of the member; undefined before the first run has begun, and after the deletion of its pod. */
-  readonly newest: () => Run | undefined;
+  readonly newest: () => ContainerRun | undefined;
   /** Returns an earlier run if it can still be read from this offset, although its pod is gone. */
-  readonly kept: (id: string, offset: number) => Run | undefined;
+  readonly kept: (id: string, offset: number) => ContainerRun | undefined;
   /** Whether the job has finished, so that no further run begins. */
   readonly isFinished: () => boolean;
   /** Resolves when the job may have changed, after `ms`, or at the signal. */
   readonly changed: (ms: number, signal: AbortSignal) => Promise<void>;
   /** Reads the present content of the log. Rejects with FaultError. */
-  readonly read: (run: Run, range: LogRange, signal: AbortSignal) => Promise<Uint8Array>;
+  readonly read: (run: ContainerRun, range: LogRange, signal: AbortSignal) => Promise<Uint8Array>;
   /** Reads the content from the offset on, and waits for it during `waitMs`; `isOver` if nothing follows. Rejects with FaultError. */
-  readonly follow: (run: Run, range: LogRange, waitMs: number, signal: AbortSignal) => Promise<Followed>;
+  readonly follow: (run: ContainerRun, range: LogRange, waitMs: number, signal: AbortSignal) => Promise<Followed>;
   /** Rejects with the fault of a member that has no log. */
   readonly refuseAbsent: () => never;
 };
@@ -118,7 +118,7 @@ async function followRuns(deps: LogDeps, start: Place, waitMs: number, signal: A
 /** Follows a run. A starting container, and a deleted pod, have no log. */
 async function followRun(
   deps: LogDeps,
-  run: Run,
+  run: ContainerRun,
   range: LogRange,
   waitMs: number,
   signal: AbortSignal,
@@ -126,12 +126,12 @@ async function followRun(
   try {
     return await deps.follow(run, range, run.isOver ? Math.max(waitMs, POLL_MS) : waitMs, signal);
   } catch (error) {
-    const code = faultOf(error)?.code;
+    const code = findFault(error)?.code;
     if (code !== "invalid_request" && code !== "not_found") throw error;
     return { bytes: NOTHING, isOver: code === "not_found" };
   }
 }
 
-function part({ id, pod }: Run, offset: number, bytes: Uint8Array, complete: boolean): LogPart {
+function part({ id, pod }: ContainerRun, offset: number, bytes: Uint8Array, complete: boolean): LogPart {
   return { bytes, nextOffset: offset + bytes.length, complete, run: id, pod };
 }

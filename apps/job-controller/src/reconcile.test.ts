@@ -1,7 +1,15 @@
 import { FaultError } from "@muster/faults";
 import { ROOT_CONTEXT } from "@opentelemetry/api";
 import { describe, expect, it } from "vitest";
-import { ended, granted, pod, POLICY, seen, snapshot, spec } from "../test/samples.ts";
+import {
+  makeEndedPod,
+  makeGrantedUnit,
+  makePodFact,
+  POLICY,
+  makeReplicaSeen,
+  makeSnapshot,
+  makeSpec,
+} from "../test/samples.ts";
 import { NEW_STATUS, type JobStatus } from "./domain/job-status.ts";
 import type { JobStep } from "./domain/plan-steps.ts";
 import type { Snapshot } from "./domain/snapshot.ts";
@@ -18,7 +26,7 @@ function world(
   seenToo: Partial<ObservedJob> = {},
 ) {
   const did: string[] = [];
-  let now = snapshot(start);
+  let now = makeSnapshot(start);
   let failing: readonly JobStep["kind"][] = [];
   const failures: string[] = [];
   const unclaimed: Error[] = [];
@@ -86,9 +94,9 @@ function failureOf(step: JobStep["kind"]): Error {
 function after(now: Snapshot, step: JobStep): Snapshot {
   switch (step.kind) {
     case "reserve":
-      return { ...now, units: [granted("worker-0", "worker-1")] };
+      return { ...now, units: [makeGrantedUnit("worker-0", "worker-1")] };
     case "create-pods":
-      return { ...now, replicas: [seen("worker", [pod("worker-0"), pod("worker-1")])] };
+      return { ...now, replicas: [makeReplicaSeen("worker", [makePodFact("worker-0"), makePodFact("worker-1")])] };
     case "sync-budget":
       return { ...now, budget: step.minAvailable };
     case "create-service":
@@ -109,16 +117,19 @@ describe("a pass", () => {
   });
 
   it("records ends of pods after their counts, and before any step that follows from them", async () => {
-    const failed = { ...fresh, units: [granted("worker-0", "worker-1")], budget: 2 };
-    const slots = [pod("worker-0"), ended("worker-1", 1, { finishedMs: 0 })];
-    const { pass, recorded } = world({ ...failed, replicas: [seen("worker", slots)] });
+    const failed = { ...fresh, units: [makeGrantedUnit("worker-0", "worker-1")], budget: 2 };
+    const slots = [makePodFact("worker-0"), makeEndedPod("worker-1", 1, { finishedMs: 0 })];
+    const { pass, recorded } = world({ ...failed, replicas: [makeReplicaSeen("worker", slots)] });
     expect((await pass()).did).toContain("delete-pod");
     expect(recorded).toEqual([["write"]]);
   });
 
   it("records no ends of pods if the write of their counts failed", async () => {
     const refusing = { writeStatus: () => Promise.reject(new Error("conflict")) };
-    const { pass, recorded } = world({ replicas: [seen("worker", [ended("worker-0", 0), undefined])] }, refusing);
+    const { pass, recorded } = world(
+      { replicas: [makeReplicaSeen("worker", [makeEndedPod("worker-0", 0), undefined])] },
+      refusing,
+    );
     await expect(pass()).rejects.toThrow("conflict");
     expect(recorded).toEqual([]);
   });
@@ -161,7 +172,7 @@ describe("a pass", () => {
     let now = 0;
     let most = 0;
     const { pass } = world(
-      { units: [granted("worker-0", "worker-1")], services: { present: [], wanted, settled: true } },
+      { units: [makeGrantedUnit("worker-0", "worker-1")], services: { present: [], wanted, settled: true } },
       {
         act: async (_seen, step) => {
           if (step.kind !== "create-service") return;
@@ -177,11 +188,11 @@ describe("a pass", () => {
   });
 
   it("keeps a deadline although a step always fails, and does not retry more often for a passed deadline", async () => {
-    const late = world({ ...fresh, spec: spec({ activeDeadlineMs: 5000 }) });
+    const late = world({ ...fresh, spec: makeSpec({ activeDeadlineMs: 5000 }) });
     late.fail("create-service");
     await expect(late.pass()).rejects.toThrow("create-service failed");
     expect(late.wakes).toEqual([5000]);
-    const soon = world({ ...fresh, spec: spec({ activeDeadlineMs: 1 }) });
+    const soon = world({ ...fresh, spec: makeSpec({ activeDeadlineMs: 1 }) });
     soon.fail("create-service");
     await expect(soon.pass()).rejects.toThrow("create-service failed");
     expect(soon.wakes).toEqual([1000]);
@@ -213,16 +224,16 @@ describe("a pass", () => {
   });
 
   it("records a failure before any step that follows from it", async () => {
-    const failed = ended("worker-1", 1, { finishedMs: 0 });
-    const { pass } = world({ budget: 2, replicas: [seen("worker", [pod("worker-0"), failed])] });
+    const failed = makeEndedPod("worker-1", 1, { finishedMs: 0 });
+    const { pass } = world({ budget: 2, replicas: [makeReplicaSeen("worker", [makePodFact("worker-0"), failed])] });
     expect((await pass()).did).toEqual(["write", "delete-pod"]);
   });
 
   it("takes no step that relies on a failed write", async () => {
-    const failed = ended("worker-1", 1, { finishedMs: 0 });
+    const failed = makeEndedPod("worker-1", 1, { finishedMs: 0 });
     const conflict = (): Promise<never> => Promise.reject(new Error("conflict"));
     const { pass, did } = world(
-      { budget: 2, replicas: [seen("worker", [pod("worker-0"), failed])] },
+      { budget: 2, replicas: [makeReplicaSeen("worker", [makePodFact("worker-0"), failed])] },
       { writeStatus: conflict },
     );
     await expect(pass()).rejects.toThrow("conflict");
@@ -237,7 +248,7 @@ describe("a pass", () => {
       isStale.now = step.kind === "create-pods";
       return isStale.now ? Promise.reject(new Error("conflict")) : Promise.resolve();
     };
-    const units = [granted("worker-0", "worker-1")];
+    const units = [makeGrantedUnit("worker-0", "worker-1")];
     const stale = world({ ...fresh, units }, { act, staleForMs: () => (isStale.now ? 700 : undefined) });
     expect(await stale.pass()).toEqual({ did: [], requeueAfterMs: 700 });
     expect([did, stale.failures]).toEqual([["create-pods"], ["create-pods"]]);
@@ -247,7 +258,7 @@ describe("a pass", () => {
     const running = world({ ...fresh });
     await running.pass();
     await running.pass();
-    const replicas = [seen("worker", [pod("worker-0", { ready: false }), pod("worker-1")])];
+    const replicas = [makeReplicaSeen("worker", [makePodFact("worker-0", { ready: false }), makePodFact("worker-1")])];
     const { pass } = world({ ...running.snapshot(), replicas }, {}, { sinceWriteMs: 10 });
     expect(await pass()).toEqual({ did: [], requeueAfterMs: 1000 });
   });
@@ -260,7 +271,7 @@ describe("a pass", () => {
   });
 
   it("postpones nothing of a started job", async () => {
-    const status = { ...snapshot().status, startMs: snapshot().nowMs - 1000 };
+    const status = { ...makeSnapshot().status, startMs: makeSnapshot().nowMs - 1000 };
     const { pass } = world({ ...fresh, status }, {}, { busyForMs: 0 });
     expect((await pass()).did).toContain("sync-budget");
   });
@@ -269,8 +280,11 @@ describe("a pass", () => {
     const writeStatus = (): Promise<"gone"> => Promise.resolve("gone");
     const after = world(fresh, { writeStatus });
     expect((await after.pass()).requeueAfterMs).toBeUndefined();
-    const failed = ended("worker-1", 1, { finishedMs: 0 });
-    const first = world({ budget: 2, replicas: [seen("worker", [pod("worker-0"), failed])] }, { writeStatus });
+    const failed = makeEndedPod("worker-1", 1, { finishedMs: 0 });
+    const first = world(
+      { budget: 2, replicas: [makeReplicaSeen("worker", [makePodFact("worker-0"), failed])] },
+      { writeStatus },
+    );
     expect(await first.pass()).toEqual({ did: [], requeueAfterMs: undefined });
   });
 

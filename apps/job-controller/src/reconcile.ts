@@ -1,8 +1,14 @@
 import { forEachSome } from "@muster/backoff";
-import { reconciler, type Passes, type Reconcile, type Reconciled, type Round } from "@muster/controller";
-import { faultOf } from "@muster/faults";
+import {
+  makeReconciler,
+  type ControllerParts,
+  type Reconcile,
+  type ReconcileResult,
+  type PassRound,
+} from "@muster/controller";
+import { findFault } from "@muster/faults";
 import { decideWrite, type WriteTime } from "./domain/decide-write.ts";
-import { noteSilence } from "./domain/note-silence.ts";
+import { recordSilence } from "./domain/record-silence.ts";
 import { planJob } from "./domain/plan-job.ts";
 import type { JobPlan, JobStep } from "./domain/plan-steps.ts";
 import type { JobStatus } from "./domain/job-status.ts";
@@ -20,7 +26,7 @@ export type ObservedJob = {
 };
 
 /** The dependencies of passes over jobs. `Seen` adds the objects behind a snapshot. `span` is that of a round that changes something. */
-export type PassDeps<Seen extends ObservedJob> = Pick<Passes<Seen, JobPlan>, "observe" | "span"> & {
+export type PassDeps<Seen extends ObservedJob> = Pick<ControllerParts<Seen, JobPlan>, "observe" | "span"> & {
   readonly act: (seen: Seen, step: JobStep, signal: AbortSignal) => Promise<void>;
   /** Rejects with a conflict if another client has written since. `gone` means that the job was deleted, and nothing remains to do. */
   readonly writeStatus: (seen: Seen, status: JobStatus, signal: AbortSignal) => Promise<"written" | "gone">;
@@ -62,7 +68,7 @@ type PassPlan = JobPlan & {
  * every step, and keeps the deadline of the job. Then it rejects with the error of the failed step, or with an AggregateError of all errors.
  */
 export function makeReconcile<Seen extends ObservedJob>(deps: PassDeps<Seen>, policy: PassPolicy): Reconcile {
-  return reconciler<Seen, PassPlan>({
+  return makeReconciler<Seen, PassPlan>({
     tracer: "job-controller",
     observe: deps.observe,
     plan: (seen) => planPass(seen, policy),
@@ -83,13 +89,13 @@ function isIdle({ steps, write }: PassPlan): boolean {
   return steps.length === 0 && (write === "never" || write === "later");
 }
 
-type PlannedRound<Seen> = { readonly seen: Seen; readonly plan: PassPlan; readonly round: Round };
+type PlannedRound<Seen> = { readonly seen: Seen; readonly plan: PassPlan; readonly round: PassRound };
 
 async function carryOut<Seen extends ObservedJob>(
   deps: PassDeps<Seen>,
   policy: PassPolicy,
   { seen, plan, round }: PlannedRound<Seen>,
-): Promise<Reconciled | "again"> {
+): Promise<ReconcileResult | "again"> {
   const { status, steps, write, isPostponed } = plan;
   deps.planned(seen, plan);
   if (write === "first" && (await deps.writeStatus(seen, status, round.signal)) === "gone") return {};
@@ -103,7 +109,7 @@ async function carryOut<Seen extends ObservedJob>(
   if (failures.length === 0 && isPostponed) return { requeueAfterMs: POSTPONE_MS };
   // The status reports the observed state, whichever steps have failed.
   if (write !== "first") {
-    const reported = failures.some(isLedgerSilent) ? noteSilence(status, seen.snapshot.nowMs) : status;
+    const reported = failures.some(isLedgerSilent) ? recordSilence(status, seen.snapshot.nowMs) : status;
     const isNews = write === "after" || reported !== status;
     if (isNews && (await deps.writeStatus(seen, reported, round.signal)) === "gone") return {};
   }
@@ -119,7 +125,7 @@ type Failure = { readonly step: JobStep; readonly error: unknown };
 
 /** Whether the ledger did not answer; a refusal is an answer. */
 function isLedgerSilent({ step, error }: Failure): boolean {
-  const code = faultOf(error)?.code;
+  const code = findFault(error)?.code;
   return step.kind === "reserve" && (code === "unavailable" || code === "deadline_exceeded");
 }
 
@@ -179,7 +185,7 @@ function isOfService(step: JobStep): boolean {
   return step.kind === "create-service" || step.kind === "delete-service";
 }
 
-function earliest(...times: readonly (number | undefined)[]): Reconciled {
+function earliest(...times: readonly (number | undefined)[]): ReconcileResult {
   const next = Math.min(...times.map((ms) => ms ?? Infinity));
   return Number.isFinite(next) ? { requeueAfterMs: next } : {};
 }

@@ -2,15 +2,15 @@ import { FaultError } from "@muster/faults";
 import { describe, expect, it } from "vitest";
 import { KINDS } from "./domain/kinds.ts";
 import {
-  answerPauseMs,
-  cancel,
-  check,
-  get,
-  list,
-  submit,
-  suspend,
-  watch,
-  type Found,
+  computeAnswerPauseMs,
+  cancelJob,
+  checkJob,
+  getJob,
+  listJobs,
+  submitJob,
+  suspendJob,
+  watchJob,
+  type FoundJob,
   type JobKey,
   type RequestDeps,
 } from "./requests.ts";
@@ -26,11 +26,11 @@ const MANIFEST = {
 
 /** Jobs whose changes a test scripts. */
 function world(...keys: readonly (readonly [name: string, kind: string])[]) {
-  const jobs = new Map<string, Found<string>>();
+  const jobs = new Map<string, FoundJob<string>>();
   const indexOf = ({ kind, name, namespace = "default" }: JobKey): string =>
     [name, kind, ...(namespace === "default" ? [] : [namespace])].join("/");
   const clock = { nowMs: 0, stepMs: undefined as number | undefined, onWait: (): void => undefined, members: 0 };
-  const put = (key: JobKey, revision: string): Found<string> => {
+  const put = (key: JobKey, revision: string): FoundJob<string> => {
     const own = { namespace: "default", ...key };
     const found = { key: own, revision, members: clock.members, view: `${key.kind} ${key.name}` };
     jobs.set(indexOf(own), found);
@@ -64,7 +64,7 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
     servesNamespace: (namespace) => served.get(namespace),
     find: ({ kind, name, namespace }) => {
       counts.read += 1;
-      const isMeant = ({ key }: Found<string>): boolean =>
+      const isMeant = ({ key }: FoundJob<string>): boolean =>
         key.name === name && key.namespace === namespace && (kind === "" || kind === key.kind);
       return Promise.resolve([...jobs.values()].filter(isMeant));
     },
@@ -113,7 +113,7 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
 describe("a submitted job", () => {
   it("is created if its manifest is valid", async () => {
     const { deps, jobs } = world();
-    await submit(deps, { requestId: "request", manifestJson: JSON.stringify(MANIFEST) });
+    await submitJob(deps, { requestId: "request", manifestJson: JSON.stringify(MANIFEST) });
     expect([...jobs.keys()]).toEqual(["train/Job"]);
   });
 
@@ -129,23 +129,23 @@ describe("a submitted job", () => {
     ["spec", { ...MANIFEST, spec: undefined }],
   ])("is refused with the name of the field: %s", async (field, manifest) => {
     const { deps, jobs } = world();
-    const refused = submit(deps, { requestId: "request", manifestJson: JSON.stringify(manifest) });
+    const refused = submitJob(deps, { requestId: "request", manifestJson: JSON.stringify(manifest) });
     await expect(refused).rejects.toMatchObject({ fault: { code: "invalid_request", field } });
     expect(jobs.size).toBe(0);
   });
 
   it.each(["", "x".repeat(129)])("is refused with an invalid request id: %j", async (requestId) => {
-    const refused = submit(world().deps, { requestId, manifestJson: JSON.stringify(MANIFEST) });
+    const refused = submitJob(world().deps, { requestId, manifestJson: JSON.stringify(MANIFEST) });
     await expect(refused).rejects.toMatchObject({ fault: { code: "invalid_request", field: "request_id" } });
   });
 
   it("is refused if it is no JSON, or too large", async () => {
     const { deps } = world();
-    await expect(submit(deps, { requestId: "request", manifestJson: "{" })).rejects.toMatchObject({
+    await expect(submitJob(deps, { requestId: "request", manifestJson: "{" })).rejects.toMatchObject({
       fault: { code: "invalid_request", field: "manifest_json" },
     });
     await expect(
-      submit(deps, { requestId: "request", manifestJson: JSON.stringify("x".repeat(512 * 1024)) }),
+      submitJob(deps, { requestId: "request", manifestJson: JSON.stringify("x".repeat(512 * 1024)) }),
     ).rejects.toMatchObject({ fault: { code: "limit_exceeded", limit: 512 * 1024 } });
   });
 });
@@ -182,7 +182,7 @@ describe("a checked job", () => {
     ],
   ])("%s, and creates nothing", async (_title, manifest, fields) => {
     const { deps, jobs } = world(["train", "Job"]);
-    const { problems } = await check(deps, JSON.stringify(manifest));
+    const { problems } = await checkJob(deps, JSON.stringify(manifest));
     expect(problems.map(({ field }) => field)).toEqual(fields);
     expect(jobs.size).toBe(1);
   });
@@ -190,7 +190,7 @@ describe("a checked job", () => {
   it("causes a warning if the ledger does not report the maximum of pools", async () => {
     const { deps } = world();
     const silent = { ...deps, maxima: () => Promise.resolve(undefined) };
-    const { problems, warnings } = await check(silent, JSON.stringify(MANIFEST));
+    const { problems, warnings } = await checkJob(silent, JSON.stringify(MANIFEST));
     expect(problems).toEqual([]);
     expect(warnings).toEqual([expect.stringContaining("the ledger does not answer")]);
   });
@@ -199,7 +199,7 @@ describe("a checked job", () => {
 describe("a requested job", () => {
   it("is found without its kind if only one kind has a job of that name", async () => {
     const { deps } = world(["train", "Job"], ["other", "TFJob"]);
-    expect((await get(deps, { kind: "", name: "other" }, GOING_ON)).view).toBe("TFJob other");
+    expect((await getJob(deps, { kind: "", name: "other" }, GOING_ON)).view).toBe("TFJob other");
   });
 
   it.each<[string, JobKey]>([
@@ -208,12 +208,12 @@ describe("a requested job", () => {
     ["key.kind", { kind: "", name: "train" }],
   ])("is refused with the name of the field: %s", async (field, key) => {
     const { deps } = world(["train", "Job"], ["train", "TFJob"]);
-    await expect(get(deps, key, GOING_ON)).rejects.toMatchObject({ fault: { code: "invalid_request", field } });
+    await expect(getJob(deps, key, GOING_ON)).rejects.toMatchObject({ fault: { code: "invalid_request", field } });
   });
 
   it("is not found when no job of that kind exists", async () => {
     const { deps } = world(["train", "Job"]);
-    await expect(get(deps, { kind: "TFJob", name: "train" }, GOING_ON)).rejects.toMatchObject({
+    await expect(getJob(deps, { kind: "TFJob", name: "train" }, GOING_ON)).rejects.toMatchObject({
       fault: { code: "not_found", kind: "TFJob", id: "train" },
     });
   });
@@ -224,13 +224,15 @@ it("an unserved namespace is refused with the name of the field, and the served 
   const key = { kind: "Job", name: "train" };
   const reason =
     '"other" is not served: this job-controller runs the jobs of the namespace "default", and with JOB_NAMESPACES=all of namespaces that a queue serves';
-  const found = await get(deps, { ...key, namespace: "default" }, GOING_ON);
-  expect(list(deps, { limit: 0, bytes: BYTES, after: "", namespace: "default" }).jobs).toEqual([found]);
-  await expect(get(deps, { ...key, namespace: "other" }, GOING_ON)).rejects.toMatchObject({
+  const found = await getJob(deps, { ...key, namespace: "default" }, GOING_ON);
+  expect(listJobs(deps, { limit: 0, bytes: BYTES, after: "", namespace: "default" }).jobs).toEqual([found]);
+  await expect(getJob(deps, { ...key, namespace: "other" }, GOING_ON)).rejects.toMatchObject({
     fault: { code: "invalid_request", field: "key.namespace", reason },
   });
   const fault = { code: "invalid_request", field: "namespace", reason } as const;
-  expect(() => list(deps, { limit: 0, bytes: BYTES, after: "", namespace: "other" })).toThrow(new FaultError(fault));
+  expect(() => listJobs(deps, { limit: 0, bytes: BYTES, after: "", namespace: "other" })).toThrow(
+    new FaultError(fault),
+  );
 });
 
 describe("jobs of one name in two namespaces", () => {
@@ -247,14 +249,14 @@ describe("jobs of one name in two namespaces", () => {
     [{ namespace: "default" }, "1"],
     [{ namespace: "team-a" }, "2"],
   ])("are found by their namespace: %o", async (named, revision) => {
-    expect((await get(both(), { ...key, ...named }, GOING_ON)).revision).toBe(revision);
+    expect((await getJob(both(), { ...key, ...named }, GOING_ON)).revision).toBe(revision);
   });
 
   it.each([
     ["", ["default", "team-a"]],
     ["team-a", ["team-a"]],
   ])('are listed in the namespace "%s"', (namespace, expected) => {
-    const names = (limit: number, after: string) => list(both(), { limit, bytes: BYTES, after, namespace });
+    const names = (limit: number, after: string) => listJobs(both(), { limit, bytes: BYTES, after, namespace });
     expect(names(0, "").jobs.map(({ key: of }) => of.namespace)).toEqual(expected);
     const first = names(1, "");
     const pages = [first, ...(first.next === "" ? [] : [names(1, first.next)])];
@@ -264,20 +266,20 @@ describe("jobs of one name in two namespaces", () => {
   it("are listed after the last queue of their namespace is gone, if they have begun", () => {
     const { deps, put } = world();
     put({ ...key, namespace: "other" }, "3");
-    const { jobs } = list(deps, { limit: 0, bytes: BYTES, after: "", namespace: "other" });
+    const { jobs } = listJobs(deps, { limit: 0, bytes: BYTES, after: "", namespace: "other" });
     expect(jobs.map(({ revision }) => revision)).toEqual(["3"]);
   });
 
   it("are created in the namespace of the manifest", async () => {
     const manifest = { ...MANIFEST, metadata: { name: "train", namespace: "team-a" } };
     const request = { requestId: "r", manifestJson: JSON.stringify(manifest) };
-    const { found } = await submit(world(["train", "Job"]).deps, request);
+    const { found } = await submitJob(world(["train", "Job"]).deps, request);
     expect(found.key).toEqual({ ...key, namespace: "team-a" });
   });
 
   it("are not refused for good before the queues are known", async () => {
     const fault = { code: "unavailable", dependency: "the list of the queues" };
-    await expect(get(both(), { ...key, namespace: "starting" }, GOING_ON)).rejects.toMatchObject({ fault });
+    await expect(getJob(both(), { ...key, namespace: "starting" }, GOING_ON)).rejects.toMatchObject({ fault });
   });
 });
 
@@ -286,19 +288,19 @@ describe("a watched job", () => {
 
   it("is answered immediately if it already differs", async () => {
     const { deps, clock } = world(["train", "Job"]);
-    await watch(deps, { ...request, afterRevision: "0" }, GOING_ON);
+    await watchJob(deps, { ...request, afterRevision: "0" }, GOING_ON);
     expect(clock.nowMs).toBe(0);
   });
 
   it("is answered when it has changed", async () => {
     const { deps, clock, put } = world(["train", "Job"]);
     clock.onWait = () => void put(request.key, "2");
-    expect((await watch(deps, request, GOING_ON)).revision).toBe("2");
+    expect((await watchJob(deps, request, GOING_ON)).revision).toBe("2");
   });
 
   it("is answered unchanged after the wait, which is never longer than half a minute", async () => {
     const { deps, clock } = world(["train", "Job"]);
-    expect((await watch(deps, request, GOING_ON)).revision).toBe("1");
+    expect((await watchJob(deps, request, GOING_ON)).revision).toBe("1");
     expect(clock.nowMs).toBe(30_000);
   });
 
@@ -306,7 +308,7 @@ describe("a watched job", () => {
     const { deps, clock, waits } = world(["train", "Job"]);
     clock.stepMs = 10_000;
     const behind = { ...deps, seen: () => undefined };
-    await watch(behind, { key: { kind: "Job", name: "train" }, afterRevision: "1", waitMs: 30_000 }, GOING_ON);
+    await watchJob(behind, { key: { kind: "Job", name: "train" }, afterRevision: "1", waitMs: 30_000 }, GOING_ON);
     expect(waits).toEqual([0, 1, 2]);
   });
 
@@ -318,7 +320,7 @@ describe("a watched job", () => {
       rings += 1;
       if (rings === 50) put(request.key, "2");
     };
-    expect((await watch(deps, request, GOING_ON)).revision).toBe("2");
+    expect((await watchJob(deps, request, GOING_ON)).revision).toBe("2");
     expect(counts.read).toBe(2);
   });
 
@@ -326,7 +328,7 @@ describe("a watched job", () => {
     const { deps, put } = world(["train", "Job"]);
     const copy = { ...put(request.key, "2"), revision: "1.5" };
     put(request.key, "3");
-    expect((await watch({ ...deps, seen: () => copy }, request, GOING_ON)).revision).toBe("3");
+    expect((await watchJob({ ...deps, seen: () => copy }, request, GOING_ON)).revision).toBe("3");
   });
 
   it("is answered less often the more members it has, so that the cost of a starting gang is not quadratic", async () => {
@@ -334,25 +336,25 @@ describe("a watched job", () => {
     const members = 400;
     clock.members = members;
     let revision = 0;
-    const change = (): Found<string> => put(request.key, String((revision += 1)));
+    const change = (): FoundJob<string> => put(request.key, String((revision += 1)));
     // One member starts every 10 ms, and the watcher sends its next request immediately after each answer.
     clock.stepMs = 10;
     clock.onWait = change;
     let seen = change();
     for (; clock.nowMs < members * 10; clock.nowMs += 1) {
-      seen = await watch(deps, { ...request, afterRevision: seen.revision }, GOING_ON);
+      seen = await watchJob(deps, { ...request, afterRevision: seen.revision }, GOING_ON);
       change();
     }
     expect(counts.read).toBeLessThan(12);
   });
 
   it("is answered at least every half second while it changes, and a small one every few milliseconds", () => {
-    expect([undefined, { members: 4 }, { members: 1000 }].map(answerPauseMs)).toEqual([0, 4, 500]);
+    expect([undefined, { members: 4 }, { members: 1000 }].map(computeAnswerPauseMs)).toEqual([0, 4, 500]);
   });
 
   it("is answered unchanged when no client waits", async () => {
     const { deps, clock } = world(["train", "Job"]);
-    await watch(deps, request, AbortSignal.abort());
+    await watchJob(deps, request, AbortSignal.abort());
     expect(clock.nowMs).toBe(0);
   });
 
@@ -361,7 +363,7 @@ describe("a watched job", () => {
     clock.onWait = () => {
       jobs.clear();
     };
-    await expect(watch(deps, request, GOING_ON)).rejects.toMatchObject({ fault: { code: "not_found" } });
+    await expect(watchJob(deps, request, GOING_ON)).rejects.toMatchObject({ fault: { code: "not_found" } });
   });
 });
 
@@ -371,7 +373,7 @@ describe("the list of jobs", () => {
   it("is unavailable, rather than incomplete, while the jobs of one kind are unread", () => {
     const { deps } = world(["a", "Job"]);
     const starting = { ...deps, unread: () => ["the jobs of kind TFJob", "pods"] };
-    expect(() => list(starting, { limit: 0, bytes: BYTES, after: "" })).toThrow(
+    expect(() => listJobs(starting, { limit: 0, bytes: BYTES, after: "" })).toThrow(
       new FaultError({
         code: "unavailable",
         dependency: "the list of the jobs of kind TFJob and of pods",
@@ -385,7 +387,7 @@ describe("the list of jobs", () => {
     const read: string[] = [];
     let after = "";
     do {
-      const page = list(deps, { limit: 1, bytes: BYTES, after });
+      const page = listJobs(deps, { limit: 1, bytes: BYTES, after });
       read.push(...page.jobs.map(({ view }) => view));
       after = page.next;
     } while (after !== "");
@@ -394,7 +396,7 @@ describe("the list of jobs", () => {
 
   it("has at most five hundred jobs per page, also by default", () => {
     const { deps } = world(...Array.from({ length: 501 }, (_, index) => [`job-${index}`, "Job"] as const));
-    for (const limit of [0, 5000]) expect(list(deps, { limit, bytes: BYTES, after: "" }).jobs).toHaveLength(500);
+    for (const limit of [0, 5000]) expect(listJobs(deps, { limit, bytes: BYTES, after: "" }).jobs).toHaveLength(500);
   });
 
   it("has no more jobs per page than fit into a reply, however large they are", () => {
@@ -403,7 +405,7 @@ describe("the list of jobs", () => {
     const pages: string[][] = [];
     let after = "";
     do {
-      const { jobs, next } = list(deps, { limit: 0, bytes: BYTES, after });
+      const { jobs, next } = listJobs(deps, { limit: 0, bytes: BYTES, after });
       pages.push(jobs.map(({ key }) => key.name));
       after = next;
     } while (after !== "");
@@ -412,7 +414,7 @@ describe("the list of jobs", () => {
 
   it("encodes only the jobs of its page", () => {
     const { deps, counts } = world(...Array.from({ length: 50 }, (_, index) => [`job-${index}`, "Job"] as const));
-    expect(list(deps, { limit: 10, bytes: BYTES, after: "job-2" }).jobs).toHaveLength(10);
+    expect(listJobs(deps, { limit: 10, bytes: BYTES, after: "job-2" }).jobs).toHaveLength(10);
     expect(counts.built).toBe(10);
   });
 
@@ -420,11 +422,11 @@ describe("the list of jobs", () => {
     const { deps, counts, labels } = world(...["a", "b", "c", "d"].map((name) => [name, "Job"] as const));
     labels.set("a", { team: "x" }).set("c", { team: "x", tier: "low" }).set("d", { team: "x" });
     const request = { limit: 2, bytes: BYTES, after: "", labelSelector: "team in (x, y),tier!=low" };
-    const { jobs, next } = list(deps, request);
+    const { jobs, next } = listJobs(deps, request);
     expect([jobs.map(({ key }) => key.name), next]).toEqual([["a", "d"], ""]);
     expect(counts.built).toBe(2);
     const fault = { code: "invalid_request", field: "labelSelector" };
-    expect(() => list(deps, { ...request, labelSelector: "team in x" })).toThrow(
+    expect(() => listJobs(deps, { ...request, labelSelector: "team in x" })).toThrow(
       expect.objectContaining({ fault: expect.objectContaining(fault) as unknown }),
     );
   });
@@ -433,7 +435,7 @@ describe("the list of jobs", () => {
     const { deps, jobs } = world(["a", "Job"], ["b", "Job"], ["c", "Job"]);
     const before = deps.listed();
     jobs.delete("b/Job");
-    const { jobs: listed, next } = list({ ...deps, listed: () => before }, { limit: 2, bytes: BYTES, after: "" });
+    const { jobs: listed, next } = listJobs({ ...deps, listed: () => before }, { limit: 2, bytes: BYTES, after: "" });
     expect(listed.map(({ key }) => key.name)).toEqual(["a"]);
     expect(next).toBe("b/Job/default");
   });
@@ -444,8 +446,8 @@ describe("a cancellation", () => {
 
   it("marks only the named job", async () => {
     const { deps, jobs } = world(["train", "Job"]);
-    expect((await cancel(deps, key, GOING_ON)).revision).toBe("cancelled");
-    const other = cancel(deps, { kind: "Job", name: "other" }, GOING_ON);
+    expect((await cancelJob(deps, key, GOING_ON)).revision).toBe("cancelled");
+    const other = cancelJob(deps, { kind: "Job", name: "other" }, GOING_ON);
     await expect(other).rejects.toMatchObject({ fault: { code: "not_found" } });
     expect(jobs.size).toBe(1);
   });
@@ -453,14 +455,14 @@ describe("a cancellation", () => {
   it.each(["over", "cancelled"])("returns a job unchanged, without a write, if it is %s already", async (revision) => {
     const { deps, put, counts } = world();
     put({ kind: "Job", name: "train" }, revision);
-    expect((await cancel(deps, key, GOING_ON)).revision).toBe(revision);
+    expect((await cancelJob(deps, key, GOING_ON)).revision).toBe(revision);
     expect(counts.written).toBe(0);
   });
 
   it("is refused without a write if another controller runs the job", async () => {
     const { deps, put, counts } = world();
     put({ kind: "Job", name: "train" }, "theirs");
-    await expect(cancel(deps, key, GOING_ON)).rejects.toMatchObject({
+    await expect(cancelJob(deps, key, GOING_ON)).rejects.toMatchObject({
       fault: { code: "invalid_request", reason: "names a job that is managed by another, which alone can end it" },
     });
     expect(counts.written).toBe(0);
@@ -469,14 +471,14 @@ describe("a cancellation", () => {
   it("reads a job again that has changed since", async () => {
     const { deps, conflicts, counts } = world(["train", "Job"]);
     conflicts.push("2", "over");
-    expect((await cancel(deps, key, GOING_ON)).revision).toBe("over");
+    expect((await cancelJob(deps, key, GOING_ON)).revision).toBe("over");
     expect(counts.written).toBe(2);
   });
 
   it("fails if the job changes all the time", async () => {
     const { deps, conflicts, counts } = world(["train", "Job"]);
     conflicts.push(...Array.from({ length: 100 }, (_, index) => `${index}`));
-    await expect(cancel(deps, key, GOING_ON)).rejects.toMatchObject({ fault: { code: "conflict" } });
+    await expect(cancelJob(deps, key, GOING_ON)).rejects.toMatchObject({ fault: { code: "conflict" } });
     expect(counts.written).toBe(20);
   });
 });
@@ -490,7 +492,7 @@ describe("a suspension or resumption", () => {
   ])("is written: a job that is %s, with suspended: %s", async (revision, suspended, expected) => {
     const { deps, put, counts } = world();
     put({ kind: "Job", name: "train" }, revision);
-    expect((await suspend(deps, { key, suspended }, GOING_ON)).revision).toBe(expected);
+    expect((await suspendJob(deps, { key, suspended }, GOING_ON)).revision).toBe(expected);
     expect(counts.written).toBe(1);
   });
 
@@ -500,7 +502,7 @@ describe("a suspension or resumption", () => {
   ])("returns a job unchanged, without a write, if it is %s already", async (revision, suspended) => {
     const { deps, put, counts } = world();
     put({ kind: "Job", name: "train" }, revision);
-    expect((await suspend(deps, { key, suspended }, GOING_ON)).revision).toBe(revision);
+    expect((await suspendJob(deps, { key, suspended }, GOING_ON)).revision).toBe(revision);
     expect(counts.written).toBe(0);
   });
 
@@ -511,7 +513,7 @@ describe("a suspension or resumption", () => {
   ])("is refused without a write: %s, with suspended: %s", async (revision, suspended, reason) => {
     const { deps, put, counts } = world();
     put({ kind: "Job", name: "train" }, revision);
-    const refused = suspend(deps, { key, suspended }, GOING_ON);
+    const refused = suspendJob(deps, { key, suspended }, GOING_ON);
     await expect(refused).rejects.toMatchObject({ fault: { code: "invalid_request", field: "key.name", reason } });
     expect(counts.written).toBe(0);
   });

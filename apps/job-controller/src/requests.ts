@@ -1,6 +1,6 @@
 import { retryOnConflict } from "@muster/backoff";
 import { fillPage } from "@muster/bus";
-import { describeFault, faultOf, throwFault, type Fault } from "@muster/faults";
+import { describeFault, findFault, throwFault, type Fault } from "@muster/faults";
 import { matchesLabels, readLabelSelector } from "@muster/names";
 import { isObject } from "@muster/resources";
 import { findTooSmallPool } from "./domain/find-too-small-pool.ts";
@@ -15,7 +15,7 @@ export type JobKey = {
 };
 
 /** A job and its view in replies. `revision` changes with the job. */
-export type Found<View> = {
+export type FoundJob<View> = {
   readonly key: JobKey;
   readonly revision: string;
   /** The number of its pods, which is the cost of an answer. */
@@ -44,34 +44,34 @@ export type RequestDeps<View> = {
   /** Whether new jobs of the namespace run; undefined if it is not known yet. */
   readonly servesNamespace: (namespace: string) => boolean | undefined;
   /** Reads all jobs of that name, of one kind or of all, from the API server, and omits jobs of other controllers: a cache may lag behind an earlier answer. */
-  readonly find: (key: Required<JobKey>, signal: AbortSignal) => Promise<readonly Found<View>[]>;
+  readonly find: (key: Required<JobKey>, signal: AbortSignal) => Promise<readonly FoundJob<View>[]>;
   /** All jobs by their keys with namespaces, in any order, from a cache that may be slightly stale. */
   readonly listed: () => readonly ListedJob[];
   /** The caches that are not complete yet, such as `the jobs of kind TFJob`; empty once all are. */
   readonly unread: () => readonly string[];
   /** Returns the job from the same cache; undefined if it is no longer cached. */
-  readonly seen: (key: JobKey) => Found<View> | undefined;
+  readonly seen: (key: JobKey) => FoundJob<View> | undefined;
   /** Encodes the job for a list. */
-  readonly encode: (found: Found<View>) => Uint8Array;
+  readonly encode: (found: FoundJob<View>) => Uint8Array;
   /** Rejects with already_exists if another request created a job of that name and kind. */
-  readonly create: (kind: Kind, manifest: Manifest, requestId: string) => Promise<Found<View>>;
+  readonly create: (kind: Kind, manifest: JobManifest, requestId: string) => Promise<FoundJob<View>>;
   /** Validates at the API server; rejects as `create` does, and creates nothing. */
-  readonly tryCreate: (kind: Kind, manifest: Manifest) => Promise<void>;
+  readonly tryCreate: (kind: Kind, manifest: JobManifest) => Promise<void>;
   /** Returns the maximum of machines of scaled pools; undefined if the ledger does not answer. */
   readonly maxima: () => Promise<ReadonlyMap<string, number> | undefined>;
   /** Whether the job is suspended, or its suspension was requested. */
-  readonly isSuspended: (found: Found<View>) => boolean;
+  readonly isSuspended: (found: FoundJob<View>) => boolean;
   /** Whether its end was already requested, or it has finished. */
-  readonly isEnding: (found: Found<View>) => boolean;
+  readonly isEnding: (found: FoundJob<View>) => boolean;
   /** Returns the other controller that runs the job; undefined if ours does. */
-  readonly managedBy: (found: Found<View>) => string | undefined;
+  readonly managedBy: (found: FoundJob<View>) => string | undefined;
   /** Rejects with a conflict if the job has changed since it was found. */
-  readonly markCancelled: (found: Found<View>) => Promise<Found<View>>;
+  readonly markCancelled: (found: FoundJob<View>) => Promise<FoundJob<View>>;
   /** Rejects as `markCancelled` does. */
-  readonly setSuspended: (found: Found<View>, suspended: boolean) => Promise<Found<View>>;
+  readonly setSuspended: (found: FoundJob<View>, suspended: boolean) => Promise<FoundJob<View>>;
   /** Resolves when the job may have changed since it was found, after `ms`, or at the signal. `emptyWakes` counts consecutive wakes without a change. */
   readonly changed: (
-    found: Found<View>,
+    found: FoundJob<View>,
     wait: { readonly ms: number; readonly emptyWakes: number },
     signal: AbortSignal,
   ) => Promise<void>;
@@ -79,7 +79,7 @@ export type RequestDeps<View> = {
   readonly now: () => number;
 };
 
-export type Manifest = {
+export type JobManifest = {
   readonly apiVersion: string;
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly namespace: string; readonly [field: string]: unknown };
@@ -99,10 +99,10 @@ const POOLS_UNKNOWN = "the ledger does not answer: whether the pools may have so
 const MAX_MANIFEST_BYTES = 512 * 1024;
 
 /** Creates a job, or reports all problems of its manifest. The warnings name fields that do not have the written effect. */
-export async function submit<View>(
+export async function submitJob<View>(
   deps: RequestDeps<View>,
   { requestId, manifestJson }: { readonly requestId: string; readonly manifestJson: string },
-): Promise<{ readonly found: Found<View>; readonly warnings: readonly string[] }> {
+): Promise<{ readonly found: FoundJob<View>; readonly warnings: readonly string[] }> {
   if (requestId === "" || requestId.length > MAX_REQUEST_ID_LENGTH) {
     refuse("request_id", `must have 1 to ${MAX_REQUEST_ID_LENGTH} characters`);
   }
@@ -117,7 +117,7 @@ export async function submit<View>(
  * because its pool may grow. If the ledger does not answer, a warning states that this was not checked. Rejects with FaultError if the rest cannot be checked
  * now.
  */
-export async function check<View>(
+export async function checkJob<View>(
   deps: RequestDeps<View>,
   manifestJson: string,
 ): Promise<{ readonly problems: readonly Problem[]; readonly warnings: readonly string[] }> {
@@ -132,7 +132,7 @@ export async function check<View>(
     if (tooSmall !== undefined) return { problems: [{ field: "spec", reason: describeFault(tooSmall) }], warnings: [] };
     return { problems: [], warnings };
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault?.code === "invalid_request") return { problems: [fault], warnings: [] };
     if (fault?.code !== "already_exists") throw error;
     return { problems: [{ field: "metadata.name", reason: `${fault.kind} ${fault.id} exists already` }], warnings: [] };
@@ -146,7 +146,7 @@ function describeProblem({ field, reason }: Problem): string {
 function readSubmission<View>(
   deps: RequestDeps<View>,
   manifestJson: string,
-): { readonly manifest: Manifest; readonly kind: Kind; readonly read: ReadResult } {
+): { readonly manifest: JobManifest; readonly kind: Kind; readonly read: ReadResult } {
   const manifest = readManifest(deps, manifestJson);
   const kind = deps.kinds.find(
     (each) => each.kind === manifest.kind && manifest.apiVersion === `${each.group}/${each.version}`,
@@ -162,7 +162,7 @@ function readSubmission<View>(
  * Returns the one job of this name, at least as new as any earlier answer: it is read from the API server, because the cache of this replica may be behind an
  * answer of another one. Rejects with not_found if it does not exist, and with invalid_request if several kinds have one.
  */
-export async function get<View>(deps: RequestDeps<View>, key: JobKey, signal: AbortSignal): Promise<Found<View>> {
+export async function getJob<View>(deps: RequestDeps<View>, key: JobKey, signal: AbortSignal): Promise<FoundJob<View>> {
   if (key.name === "") refuse("key.name", "is empty");
   const namespace = key.namespace || deps.namespace;
   if (key.kind !== "" && !deps.kinds.some(({ kind }) => kind === key.kind)) {
@@ -185,17 +185,17 @@ export async function get<View>(deps: RequestDeps<View>, key: JobKey, signal: Ab
  * Answers with what `get` returns once the job differs from the revision, or the wait is over. After a first `get`, the wait continues while the cache has the
  * caller's revision, so that a waiting caller gets no stale answer.
  */
-export async function watch<View>(
+export async function watchJob<View>(
   deps: RequestDeps<View>,
   request: { readonly key: JobKey; readonly afterRevision: string; readonly waitMs: number },
   signal: AbortSignal,
-): Promise<Found<View>> {
+): Promise<FoundJob<View>> {
   const { key, afterRevision } = request;
   const endMs = deps.now() + Math.min(request.waitMs, MAX_WATCH_MS);
   const restMs = (): number => (signal.aborted ? 0 : Math.max(0, endMs - deps.now()));
-  if (afterRevision !== "") await deps.pause(Math.min(restMs(), answerPauseMs(deps.seen(key))), signal);
+  if (afterRevision !== "") await deps.pause(Math.min(restMs(), computeAnswerPauseMs(deps.seen(key))), signal);
   for (let emptyWakes = 0; ; emptyWakes += 1) {
-    const found = await get(deps, key, signal);
+    const found = await getJob(deps, key, signal);
     if (found.revision !== afterRevision || restMs() === 0) return found;
     await deps.changed(found, { ms: restMs(), emptyWakes }, signal);
     for (let seen = deps.seen(key); seen?.revision === afterRevision && restMs() > 0; seen = deps.seen(key))
@@ -204,7 +204,7 @@ export async function watch<View>(
 }
 
 /** Returns the pause between two answers to one watcher. */
-export function answerPauseMs(job: Pick<Found<unknown>, "members"> | undefined): number {
+export function computeAnswerPauseMs(job: Pick<FoundJob<unknown>, "members"> | undefined): number {
   return Math.min(MAX_ANSWER_PAUSE_MS, (job?.members ?? 0) * ANSWER_MS_PER_MEMBER);
 }
 
@@ -212,10 +212,10 @@ export function answerPauseMs(job: Pick<Found<unknown>, "members"> | undefined):
  * Jobs that match the selector in the order of their names and kinds, as many as fit into one reply. `next` is empty when there are no more. Unavailable until
  * all caches are complete: a partial list would look complete.
  */
-export function list<View>(
+export function listJobs<View>(
   deps: RequestDeps<View>,
   request: ListRequest,
-): { readonly jobs: readonly Found<View>[]; readonly next: string } {
+): { readonly jobs: readonly FoundJob<View>[]; readonly next: string } {
   const { namespace = "" } = request;
   const within = deps.listed().filter(({ key }) => namespace === "" || key.namespace === namespace);
   // Jobs that have begun are listed after the last queue of their namespace is gone.
@@ -239,9 +239,13 @@ export function list<View>(
  * Requests the end of a job. Does not write a finished or cancelled job. Rejects with invalid_request for a job of another controller, which does not read our
  * annotation.
  */
-export async function cancel<View>(deps: RequestDeps<View>, key: JobKey, signal: AbortSignal): Promise<Found<View>> {
+export async function cancelJob<View>(
+  deps: RequestDeps<View>,
+  key: JobKey,
+  signal: AbortSignal,
+): Promise<FoundJob<View>> {
   return retryOnConflict(`${key.kind} ${key.name}`, async () => {
-    const found = await get(deps, key, signal);
+    const found = await getJob(deps, key, signal);
     if (deps.isEnding(found)) return { unchanged: found };
     const other = deps.managedBy(found);
     if (other !== undefined)
@@ -254,13 +258,13 @@ export async function cancel<View>(deps: RequestDeps<View>, key: JobKey, signal:
  * Suspends or resumes a job. Does not write a job that is already in that state. Rejects with invalid_request for a job that is over or being cancelled, and
  * for one of another controller.
  */
-export async function suspend<View>(
+export async function suspendJob<View>(
   deps: RequestDeps<View>,
   { key, suspended }: { readonly key: JobKey; readonly suspended: boolean },
   signal: AbortSignal,
-): Promise<Found<View>> {
+): Promise<FoundJob<View>> {
   return retryOnConflict(`${key.kind} ${key.name}`, async () => {
-    const found = await get(deps, key, signal);
+    const found = await getJob(deps, key, signal);
     const verb = suspended ? "suspend" : "resume";
     const other = deps.managedBy(found);
     if (other !== undefined)
@@ -305,7 +309,7 @@ function place({ name, kind, namespace = "" }: JobKey): string {
   return `${name}/${kind}/${namespace}`;
 }
 
-function readManifest<View>(deps: RequestDeps<View>, text: string): Manifest {
+function readManifest<View>(deps: RequestDeps<View>, text: string): JobManifest {
   const bytes = Buffer.byteLength(text);
   if (bytes > MAX_MANIFEST_BYTES) {
     return throwFault({

@@ -1,8 +1,8 @@
-import { connectService, serve } from "@muster/bus";
-import { runController, runPeriodically, type Lead, type PeriodicWork } from "@muster/controller";
+import { connectService, serveMethods } from "@muster/bus";
+import { runController, runPeriodically, type ControllerLead, type PeriodicWork } from "@muster/controller";
 import { JobService } from "@muster/proto";
 import { holdLogger, type ServiceContext } from "@muster/service";
-import { lead, type Leadership } from "@muster/store";
+import { runWhileLeader, type Leadership } from "@muster/store";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import type { KindRuntime } from "./adapters/kind-runtime.ts";
 import { describePassError } from "./adapters/passes.ts";
@@ -29,7 +29,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
   await using deps = await openDeps(context, bus);
-  await using _server = await serve(bus, JobService, deps.answers, {
+  await using _server = await serveMethods(bus, JobService, deps.answers, {
     version: context.version,
     description: "Runs gang jobs: machines for all of their pods, or none.",
     concurrency: MAX_CONCURRENT_REQUESTS,
@@ -59,7 +59,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
       work: () => deps.machines.refresh(signal),
       stop: signal,
     }),
-    lead(
+    runWhileLeader(
       bus.connection,
       {
         lock: "job-controller",
@@ -157,7 +157,12 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
   await Promise.all([...running.values(), batchJobs]);
 }
 
-function runKind(context: ServiceContext<Config>, deps: Deps, runtime: KindRuntime, lead: Lead): Promise<void> {
+function runKind(
+  context: ServiceContext<Config>,
+  deps: Deps,
+  runtime: KindRuntime,
+  lead: ControllerLead,
+): Promise<void> {
   const { config, logger, signal } = context;
   const reconcile = deps.reconcileOf(runtime, lead.isHeld);
   return runController({

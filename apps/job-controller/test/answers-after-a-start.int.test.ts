@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { failureWorld, type FailureWorld } from "./failures/failure-world.ts";
-import { replicaType, simulatedJob } from "./failures/simulated-job.ts";
+import { openFailureWorld, type FailureWorld } from "./failures/failure-world.ts";
+import { buildReplicaType, makeSimulatedJob } from "./failures/simulated-job.ts";
 
 const NAME = "was-there-before";
 /** The delay is much longer than the bus needs to reach a replica that has just begun to serve. */
@@ -12,13 +12,13 @@ for (const server of API_SERVERS) {
     let world: FailureWorld;
 
     beforeAll(async () => {
-      world = await failureWorld(server);
+      world = await openFailureWorld(server);
     }, 240_000);
 
     afterAll(() => world[Symbol.asyncDispose]());
 
     it("does not list zero jobs before it has read them", async () => {
-      await world.create(simulatedJob(NAME, { worker: replicaType(["--run-ms=60000"]) }));
+      await world.create(makeSimulatedJob(NAME, { worker: buildReplicaType(["--run-ms=60000"]) }));
       const lists = { who: ["slow"], verbs: ["list"] } as const;
       await world.api.inject({ id: "lists", match: lists, fault: { do: "delay", ms: LIST_DELAY_MS } });
       await world.startReplica("slow");

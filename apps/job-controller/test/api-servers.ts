@@ -1,9 +1,12 @@
 import { startApiServer } from "@muster/devcluster";
-import { apiServers } from "@muster/testkit";
+import { listApiServers } from "@muster/testkit";
 import { expect } from "vitest";
 
 /** The suites that run on a real API server in every run; `npm run test:all` runs the others. */
 const EVERY_RUN = ["definition.int.test.ts", "jobs.int.test.ts"];
 
 /** The servers against which a suite runs. */
-export const API_SERVERS = apiServers(startApiServer, { file: expect.getState().testPath ?? "", everyRun: EVERY_RUN });
+export const API_SERVERS = listApiServers(startApiServer, {
+  file: expect.getState().testPath ?? "",
+  everyRun: EVERY_RUN,
+});

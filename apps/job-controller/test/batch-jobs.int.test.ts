@@ -2,11 +2,11 @@ import { readFile } from "node:fs/promises";
 import type { CoreV1Event, V1Job, V1Node, V1Pod } from "@kubernetes/client-node";
 import { startSimulatedNodes, type SimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
-import { kubeControllers, until, whyNoControllers } from "@muster/testkit";
+import { startKubeControllers, until, findMissingControllers } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
-import { installDefinition, jobWorld, type Controller, type JobWorld } from "./job-world.ts";
+import { installDefinition, openJobWorld, type Controller, type JobWorld } from "./job-world.ts";
 
 const TEAM = "team-a";
 /** Kubernetes waits up to a minute before it creates a pod after several failed ones. */
@@ -30,7 +30,7 @@ const ENV = {
   JOB_REPLACEMENT_WAIT_MS: "5000",
 };
 
-const lack = whyNoControllers();
+const lack = findMissingControllers();
 const [, real] = API_SERVERS;
 const reason = real.skip ? real.title : lack === undefined ? real.title : `${real.title} (skipped: ${lack})`;
 
@@ -72,9 +72,9 @@ describe.skipIf(real.skip || lack !== undefined)(
         nodes = await startSimulatedNodes({ kubeconfig, pools, ...timing, ...apiServer.nodeOptions });
         return nodes;
       };
-      world = stack.use(await jobWorld(apiServer, { workers: 3 }, { startNodes }));
+      world = stack.use(await openJobWorld(apiServer, { workers: 3 }, { startNodes }));
       ({ calls } = world);
-      stack.use(await kubeControllers(world.kubeconfig, CONTROLLERS));
+      stack.use(await startKubeControllers(world.kubeconfig, CONTROLLERS));
       await installDefinition(calls, "muster.dev_queues.yaml");
       const labels = { team: "a" };
       await calls.create({ apiVersion: "v1", plural: "namespaces" }, { metadata: { name: TEAM, labels } });

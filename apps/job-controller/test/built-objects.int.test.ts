@@ -1,12 +1,12 @@
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { kubeCalls, type KubeCalls, type KubeObject, loadKube } from "@muster/kube";
+import { makeKubeCalls, type KubeCalls, type KubeObject, loadKube } from "@muster/kube";
 import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
 import { DEFAULTS } from "./manifests.ts";
-import { kindOf, readSample, render, SAMPLES } from "./render.ts";
+import { findKind, readSample, renderManifest, SAMPLES } from "./render.ts";
 
 /** The server stores nothing, and refuses unknown fields. */
 const STRICT = { query: { dryRun: "All", fieldValidation: "Strict" } };
@@ -29,7 +29,7 @@ describe.each(API_SERVERS)("on $title", ({ skip, start }) => {
     let calls: KubeCalls;
     beforeAll(async () => {
       server = await start();
-      calls = kubeCalls(loadKube(server.kubeconfig));
+      calls = makeKubeCalls(loadKube(server.kubeconfig));
       for (const file of FILES) await calls.create(DEFINITIONS, parse(readFileSync(file, "utf8")) as KubeObject);
       await calls.create(
         { apiVersion: "v1", plural: "namespaces" },
@@ -47,8 +47,8 @@ describe.each(API_SERVERS)("on $title", ({ skip, start }) => {
 
     describe.each(SAMPLES)("a %s", (name, file) => {
       const manifest = readSample(file);
-      const kind = kindOf(manifest);
-      const { pods, services, companions } = render(manifest);
+      const kind = findKind(manifest);
+      const { pods, services, companions } = renderManifest(manifest);
       const namespace = manifest.metadata.namespace ?? "default";
 
       it("is accepted unchanged", async () => {

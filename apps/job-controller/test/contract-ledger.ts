@@ -1,4 +1,4 @@
-import { type Handlers, type NatsBus, serve } from "@muster/bus";
+import { type Handlers, type NatsBus, serveMethods } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { muster, ReservationService, subjects } from "@muster/proto";
 
@@ -29,7 +29,7 @@ export type ContractLedger = AsyncDisposable & {
 const MACHINE_CPU = 1000;
 
 /** Starts the ledger. `readQueues` reads the queues of the bucket. A queue that is held or has a problem admits nothing; the ledger applies no quotas. */
-export async function contractLedger(
+export async function openContractLedger(
   bus: NatsBus,
   listNodes: () => Promise<readonly TestNode[]>,
   readQueues: () => Promise<readonly Queue[]> = () => Promise.resolve([]),
@@ -173,7 +173,7 @@ export async function contractLedger(
       return { queues: queues.map((queue) => stateOf(queue, queues)) };
     },
   };
-  const served = await serve(bus, ReservationService, handlers, { version: "1.0.0", description: "for a test" });
+  const served = await serveMethods(bus, ReservationService, handlers, { version: "1.0.0", description: "for a test" });
   return {
     preempt: (job, deadlineMs) => {
       const beneficiary = { kind: "job", id: "urgent-0a1b2c3d" };

@@ -9,7 +9,7 @@ import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
-import { jobManifest, replicaManifest, templateManifest } from "./manifests.ts";
+import { buildJobManifest, buildReplicaManifest, buildTemplateManifest } from "./manifests.ts";
 
 type Manifest = Readonly<Record<string, unknown>>;
 
@@ -22,115 +22,115 @@ const KUBECTL = [process.env["KUBEBUILDER_ASSETS"] ?? "", ...(process.env["PATH"
   .find((file) => existsSync(file));
 if (KUBECTL === undefined && process.env["CI"] === "true") throw new Error("CI=true allows no skipped suite: kubectl");
 
-const worker = (more: Manifest) => ({ replicaSpecs: { worker: replicaManifest(more) } });
+const worker = (more: Manifest) => ({ replicaSpecs: { worker: buildReplicaManifest(more) } });
 const code = { action: "FailJob", onExitCodes: { values: [3] } };
 
 /** Manifests that the API server refuses at creation, with a part of the reason. */
 const REFUSED: readonly [title: string, manifest: Manifest, message: string][] = [
-  ["no replica type", jobManifest("a", { replicaSpecs: {} }), "should have at least 1 properties"],
+  ["no replica type", buildJobManifest("a", { replicaSpecs: {} }), "should have at least 1 properties"],
   [
     "no replica at all",
-    jobManifest("a", worker({ replicas: 0 })),
+    buildJobManifest("a", worker({ replicas: 0 })),
     "at least one replica type needs at least one replica",
   ],
   [
     "a thousand and one replicas",
-    jobManifest("a", { replicaSpecs: { a: replicaManifest({ replicas: 1000 }), b: replicaManifest() } }),
+    buildJobManifest("a", { replicaSpecs: { a: buildReplicaManifest({ replicas: 1000 }), b: buildReplicaManifest() } }),
     "1000 replicas at most, all types together",
   ],
-  ["fewer than no replicas", jobManifest("a", worker({ replicas: -1 })), "should be greater than or equal to 0"],
+  ["fewer than no replicas", buildJobManifest("a", worker({ replicas: -1 })), "should be greater than or equal to 0"],
   [
     "a type in upper case",
-    jobManifest("a", { replicaSpecs: { Worker: replicaManifest() } }),
+    buildJobManifest("a", { replicaSpecs: { Worker: buildReplicaManifest() } }),
     "a replica type is a name of 40 lower case letters",
   ],
-  ["a name with a dot", jobManifest("a.b"), "metadata.name is the name of a service"],
-  ["a name that begins with a digit", jobManifest("1a"), "metadata.name is the name of a service"],
-  ["a name that leaves no room", jobManifest("a".repeat(55)), "metadata.name is too long"],
+  ["a name with a dot", buildJobManifest("a.b"), "metadata.name is the name of a service"],
+  ["a name that begins with a digit", buildJobManifest("1a"), "metadata.name is the name of a service"],
+  ["a name that leaves no room", buildJobManifest("a".repeat(55)), "metadata.name is too long"],
   [
     "a dependency on a missing type",
-    jobManifest("a", worker({ dependsOn: [{ type: "chief" }] })),
+    buildJobManifest("a", worker({ dependsOn: [{ type: "chief" }] })),
     "dependsOn has to name a replica type of this job",
   ],
   [
     "a dependency on itself",
-    jobManifest("a", worker({ dependsOn: [{ type: "worker" }] })),
+    buildJobManifest("a", worker({ dependsOn: [{ type: "worker" }] })),
     "a replica type cannot depend on itself",
   ],
   [
     "two types that wait for each other",
-    jobManifest("a", {
+    buildJobManifest("a", {
       replicaSpecs: {
-        a: replicaManifest({ dependsOn: [{ type: "b" }] }),
-        b: replicaManifest({ dependsOn: [{ type: "a" }] }),
+        a: buildReplicaManifest({ dependsOn: [{ type: "b" }] }),
+        b: buildReplicaManifest({ dependsOn: [{ type: "a" }] }),
       },
     }),
     "two replica types cannot depend on each other",
   ],
   [
     "more replicas than elastic allows",
-    jobManifest("a", worker({ elastic: { minReplicas: 1, maxReplicas: 1 } })),
+    buildJobManifest("a", worker({ elastic: { minReplicas: 1, maxReplicas: 1 } })),
     "elastic needs minReplicas <= replicas <= maxReplicas",
   ],
   [
     "fewer replicas than elastic allows",
-    jobManifest("a", worker({ elastic: { minReplicas: 3, maxReplicas: 4 } })),
+    buildJobManifest("a", worker({ elastic: { minReplicas: 3, maxReplicas: 4 } })),
     "elastic needs minReplicas <= replicas <= maxReplicas",
   ],
   [
     "a main container that is not there",
-    jobManifest("a", worker({ mainContainer: "other" })),
+    buildJobManifest("a", worker({ mainContainer: "other" })),
     "mainContainer has to name a container of the template",
   ],
   [
     "a template with a machine",
-    jobManifest("a", worker({ template: templateManifest({ nodeName: "n" }) })),
+    buildJobManifest("a", worker({ template: buildTemplateManifest({ nodeName: "n" }) })),
     "nodeName cannot be set",
   ],
   [
     "a template without containers",
-    jobManifest("a", worker({ template: { spec: { containers: [] } } })),
+    buildJobManifest("a", worker({ template: { spec: { containers: [] } } })),
     "should have at least 1 items",
   ],
   [
     "a container without an image",
-    jobManifest("a", worker({ template: { spec: { containers: [{ name: "main" }] } } })),
+    buildJobManifest("a", worker({ template: { spec: { containers: [{ name: "main" }] } } })),
     "image: Required value",
   ],
-  ["an unknown restart policy", jobManifest("a", worker({ restartPolicy: "Sometimes" })), "Unsupported value"],
+  ["an unknown restart policy", buildJobManifest("a", worker({ restartPolicy: "Sometimes" })), "Unsupported value"],
   [
     "a back-off limit below zero",
-    jobManifest("a", { ...worker({}), runPolicy: { backoffLimit: -1 } }),
+    buildJobManifest("a", { ...worker({}), runPolicy: { backoffLimit: -1 } }),
     "should be greater than or equal to 0",
   ],
   [
     "a manager without a domain",
-    jobManifest("a", { ...worker({}), runPolicy: { managedBy: "me" } }),
+    buildJobManifest("a", { ...worker({}), runPolicy: { managedBy: "me" } }),
     "managedBy is a name with a domain",
   ],
   [
     "an exit code that no process has",
-    jobManifest("a", { ...worker({}), exitCodes: { retryable: [256] } }),
+    buildJobManifest("a", { ...worker({}), exitCodes: { retryable: [256] } }),
     "should be less than or equal to 255",
   ],
   [
     "exit code 0 as a failure",
-    jobManifest("a", { ...worker({}), exitCodes: { permanent: [0] } }),
+    buildJobManifest("a", { ...worker({}), exitCodes: { permanent: [0] } }),
     "should be greater than or equal to 1",
   ],
   [
     "an exit code that is both",
-    jobManifest("a", { ...worker({}), exitCodes: { retryable: [3], permanent: [3] } }),
+    buildJobManifest("a", { ...worker({}), exitCodes: { retryable: [3], permanent: [3] } }),
     "an exit code cannot be both retryable and permanent",
   ],
   [
     "a failure rule about nothing",
-    jobManifest("a", { ...worker({}), failurePolicy: { rules: [{ action: "FailJob" }] } }),
+    buildJobManifest("a", { ...worker({}), failurePolicy: { rules: [{ action: "FailJob" }] } }),
     "exactly one of onExitCodes and onPodCondition",
   ],
   [
     "a failure rule about exit code 0",
-    jobManifest("a", {
+    buildJobManifest("a", {
       ...worker({}),
       failurePolicy: { rules: [{ action: "FailJob", onExitCodes: { values: [0] } }] },
     }),
@@ -138,22 +138,22 @@ const REFUSED: readonly [title: string, manifest: Manifest, message: string][] =
   ],
   [
     "a failure rule about an unknown type",
-    jobManifest("a", { ...worker({}), failurePolicy: { rules: [{ ...code, replicaTypes: ["ps"] }] } }),
+    buildJobManifest("a", { ...worker({}), failurePolicy: { rules: [{ ...code, replicaTypes: ["ps"] }] } }),
     "failurePolicy has to name replica types of this job",
   ],
   ...["OnFailure", "Always"].map((restartPolicy): (typeof REFUSED)[number] => [
     `a failure rule about exit codes of pods with restartPolicy ${restartPolicy}`,
-    jobManifest("a", { ...worker({ restartPolicy }), failurePolicy: { rules: [code] } }),
+    buildJobManifest("a", { ...worker({ restartPolicy }), failurePolicy: { rules: [code] } }),
     "onExitCodes of a failure rule can be judged only of types whose containers the kubelet does not restart",
   ]),
   [
     "a success rule about an unknown type",
-    jobManifest("a", { ...worker({}), successPolicy: { rules: [{ allOf: [{ type: "ps" }] }] } }),
+    buildJobManifest("a", { ...worker({}), successPolicy: { rules: [{ allOf: [{ type: "ps" }] }] } }),
     "successPolicy has to name replica types of this job",
   ],
   [
     "a success rule that says two things",
-    jobManifest("a", {
+    buildJobManifest("a", {
       ...worker({}),
       successPolicy: { rules: [{ allOf: [{ type: "worker", complete: "Any", indexes: [0] }] }] },
     }),
@@ -161,7 +161,7 @@ const REFUSED: readonly [title: string, manifest: Manifest, message: string][] =
   ],
 ];
 
-const image = (name: string) => templateManifest({ containers: [{ name: "main", image: name }] });
+const image = (name: string) => buildTemplateManifest({ containers: [{ name: "main", image: name }] });
 
 /** Changes that the API server refuses while the job is not suspended, with a part of the reason. */
 const FROZEN: readonly [title: string, spec: Manifest, message: string][] = [
@@ -170,12 +170,12 @@ const FROZEN: readonly [title: string, spec: Manifest, message: string][] = [
   ["a pool to none", worker({ pool: undefined }), "a pool can be changed only while the job is suspended"],
   [
     "one type more",
-    { replicaSpecs: { worker: replicaManifest(), ps: replicaManifest() } },
+    { replicaSpecs: { worker: buildReplicaManifest(), ps: buildReplicaManifest() } },
     "replica types can be added or removed only while the job is suspended",
   ],
   [
     "another type instead",
-    { replicaSpecs: { ps: replicaManifest() } },
+    { replicaSpecs: { ps: buildReplicaManifest() } },
     "replica types can be added or removed only while the job is suspended",
   ],
 ];
@@ -218,21 +218,21 @@ describe.each(API_SERVERS)("the definition of Job on $title", ({ skip, start }) 
       "refuses to change %s of a job that is not suspended, and takes it while it is",
       async (_title, spec, message) => {
         const name = `frozen-${(made += 1)}`;
-        await create(jobManifest(name));
+        await create(buildJobManifest(name));
         const change = async (suspend: boolean, next: Manifest) => {
           const { metadata } = (await jobs.getNamespacedCustomObject({ ...JOBS, name })) as Manifest;
-          const body = { ...jobManifest(name, { ...next, runPolicy: { suspend } }), metadata };
+          const body = { ...buildJobManifest(name, { ...next, runPolicy: { suspend } }), metadata };
           return jobs.replaceNamespacedCustomObject({ ...JOBS, name, body }).then(() => "it was taken", messageOf);
         };
         expect(await change(false, spec)).toContain(message);
-        expect(await change(true, jobManifest(name)["spec"] as Manifest)).toBe("it was taken");
+        expect(await change(true, buildJobManifest(name)["spec"] as Manifest)).toBe("it was taken");
         expect(await change(true, spec)).toBe("it was taken");
       },
     );
 
     it("fills in omitted fields, so that kubectl shows them", async () => {
-      const template = templateManifest();
-      const made = await create(jobManifest("defaults", { replicaSpecs: { worker: { template } } }), "All");
+      const template = buildTemplateManifest();
+      const made = await create(buildJobManifest("defaults", { replicaSpecs: { worker: { template } } }), "All");
       expect(made["spec"]).toEqual({
         replicaSpecs: { worker: { replicas: 1, restartPolicy: "Never", pool: "", dependsOn: [], template } },
         runPolicy: { suspend: false, backoffLimit: 6, cleanPodPolicy: "Running" },
@@ -240,9 +240,9 @@ describe.each(API_SERVERS)("the definition of Job on $title", ({ skip, start }) 
     });
 
     it("accepts a failure rule about exit codes beside a type to which it does not apply", async () => {
-      const replicaSpecs = { worker: replicaManifest(), ps: replicaManifest({ restartPolicy: "Always" }) };
+      const replicaSpecs = { worker: buildReplicaManifest(), ps: buildReplicaManifest({ restartPolicy: "Always" }) };
       const failurePolicy = { rules: [{ ...code, replicaTypes: ["worker"] }] };
-      const taken = await create(jobManifest("beside", { replicaSpecs, failurePolicy }), "All");
+      const taken = await create(buildJobManifest("beside", { replicaSpecs, failurePolicy }), "All");
       expect(taken["spec"]).toMatchObject({ failurePolicy });
     });
 
@@ -258,12 +258,12 @@ describe.each(API_SERVERS)("the definition of Job on $title", ({ skip, start }) 
           securityContext: { runAsNonRoot: true },
         },
       };
-      const made = await create(jobManifest("template", worker({ template })), "All");
+      const made = await create(buildJobManifest("template", worker({ template })), "All");
       expect(made["spec"]).toMatchObject(worker({ template }));
     });
 
     it("refuses another manager for a job that has one", async () => {
-      await create(jobManifest("managed", { runPolicy: { managedBy: "kueue.x-k8s.io/multikueue" } }));
+      await create(buildJobManifest("managed", { runPolicy: { managedBy: "kueue.x-k8s.io/multikueue" } }));
       const body = [{ op: "remove", path: "/spec/runPolicy/managedBy" }];
       const error = await jobs
         .patchNamespacedCustomObject({ ...JOBS, name: "managed", body })
@@ -286,7 +286,7 @@ describe.each(API_SERVERS)("the definition of Job on $title", ({ skip, start }) 
         };
 
         it("shows the progress of a job, by its short name", async () => {
-          await create(jobManifest("shown"));
+          await create(buildJobManifest("shown"));
           const status = { state: "Running", completions: "1/2", restarts: 3, message: "every pod is running" };
           const patch = JSON.stringify({ status });
           await kubectl("patch", "mj", "shown", "--subresource=status", "--type=merge", `--patch=${patch}`);

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { until } from "@muster/testkit";
 import { API_SERVERS } from "./api-servers.ts";
-import { badLuck } from "./failures/bad-luck.ts";
-import { editedObjects } from "./failures/edited-objects.ts";
-import { failingPods } from "./failures/failing-pods.ts";
-import { failureWorld, type FailureWorld } from "./failures/failure-world.ts";
-import { livesOfJobs } from "./failures/lives-of-jobs.ts";
-import { olderDefinition } from "./failures/older-definition.ts";
-import { trueConditions } from "./failures/simulated-job.ts";
-import { reportedJobs } from "./failures/reported-jobs.ts";
-import { waitingGangs } from "./failures/waiting-gangs.ts";
+import { describeBadLuck } from "./failures/bad-luck.ts";
+import { describeEditedObjects } from "./failures/edited-objects.ts";
+import { describeFailingPods } from "./failures/failing-pods.ts";
+import { openFailureWorld, type FailureWorld } from "./failures/failure-world.ts";
+import { describeLivesOfJobs } from "./failures/lives-of-jobs.ts";
+import { describeOlderDefinition } from "./failures/older-definition.ts";
+import { listTrueConditions } from "./failures/simulated-job.ts";
+import { describeReportedJobs } from "./failures/reported-jobs.ts";
+import { describeWaitingGangs } from "./failures/waiting-gangs.ts";
 import type { Controller, TestJob } from "./job-world.ts";
 
 for (const server of API_SERVERS) {
@@ -19,7 +19,7 @@ for (const server of API_SERVERS) {
     const world = (): FailureWorld => started ?? missing();
 
     beforeAll(async () => {
-      started = await failureWorld(server);
+      started = await openFailureWorld(server);
       replicas.push(...(await Promise.all([started.startReplica(), started.startReplica()])));
       const { leaderPid } = started;
       await until("a replica leads", async () => (await leaderPid()) !== undefined, { timeoutMs: 180_000 });
@@ -29,16 +29,16 @@ for (const server of API_SERVERS) {
     afterAll(() => started?.[Symbol.asyncDispose]());
 
     describe.concurrent("individually", () => {
-      failingPods(world);
-      editedObjects(world);
-      livesOfJobs(world);
-      waitingGangs(world);
-      reportedJobs(world);
+      describeFailingPods(world);
+      describeEditedObjects(world);
+      describeLivesOfJobs(world);
+      describeWaitingGangs(world);
+      describeReportedJobs(world);
     });
 
-    describe("during failures around them", () => badLuck({ world, replicas: () => replicas }));
+    describe("during failures around them", () => describeBadLuck({ world, replicas: () => replicas }));
 
-    describe("with an older definition", () => olderDefinition(world));
+    describe("with an older definition", () => describeOlderDefinition(world));
 
     it("has ended no job in two ways", async () => {
       const { items } = await world().calls.list<TestJob>({
@@ -46,7 +46,9 @@ for (const server of API_SERVERS) {
         plural: "jobs",
         namespace: "default",
       });
-      const ends = items.map((job) => trueConditions(job).filter((type) => type === "Succeeded" || type === "Failed"));
+      const ends = items.map((job) =>
+        listTrueConditions(job).filter((type) => type === "Succeeded" || type === "Failed"),
+      );
       expect(ends.filter(({ length }) => length > 1)).toEqual([]);
       expect(ends.filter(({ length }) => length === 1).length).toBeGreaterThan(0);
     });

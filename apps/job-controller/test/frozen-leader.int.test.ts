@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { until } from "@muster/testkit";
 import { API_SERVERS } from "./api-servers.ts";
-import { failureWorld, type FailureWorld } from "./failures/failure-world.ts";
-import { replicaType, simulatedJob } from "./failures/simulated-job.ts";
+import { openFailureWorld, type FailureWorld } from "./failures/failure-world.ts";
+import { buildReplicaType, makeSimulatedJob } from "./failures/simulated-job.ts";
 
 const MEMBERS = 50;
 /** The numbers of requests after which each batch of members ends; each batch is twice as large as the previous one. */
@@ -19,7 +19,7 @@ for (const server of API_SERVERS) {
     let world: FailureWorld;
 
     beforeAll(async () => {
-      world = await failureWorld(server);
+      world = await openFailureWorld(server);
     }, 240_000);
 
     afterAll(() => world[Symbol.asyncDispose]());
@@ -53,8 +53,8 @@ for (const server of API_SERVERS) {
           }
           return uids.size;
         };
-        const worker = replicaType(["--run-ms=60000"], { replicas: MEMBERS, pool: "crowd" });
-        await world.create(simulatedJob("gang", { worker }));
+        const worker = buildReplicaType(["--run-ms=60000"], { replicas: MEMBERS, pool: "crowd" });
+        await world.create(makeSimulatedJob("gang", { worker }));
         const isBetweenSlices = async (): Promise<boolean> => SLICE_ENDS.includes(await matched("pods"));
         await until("the leader waits for some members", isBetweenSlices, { timeoutMs: 120_000, everyMs: 1 });
         process.kill(leader.pid, "SIGSTOP");

@@ -1,11 +1,11 @@
 import type { CoreV1Event, V1Pod } from "@kubernetes/client-node";
 import { startSimulatedNodes, type SimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
-import { kubeControllers, until, whyNoControllers } from "@muster/testkit";
+import { startKubeControllers, until, findMissingControllers } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { POD_GROUP_KINDS, type PodGroup } from "../src/members/pod-group.ts";
 import { API_SERVERS } from "./api-servers.ts";
-import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
+import { openJobWorld, type JobWorld, type TestJob } from "./job-world.ts";
 
 const PATIENCE = { timeoutMs: 60_000 };
 const NAMESPACES = { apiVersion: "v1", plural: "namespaces" };
@@ -39,7 +39,7 @@ function mpiJob(name: string): TestJob {
   return { apiVersion: "kubeflow.org/v1", kind: "MPIJob", metadata: { name }, spec };
 }
 
-const lack = whyNoControllers();
+const lack = findMissingControllers();
 
 for (const server of API_SERVERS) {
   const isLacking = server.isReal && lack !== undefined;
@@ -61,9 +61,9 @@ for (const server of API_SERVERS) {
         ...["muster.dev_jobs.yaml", "muster.dev_queues.yaml", "kubeflow.org_mpijobs.yaml"],
         "../../apps/job-controller/test/pod-groups/volcano.yaml",
       ];
-      world = stack.use(await jobWorld(apiServer, { workers: 2 }, { startNodes, definitions }));
+      world = stack.use(await openJobWorld(apiServer, { workers: 2 }, { startNodes, definitions }));
       ({ calls } = world);
-      if (server.isReal) stack.use(await kubeControllers(world.kubeconfig, ["garbage-collector-controller"]));
+      if (server.isReal) stack.use(await startKubeControllers(world.kubeconfig, ["garbage-collector-controller"]));
       for (const name of ["team-a", "team-b", "team-z"])
         await calls.create(NAMESPACES, { metadata: { name, labels: { team: name } } });
       await calls.create(NAMESPACES, { metadata: { name: "team-b-urgent", labels: { team: "team-b" } } });

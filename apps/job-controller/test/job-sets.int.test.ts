@@ -4,11 +4,11 @@ import { join } from "node:path";
 import type { CoreV1Event, V1CustomResourceDefinition, V1OwnerReference, V1Pod } from "@kubernetes/client-node";
 import { startSimulatedNodes, type SimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
-import { kubeControllers, until, whyNoControllers } from "@muster/testkit";
+import { startKubeControllers, until, findMissingControllers } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
-import { installDefinition, jobWorld, type JobWorld } from "./job-world.ts";
+import { installDefinition, openJobWorld, type JobWorld } from "./job-world.ts";
 import { playJobs, playJobSets, type TestJobSet } from "./play-job-sets.ts";
 
 const TEAM = "team-a";
@@ -65,7 +65,7 @@ function jobSet(name: string, rows: readonly Row[], suspend = true): object {
   return { apiVersion: "jobset.x-k8s.io/v1alpha2", kind: "JobSet", metadata: { name, labels }, spec };
 }
 
-const lack = whyNoControllers();
+const lack = findMissingControllers();
 
 describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
   describe.skipIf(skip || !isFound || (isReal && lack !== undefined))(
@@ -86,7 +86,7 @@ describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
           nodes = await startSimulatedNodes({ kubeconfig, pools, ...apiServer.nodeOptions });
           return nodes;
         };
-        world = stack.use(await jobWorld(apiServer, { workers: 3 }, { startNodes }));
+        world = stack.use(await openJobWorld(apiServer, { workers: 3 }, { startNodes }));
         ({ calls } = world);
         await installDefinition(calls, "muster.dev_queues.yaml");
         const labels = { team: "a" };
@@ -95,7 +95,7 @@ describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
         if (isReal) await calls.create({ apiVersion: "v1", plural: "serviceaccounts", namespace: TEAM }, account);
         else await install(JOBS_DEFINITION);
         const player = { kubeconfig: world.kubeconfig, calls, namespace: TEAM };
-        stack.use(isReal ? await kubeControllers(world.kubeconfig, CONTROLLERS) : playJobs(player));
+        stack.use(isReal ? await startKubeControllers(world.kubeconfig, CONTROLLERS) : playJobs(player));
         const spec = { namespaceSelector: { matchLabels: labels }, quotas: [{ pool: "workers", resources: AMPLE }] };
         const queue = { apiVersion: "muster.dev/v1", kind: "Queue", metadata: { name: "team-a" }, spec };
         await calls.create(QUEUES, queue);

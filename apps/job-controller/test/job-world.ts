@@ -3,12 +3,19 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import type { V1CustomResourceDefinition, V1Pod } from "@kubernetes/client-node";
-import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
+import { makeClient, connectNats, type Client, type NatsBus } from "@muster/bus";
 import { attachNodes } from "@muster/devcluster";
-import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
+import { makeKubeCalls, toKubeFault, loadKube, type KubeCalls } from "@muster/kube";
 import { buckets, JobService, ReservationService } from "@muster/proto";
 import { jsonText, openBucket } from "@muster/store";
-import { natsServer, processEnv, type TestApiServer, type TestNats, until, patientClient } from "@muster/testkit";
+import {
+  startTestNats,
+  buildProcessEnv,
+  type TestApiServer,
+  type TestNats,
+  until,
+  makePatientClient,
+} from "@muster/testkit";
 import { parse } from "yaml";
 import type { StatusJson } from "../src/adapters/status-json.ts";
 
@@ -72,7 +79,7 @@ export type JobWorld = AsyncDisposable & {
 };
 
 /** Starts everything but controllers, and stops the API server at disposal. */
-export async function jobWorld(
+export async function openJobWorld(
   server: TestApiServer,
   pools: Readonly<Record<string, number>>,
   { startNodes, definitions = ["muster.dev_jobs.yaml"], openLedger }: WorldOptions = {},
@@ -80,13 +87,13 @@ export async function jobWorld(
   await using starting = new AsyncDisposableStack();
   starting.use(server);
   const { kubeconfig } = server;
-  const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  const calls = starting.use(makeKubeCalls(loadKube(kubeconfig)));
   for (const file of definitions) await installDefinition(calls, file);
   const named = Object.entries(pools).map(([name, nodes]) => ({ name, nodes }));
   const attach = (): Promise<AsyncDisposable> =>
     attachNodes({ kubeconfig, pools: named, stopGraceMs: 200, ...server.nodeOptions });
   starting.use(await (startNodes?.(kubeconfig, pools) ?? attach()));
-  const nats = starting.use(await natsServer());
+  const nats = starting.use(await startTestNats());
   let stack = starting;
   const start = async (app: string, more: Readonly<Record<string, string>> = {}): Promise<ChildProcess> => {
     const child = await startApp(app, {
@@ -104,7 +111,7 @@ export async function jobWorld(
   const startLedger = async (): Promise<Controller> => controlOf(await start("reservation-manager"));
   const firstLedger = openLedger === undefined ? await startLedger() : NO_PROCESS;
   if (openLedger !== undefined) starting.use(await openLedger(bus, calls));
-  const ledger = patientClient(client(bus, ReservationService));
+  const ledger = makePatientClient(makeClient(bus, ReservationService));
   const known = async (): Promise<boolean> => {
     const { pools: found } = await ledger.listPools({});
     return Object.entries(pools).every(([pool, count]) =>
@@ -128,14 +135,14 @@ export async function jobWorld(
     try {
       return await calls.get<TestJob>(jobsOf(plural), name);
     } catch (error) {
-      if (kubeFault(error)?.code === "not_found") return undefined;
+      if (toKubeFault(error)?.code === "not_found") return undefined;
       throw error;
     }
   };
   return {
     kubeconfig,
     calls,
-    jobs: patientClient(client(bus, JobService)),
+    jobs: makePatientClient(makeClient(bus, JobService)),
     ledger,
     nats,
     firstLedger,
@@ -210,14 +217,14 @@ export async function uninstallDefinition(calls: KubeCalls, name: string): Promi
   const isGone = (): Promise<boolean> =>
     calls.get(DEFINITIONS, name).then(
       () => false,
-      (error: unknown) => kubeFault(error)?.code === "not_found",
+      (error: unknown) => toKubeFault(error)?.code === "not_found",
     );
   await until(`${name} is gone`, isGone, { timeoutMs: 30_000 });
 }
 
 async function startApp(app: string, env: Readonly<Record<string, string>>): Promise<ChildProcess> {
   const child = spawn(process.execPath, [`${APPS}${app}/src/main.ts`], {
-    env: { ...processEnv(), ...env },
+    env: { ...buildProcessEnv(), ...env },
     stdio: ["ignore", "inherit", "inherit"],
   });
   await once(child, "spawn");

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { until } from "@muster/testkit";
 import { parse } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
-import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
+import { openJobWorld, type JobWorld, type TestJob } from "./job-world.ts";
 
 const POOLS = { workers: 3, drivers: 1 };
 const EXAMPLES = new URL("../../../examples/", import.meta.url);
@@ -16,7 +16,7 @@ for (const server of API_SERVERS) {
 
     beforeAll(async () => {
       const definitions = ["muster.dev_jobs.yaml", "kubeflow.org_pytorchjobs.yaml"];
-      world = await jobWorld(await server.start(), POOLS, { definitions });
+      world = await openJobWorld(await server.start(), POOLS, { definitions });
       await world.startController();
     });
 

@@ -1,9 +1,9 @@
 import { startSimulatedNodes } from "@muster/devcluster";
-import { freePort, until } from "@muster/testkit";
+import { findFreePort, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { replicaType, simulatedJob } from "./failures/simulated-job.ts";
-import { installDefinition, jobWorld, uninstallDefinition, type JobWorld, type TestJob } from "./job-world.ts";
+import { buildReplicaType, makeSimulatedJob } from "./failures/simulated-job.ts";
+import { installDefinition, openJobWorld, uninstallDefinition, type JobWorld, type TestJob } from "./job-world.ts";
 
 const FILES = { "jobs.muster.dev": "muster.dev_jobs.yaml", "jaxjobs.kubeflow.org": "kubeflow.org_jaxjobs.yaml" };
 
@@ -14,7 +14,7 @@ for (const server of API_SERVERS) {
 
     beforeAll(async () => {
       const apiServer = await server.start();
-      world = await jobWorld(
+      world = await openJobWorld(
         apiServer,
         { plenty: 2 },
         {
@@ -22,7 +22,7 @@ for (const server of API_SERVERS) {
           startNodes: (kubeconfig, pools) => startSimulatedNodes({ kubeconfig, pools, ...apiServer.nodeOptions }),
         },
       );
-      const port = await freePort();
+      const port = await findFreePort();
       readyUrl = `http://127.0.0.1:${port}/readyz?verbose`;
       await world.startController({ MUSTER_HTTP_ADDR: `127.0.0.1:${port}`, JOB_DISCOVER_MS: "300" });
     }, 240_000);
@@ -40,7 +40,7 @@ for (const server of API_SERVERS) {
       return { apiVersion: "kubeflow.org/v1", kind: "JAXJob", metadata: { name }, spec };
     };
     const runBoth = async (name: string): Promise<void> => {
-      await world.create(simulatedJob(name, { worker: replicaType(["--run-ms=50"]) }));
+      await world.create(makeSimulatedJob(name, { worker: buildReplicaType(["--run-ms=50"]) }));
       await world.create(jaxJob(`${name}-jax`));
       await world.untilCondition(name, "Succeeded");
       await world.untilCondition(`${name}-jax`, "Succeeded", "jaxjobs");

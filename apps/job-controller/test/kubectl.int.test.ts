@@ -8,8 +8,8 @@ import { promisify } from "node:util";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { jobWorld, type JobWorld } from "./job-world.ts";
-import { FIXTURES, publishedDefinitions } from "./kubeflow/examples.ts";
+import { openJobWorld, type JobWorld } from "./job-world.ts";
+import { FIXTURES, listPublishedDefinitions } from "./kubeflow/examples.ts";
 
 const execute = promisify(execFile);
 const CRDS = fileURLToPath(new URL("../../../deploy/crds", import.meta.url));
@@ -92,9 +92,9 @@ for (const server of API_SERVERS) {
 
     beforeAll(async () => {
       home = await mkdtemp(join(tmpdir(), "muster-kubectl-"));
-      const published = FIXTURES.found ? publishedDefinitions().map((file) => relative(CRDS, file)) : [];
+      const published = FIXTURES.found ? listPublishedDefinitions().map((file) => relative(CRDS, file)) : [];
       const definitions = ["muster.dev_jobs.yaml", "kubeflow.org_jaxjobs.yaml", ...published];
-      world = await jobWorld(await server.start(), { machines: 3 }, { definitions });
+      world = await openJobWorld(await server.start(), { machines: 3 }, { definitions });
       await world.startController({ JOB_DEFAULT_POOL: "machines" });
     });
 

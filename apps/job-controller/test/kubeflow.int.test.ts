@@ -10,14 +10,14 @@ import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { API_SERVERS } from "./api-servers.ts";
-import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
+import { openJobWorld, type JobWorld, type TestJob } from "./job-world.ts";
 import {
   type Example,
   FIXTURES,
   isExample,
-  publishedDefinitions,
+  listPublishedDefinitions,
   readExamples,
-  replicasOf,
+  listReplicas,
   withPrograms,
 } from "./kubeflow/examples.ts";
 import { expectParts } from "./kubeflow/expect-parts.ts";
@@ -103,9 +103,9 @@ for (const server of API_SERVERS) {
       const definitions = [
         "muster.dev_jobs.yaml",
         "kubeflow.org_jaxjobs.yaml",
-        ...publishedDefinitions().map((file) => relative(CRDS, file)),
+        ...listPublishedDefinitions().map((file) => relative(CRDS, file)),
       ];
-      world = await jobWorld(api, POOLS, { startNodes, definitions });
+      world = await openJobWorld(api, POOLS, { startNodes, definitions });
       await world.startController({ JOB_DEFAULT_POOL: "machines" });
     });
 
@@ -202,7 +202,7 @@ type Tools = { readonly kubeconfig: string; readonly hasExec: boolean };
 function launcherOutput(example: Example, { kubeconfig, hasExec }: Tools): Part["output"] {
   if (KUBECTL === undefined) return [];
   const { name } = example.metadata;
-  const workers = replicasOf(example).find(([type]) => type === "Worker")?.[2] ?? 0;
+  const workers = listReplicas(example).find(([type]) => type === "Worker")?.[2] ?? 0;
   const hosts = Array.from({ length: workers }, (_, index) => `${name}-worker-${index}`);
   const shell = (line: string): readonly string[] => [
     "sh",
@@ -252,7 +252,7 @@ function expectEnd({ metadata, status }: TestJob, example: Example, { is, reason
   const isTrue = status?.conditions?.filter((condition) => condition.status === "True").map(({ type }) => type);
   expect(isTrue?.filter((type) => ["Running", "Succeeded", "Failed"].includes(type))).toEqual([is]);
   if (reason !== undefined) expect(status?.conditions?.find(({ type }) => type === is)?.reason).toBe(reason);
-  const types = replicasOf(example).map(([type]) => type);
+  const types = listReplicas(example).map(([type]) => type);
   expect(Object.keys(status?.replicaStatuses ?? {}).sort()).toEqual(types.sort());
   for (const [type, count] of Object.entries(succeeded))
     expect(status?.replicaStatuses?.[type]?.succeeded ?? 0, type).toBe(count);

@@ -1,6 +1,6 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { KubeError, type KubeCalls, type KubeObject } from "@muster/kube";
-import { controllerOf } from "../src/domain/ownership.ts";
+import { findController } from "../src/domain/ownership.ts";
 import { NAMESPACE } from "./member-world.ts";
 
 /** The outcome of a write: done and answered, done without an answer, or refused. */
@@ -21,7 +21,7 @@ export type LaggingCluster = {
 };
 
 /** Builds the cluster. `luck` decides each write, and `duringCall` runs during each call. */
-export function laggingCluster(options: {
+export function makeLaggingCluster(options: {
   readonly luck: () => Luck;
   readonly isGraceful: () => boolean;
   readonly duringCall: () => void;
@@ -82,7 +82,7 @@ export function laggingCluster(options: {
           if (pod.metadata?.uid !== uid) throw new KubeError("PATCH", 422, {});
           // Only two patches occur: one adds a reference, and one removes it.
           const adopts = ownerReferences.some((reference) => reference.controller === true);
-          if (adopts && controllerOf(pod) !== undefined) throw new KubeError("PATCH", 422, {});
+          if (adopts && findController(pod) !== undefined) throw new KubeError("PATCH", 422, {});
           return put(name, {
             ...pod,
             metadata: { ...pod.metadata, ownerReferences: adopts ? ownerReferences : [] },

@@ -12,19 +12,19 @@ export const DEFAULTS: KindDefaults = {
 };
 
 /** Builds a job as people write it, with only the required fields. */
-export function jobManifest(name: string, spec: Manifest = {}): Manifest {
+export function buildJobManifest(name: string, spec: Manifest = {}): Manifest {
   return {
     apiVersion: "muster.dev/v1",
     kind: "Job",
     metadata: { name, namespace: "default" },
-    spec: { replicaSpecs: { worker: replicaManifest() }, ...spec },
+    spec: { replicaSpecs: { worker: buildReplicaManifest() }, ...spec },
   };
 }
 
-export function replicaManifest(more: Manifest = {}): Manifest {
-  return { replicas: 2, pool: "cpu", template: templateManifest(), ...more };
+export function buildReplicaManifest(more: Manifest = {}): Manifest {
+  return { replicas: 2, pool: "cpu", template: buildTemplateManifest(), ...more };
 }
 
-export function templateManifest(more: Manifest = {}): Manifest {
+export function buildTemplateManifest(more: Manifest = {}): Manifest {
   return { spec: { containers: [{ name: "main", image: "busybox", command: ["true"] }], ...more } };
 }

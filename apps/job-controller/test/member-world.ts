@@ -1,8 +1,8 @@
 import { readJob, type JobRow } from "../src/adapters/read-job.ts";
 import { TFJOB_KIND } from "../src/domain/kind-tfjob.ts";
-import { jobLabels, type Labels } from "../src/domain/member-labels.ts";
+import { buildJobLabels, type Labels } from "../src/domain/member-labels.ts";
 import {
-  ownerReference,
+  buildOwnerReference,
   type JobObject,
   type MemberObject,
   type OwnerReference,
@@ -32,9 +32,9 @@ export function testRow(name: string): JobRow {
 }
 
 /** Returns the labels of one replica, as the controller writes them. */
-export function replicaLabels(jobName: string, replicaType: string, index: number): Labels {
+export function buildReplicaLabels(jobName: string, replicaType: string, index: number): Labels {
   const { replicaTypeLabelKey, replicaIndexLabelKey } = KIND.labelKeys;
-  const job = jobLabels(KIND.labelKeys, { name: jobName });
+  const job = buildJobLabels(KIND.labelKeys, { name: jobName });
   return { ...job, [replicaTypeLabelKey]: replicaType, [replicaIndexLabelKey]: String(index) };
 }
 
@@ -61,7 +61,7 @@ export function testMember(jobName: string, replicaType: string, index: number, 
       namespace: NAMESPACE,
       uid: more.uid ?? `uid-of-${name}`,
       resourceVersion: more.resourceVersion ?? "1",
-      labels: more.labels ?? replicaLabels(jobName, replicaType, index),
+      labels: more.labels ?? buildReplicaLabels(jobName, replicaType, index),
       ownerReferences: more.owner === undefined ? [] : [referenceTo(more.owner)],
       creationTimestamp: more.created ?? "2026-01-01T00:00:00Z",
       ...(more.deleting === true && { deletionTimestamp: "2026-01-01T00:01:00Z" }),
@@ -78,5 +78,5 @@ export function nameOf(member: MemberObject): string {
 }
 
 function referenceTo(owner: JobObject | OwnerReference): OwnerReference {
-  return "metadata" in owner ? ownerReference(KIND, owner.metadata) : owner;
+  return "metadata" in owner ? buildOwnerReference(KIND, owner.metadata) : owner;
 }

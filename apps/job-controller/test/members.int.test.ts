@@ -1,21 +1,21 @@
 import { readFileSync } from "node:fs";
 import type { V1Pod, V1PodDisruptionBudget } from "@kubernetes/client-node";
-import { kubeCalls, kubeFault, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
+import { makeKubeCalls, toKubeFault, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import type { JobResource } from "../src/adapters/read-job.ts";
 import { JOB_KIND } from "../src/domain/kind-job.ts";
-import { jobLabels } from "../src/domain/member-labels.ts";
-import { memberName } from "../src/domain/member-names.ts";
-import { controllerOf, ownerReference } from "../src/domain/ownership.ts";
+import { buildJobLabels } from "../src/domain/member-labels.ts";
+import { buildMemberName } from "../src/domain/member-names.ts";
+import { findController, buildOwnerReference } from "../src/domain/ownership.ts";
 import { syncBudget } from "../src/members/budget.ts";
 import { createMembers } from "../src/members/change-members.ts";
 import { claimMembers, type Ownership } from "../src/members/claim-members.ts";
-import { makeExpectations, podsKey } from "../src/members/expectations.ts";
-import { memberCalls } from "../src/members/member-calls.ts";
+import { makeExpectations, buildPodsKey } from "../src/members/expectations.ts";
+import { makeMemberCalls } from "../src/members/member-calls.ts";
 import { createMember } from "../src/members/member-control.ts";
-import { deletePodGroup, POD_GROUP_KINDS, servedPodGroupKinds, syncPodGroup } from "../src/members/pod-group.ts";
+import { deletePodGroup, POD_GROUP_KINDS, findServedPodGroupKinds, syncPodGroup } from "../src/members/pod-group.ts";
 import { API_SERVERS } from "./api-servers.ts";
 
 const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
@@ -33,7 +33,7 @@ for (const { skip, title, start } of API_SERVERS)
 
     beforeAll(async () => {
       server = await start();
-      calls = kubeCalls(loadKube(server.kubeconfig));
+      calls = makeKubeCalls(loadKube(server.kubeconfig));
       await calls.create(DEFINITIONS, definition("../../../deploy/crds/muster.dev_jobs.yaml"));
       const jobs = { apiVersion: "muster.dev/v1", plural: "jobs" };
       await until("jobs are served", async () => (await calls.list(jobs)).items.length === 0);
@@ -60,20 +60,20 @@ for (const { skip, title, start } of API_SERVERS)
         },
       );
     const ownershipOf = ({ metadata }: JobResource): Ownership => ({
-      labels: jobLabels(JOB_KIND.labelKeys, metadata),
-      owner: ownerReference(JOB_KIND, metadata),
+      labels: buildJobLabels(JOB_KIND.labelKeys, metadata),
+      owner: buildOwnerReference(JOB_KIND, metadata),
       canAdopt: () => Promise.resolve(),
     });
     const podOf = (
       job: JobResource,
       index: number,
-      ownerReferences = [ownerReference(JOB_KIND, job.metadata)],
+      ownerReferences = [buildOwnerReference(JOB_KIND, job.metadata)],
     ): V1Pod => {
       const { replicaTypeLabelKey, replicaIndexLabelKey } = JOB_KIND.labelKeys;
       const replica = { [replicaTypeLabelKey]: "worker", [replicaIndexLabelKey]: String(index) };
-      const labels = { ...jobLabels(JOB_KIND.labelKeys, job.metadata), ...replica };
+      const labels = { ...buildJobLabels(JOB_KIND.labelKeys, job.metadata), ...replica };
       const metadata = {
-        name: memberName(job.metadata, { type: "worker", index }),
+        name: buildMemberName(job.metadata, { type: "worker", index }),
         namespace,
         labels,
         ownerReferences,
@@ -85,10 +85,10 @@ for (const { skip, title, start } of API_SERVERS)
       const events: string[] = [];
       const members = {
         kind: "Pod",
-        calls: memberCalls<V1Pod>({ ...calls, create }, "pods"),
+        calls: makeMemberCalls<V1Pod>({ ...calls, create }, "pods"),
         report: (_type: string, reason: string): void => void events.push(reason),
       } as const;
-      const accounting = { expectations: makeExpectations(), key: podsKey(job.metadata.uid, "worker") };
+      const accounting = { expectations: makeExpectations(), key: buildPodsKey(job.metadata.uid, "worker") };
       const present = await podNames();
       const wanted = Array.from({ length: replicas }, (_, index) => podOf(job, index)).filter(
         ({ metadata }) => !present.includes(metadata?.name ?? ""),
@@ -107,10 +107,11 @@ for (const { skip, title, start } of API_SERVERS)
       await calls.delete(pods(), "late-worker-0");
       const later = await until("the name is free", () => calls.create<V1Pod>(pods(), podOf(job, 0, [])));
       const ownership = ownershipOf(job);
-      const claim = (member: V1Pod) => claimMembers(job, ownership, [member], memberCalls<V1Pod>(calls, "pods").patch);
+      const claim = (member: V1Pod) =>
+        claimMembers(job, ownership, [member], makeMemberCalls<V1Pod>(calls, "pods").patch);
       const adopted = await claim(earlier);
       expect(adopted.claimed).toEqual([]);
-      expect(adopted.errors.map((error) => kubeFault(error)?.code)).toEqual(["conflict"]);
+      expect(adopted.errors.map((error) => toKubeFault(error)?.code)).toEqual(["conflict"]);
       const released = {
         ...earlier,
         metadata: { ...earlier.metadata, labels: {}, ownerReferences: [ownership.owner] },
@@ -167,16 +168,19 @@ for (const { skip, title, start } of API_SERVERS)
       const synced = await until("the budget is synced", () => syncBudget(deps, job.metadata, 1, ownership));
       expect(synced).toBe("adopted");
       const adopted = await calls.get<V1PodDisruptionBudget>(budgets(), "heir");
-      expect(controllerOf(adopted)?.uid).toBe(job.metadata.uid);
+      expect(findController(adopted)?.uid).toBe(job.metadata.uid);
       expect(adopted.spec).toMatchObject({ minAvailable: 1, selector: { matchLabels: ownership.labels } });
       expect(adopted.spec?.maxUnavailable).toBeUndefined();
     });
 
     it("have a pod group once the cluster has the kind", async () => {
-      expect(await servedPodGroupKinds(calls, namespace)).toEqual([]);
+      expect(await findServedPodGroupKinds(calls, namespace)).toEqual([]);
       const groups = definition("pod-groups/scheduler-plugins.yaml");
       await calls.create(DEFINITIONS, groups);
-      const kind = await until("pod groups are served", async () => (await servedPodGroupKinds(calls, namespace))[0]);
+      const kind = await until(
+        "pod groups are served",
+        async () => (await findServedPodGroupKinds(calls, namespace))[0],
+      );
       expect(kind).toBe(POD_GROUP_KINDS.schedulerPlugins);
       const job = await createJob("grouped");
       const deps = { calls, report: () => undefined };

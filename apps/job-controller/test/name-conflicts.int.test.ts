@@ -1,7 +1,7 @@
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
+import { openJobWorld, type JobWorld, type TestJob } from "./job-world.ts";
 
 for (const server of API_SERVERS) {
   describe.skipIf(server.skip)(`jobs of two kinds with one name under ${server.title}`, () => {
@@ -9,7 +9,7 @@ for (const server of API_SERVERS) {
 
     beforeAll(async () => {
       const definitions = ["muster.dev_jobs.yaml", "kubeflow.org_jaxjobs.yaml"];
-      world = await jobWorld(await server.start(), { machines: 4 }, { definitions });
+      world = await openJobWorld(await server.start(), { machines: 4 }, { definitions });
       await world.startController({ JOB_DEFAULT_POOL: "machines" });
     });
 

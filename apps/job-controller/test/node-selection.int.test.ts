@@ -2,7 +2,7 @@ import type { V1Taint } from "@kubernetes/client-node";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
+import { openJobWorld, type JobWorld, type TestJob } from "./job-world.ts";
 
 const NODES = { apiVersion: "v1", plural: "nodes" };
 const PODS = { apiVersion: "v1", plural: "pods" };
@@ -34,7 +34,7 @@ for (const server of API_SERVERS) {
       let world: JobWorld;
 
       beforeAll(async () => {
-        world = await jobWorld(await server.start(), { workers: 3 });
+        world = await openJobWorld(await server.start(), { workers: 3 });
         await world.startController({ JOB_NODE_LOST_MS: "500" });
       }, 240_000);
 

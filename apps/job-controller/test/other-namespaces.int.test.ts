@@ -3,8 +3,8 @@ import { startSimulatedNodes } from "@muster/devcluster";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { replicaType, simulatedJob } from "./failures/simulated-job.ts";
-import { jobWorld, type JobWorld } from "./job-world.ts";
+import { buildReplicaType, makeSimulatedJob } from "./failures/simulated-job.ts";
+import { openJobWorld, type JobWorld } from "./job-world.ts";
 
 const OTHER = "team-a";
 const JOBS = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: OTHER };
@@ -20,7 +20,7 @@ for (const server of API_SERVERS) {
         const apiServer = await server.start();
         const startNodes = (kubeconfig: string, pools: Readonly<Record<string, number>>) =>
           startSimulatedNodes({ kubeconfig, pools, ...apiServer.nodeOptions });
-        world = await jobWorld(apiServer, { plenty: 1 }, { startNodes });
+        world = await openJobWorld(apiServer, { plenty: 1 }, { startNodes });
         await world.startController({ JOB_REFRESH_MS: "1000" });
       }, 240_000);
 
@@ -28,7 +28,7 @@ for (const server of API_SERVERS) {
 
       it("has an event that names the served namespace, and is listed as unserved until it is deleted", async () => {
         await world.calls.create({ apiVersion: "v1", plural: "namespaces" }, { metadata: { name: OTHER } });
-        const job = simulatedJob("stray", { worker: replicaType(["--run-ms=50"]) });
+        const job = makeSimulatedJob("stray", { worker: buildReplicaType(["--run-ms=50"]) });
         await world.calls.create(JOBS, { ...job, metadata: { ...job.metadata, namespace: OTHER } });
         const events = async (): Promise<readonly CoreV1Event[]> =>
           (await world.calls.list<CoreV1Event>({ apiVersion: "v1", plural: "events", namespace: OTHER })).items;

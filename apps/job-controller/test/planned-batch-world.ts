@@ -1,7 +1,7 @@
 import { JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import {
-  gangIdOf,
-  setOfPlace,
+  buildGangId,
+  findPlaceSet,
   type BatchJob,
   type BatchPod,
   type BatchSnapshot,
@@ -147,7 +147,7 @@ export class PlannedBatchWorld {
     const queue = { kind: "queue", name: "team-a" } as const;
     const nodesLost = [...this.#lost];
     const nodesReady = NODES.filter((node) => !this.#lost.has(node));
-    const isGranted = this.#units.get(gangIdOf(job))?.state === "granted";
+    const isGranted = this.#units.get(buildGangId(job))?.state === "granted";
     const readyTimeoutMs = isGranted ? this.#readyTimeoutMs : undefined;
     const known = { nowMs: this.#nowMs, job, pods: this.#pods, units, readyTimeoutMs };
     return { ...known, queue, priority: 0, nodesLost, nodesReady };
@@ -226,7 +226,7 @@ export class PlannedBatchWorld {
     if (this.#lost.has(place)) return;
     // Without a queue, the ledger does not count the pod as use of a grant.
     const isOurs = pod.component !== "" && this.#job.queue !== "";
-    if (isOurs && setOfPlace(pod.component) !== pod.set)
+    if (isOurs && findPlaceSet(pod.component) !== pod.set)
       throw new Error(`${pod.name} of ${pod.set} is scheduled in the place ${pod.component}`);
     if (isOurs && !this.#held().includes(place))
       throw new Error(`${pod.name} is scheduled on ${place}, which is not granted`);

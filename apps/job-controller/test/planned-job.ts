@@ -1,14 +1,14 @@
-import { JOB, NOW_MS, pod, POLICY, seen, snapshot } from "./samples.ts";
-import { ownerIdOf } from "../src/domain/build-units.ts";
+import { JOB, NOW_MS, makePodFact, POLICY, makeReplicaSeen, makeSnapshot } from "./samples.ts";
+import { buildOwnerId } from "../src/domain/build-units.ts";
 import { NEW_STATUS, type JobStatus } from "../src/domain/job-status.ts";
 import { planJob } from "../src/domain/plan-job.ts";
 import type { JobStep } from "../src/domain/plan-steps.ts";
 import type { Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
 
 /** The gang's unit with its id, and its possible states. */
-export const GANG = ownerIdOf(JOB);
+export const GANG = buildOwnerId(JOB);
 export const NONE: UnitSeen = { id: GANG, state: "none" };
-export const waiting = (more: Partial<Extract<UnitSeen, { state: "waiting" | "refused" }>> = {}): UnitSeen => ({
+export const makeWaitingUnit = (more: Partial<Extract<UnitSeen, { state: "waiting" | "refused" }>> = {}): UnitSeen => ({
   id: GANG,
   state: "waiting",
   components: ["worker-0", "worker-1"],
@@ -17,10 +17,10 @@ export const waiting = (more: Partial<Extract<UnitSeen, { state: "waiting" | "re
   ...more,
 });
 /** Both pods, running. */
-export const both = [pod("worker-0"), pod("worker-1")];
+export const both = [makePodFact("worker-0"), makePodFact("worker-1")];
 
 /** Formats a step as one line: kind, object and reason. */
-export function line(step: JobStep): string {
+export function printStep(step: JobStep): string {
   switch (step.kind) {
     case "reserve":
       return `reserve ${step.unit.needs.map(({ component }) => component).join("+")}: ${step.because}`;
@@ -52,13 +52,13 @@ export function line(step: JobStep): string {
 }
 
 /** Plans the job of `samples.ts` with these changes: one line a step. */
-export function plan(more: Partial<Snapshot>): string[] {
-  return planJob(snapshot({ budget: 2, ...more }), POLICY).steps.map(line);
+export function planSteps(more: Partial<Snapshot>): string[] {
+  return planJob(makeSnapshot({ budget: 2, ...more }), POLICY).steps.map(printStep);
 }
 
 /** Returns the true conditions, and the reasons of the others. */
-export function conditions(more: Partial<Snapshot>): string[] {
-  return planJob(snapshot(more), POLICY).status.conditions.map(({ type, status, reason }) =>
+export function listConditions(more: Partial<Snapshot>): string[] {
+  return planJob(makeSnapshot(more), POLICY).status.conditions.map(({ type, status, reason }) =>
     status === "True" ? `${type}: ${reason}` : `not ${type}: ${reason}`,
   );
 }
@@ -73,12 +73,14 @@ export const succeeded = {
   lastTransitionMs: NOW_MS,
 } as const;
 /** The observed pods of its two workers. */
-export const workers = (...slots: Parameters<typeof seen>[1]) => ({ replicas: [seen("worker", slots)] });
+export const makeWorkers = (...slots: Parameters<typeof makeReplicaSeen>[1]) => ({
+  replicas: [makeReplicaSeen("worker", slots)],
+});
 /** Builds a status with these fields. */
-export const status = (more: Partial<JobStatus> = {}): JobStatus => ({ ...NEW_STATUS, ...more });
+export const makeStatus = (more: Partial<JobStatus> = {}): JobStatus => ({ ...NEW_STATUS, ...more });
 /** Builds a status in which these indexes have succeeded. */
-export const workersDone = (...completedIndexes: number[]): JobStatus =>
-  status({
+export const makeDoneWorkers = (...completedIndexes: number[]): JobStatus =>
+  makeStatus({
     replicas: [
       {
         type: "worker",

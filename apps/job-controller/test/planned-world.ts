@@ -1,17 +1,17 @@
 import type { Requests } from "@muster/resources";
 import { expect } from "vitest";
-import { componentOf, ownerIdOf } from "../src/domain/build-units.ts";
-import { restartsOf } from "../src/domain/decide-outcome.ts";
+import { buildComponentName, buildOwnerId } from "../src/domain/build-units.ts";
+import { countRestarts } from "../src/domain/decide-outcome.ts";
 import type { JobSpec } from "../src/domain/job.ts";
-import { mayRun } from "../src/domain/job-pods.ts";
+import { canRun } from "../src/domain/job-pods.ts";
 import { isFinished, isTrue, NEW_STATUS, type JobStatus } from "../src/domain/job-status.ts";
 import { planJob } from "../src/domain/plan-job.ts";
 import type { JobStep } from "../src/domain/plan-steps.ts";
 import type { GroupSpec } from "../src/domain/pod-group.ts";
 import type { QueueChoice } from "@muster/ledger-client/choose-queue";
-import { holds } from "../src/domain/requests.ts";
+import { canHoldRequests } from "../src/domain/requests.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
-import { JOB, NOW_MS, pod, POLICY, seen } from "./samples.ts";
+import { JOB, NOW_MS, makePodFact, POLICY, makeReplicaSeen } from "./samples.ts";
 
 /** A cluster and a ledger in memory, which apply steps and random events. */
 export type World = {
@@ -39,7 +39,7 @@ export type World = {
   policy: JobPolicy;
 };
 
-export type Happening =
+export type WorldEvent =
   | {
       kind: "pod-binds" | "pod-runs" | "pod-succeeds" | "pod-fails" | "pod-evicted" | "pod-deleted" | "pod-goes";
       which: number;
@@ -55,9 +55,9 @@ export type Happening =
 const GROUPS = { apiVersion: "groups/v1", fields: [] } as const;
 
 /** A job and the number of machines; lost machines return under other names. An elastic job may find only its minimum. */
-export type Given = { readonly of: JobSpec; readonly maxMachines: number };
+export type WorldSetup = { readonly of: JobSpec; readonly maxMachines: number };
 /** Builds a job with granted machines and its first pods. */
-export function newWorld({ of, maxMachines }: Given, policy = POLICY): World {
+export function makeWorld({ of, maxMachines }: WorldSetup, policy = POLICY): World {
   const world: World = {
     nowMs: NOW_MS,
     spec: of,
@@ -76,18 +76,18 @@ export function newWorld({ of, maxMachines }: Given, policy = POLICY): World {
     queue: { kind: "none" },
     policy,
   };
-  pass(world);
+  runPass(world);
   grant(world);
-  pass(world);
+  runPass(world);
   return world;
 }
 
-export function observe(world: World): Snapshot {
+export function observeWorld(world: World): Snapshot {
   const replicas = world.spec.replicas.map(({ type, replicas: count }): ReplicaSeen => {
     const slots = Array.from({ length: count }, (_, index) =>
-      world.pods.find(({ component }) => component === componentOf({ type, index })),
+      world.pods.find(({ component }) => component === buildComponentName({ type, index })),
     );
-    return seen(type, slots);
+    return makeReplicaSeen(type, slots);
   });
   return {
     nowMs: world.nowMs,
@@ -125,8 +125,8 @@ function isShared({ units }: World, machine: string): boolean {
 }
 
 /** Runs a pass, or only its first steps: the process dies then. */
-export function pass(world: World, maxSteps = Infinity): JobStep[] {
-  const { status, steps } = planJob(observe(world), world.policy);
+export function runPass(world: World, maxSteps = Infinity): JobStep[] {
+  const { status, steps } = planJob(observeWorld(world), world.policy);
   if (isFinished(world.status)) expect(status.conditions).toEqual(world.status.conditions);
   world.status = status;
   steps.slice(0, maxSteps).forEach((step) => {
@@ -144,7 +144,7 @@ function apply(world: World, step: JobStep): void {
       const shares = new Map(step.unit.needs.flatMap(({ component, shared }) => (shared ? [[component, shared]] : [])));
       const before = world.units.get(step.unit.id);
       const { id, queue } = step.unit;
-      const gang = world.units.get(ownerIdOf(JOB));
+      const gang = world.units.get(buildOwnerId(JOB));
       if (gang?.state === "granted") expect(queue, "a member in another queue than its gang").toBe(gang.queue);
       else expect(queue, "a gang in another queue than its job").toBe(nameOf(world.queue));
       const waiting = { id, components, shares, because, sinceMs: world.nowMs, ...(queue !== undefined && { queue }) };
@@ -173,23 +173,23 @@ function apply(world: World, step: JobStep): void {
     }
     case "create-pods":
       for (const { type, index, node, isShared: isPart = false } of step.pods) {
-        const component = componentOf({ type, index });
+        const component = buildComponentName({ type, index });
         // The name is unique: an existing pod, in any state, prevents a second one.
         if (world.pods.some((each) => each.component === component)) continue;
-        expect(world.units.get(ownerIdOf(JOB))?.state, "a pod without its gang's machines").toBe("granted");
+        expect(world.units.get(buildOwnerId(JOB))?.state, "a pod without its gang's machines").toBe("granted");
         expect(isGranted(world.units.values(), component, node), "a pod without a grant").toBe(true);
         const parts = partsOf(world, node);
         expect(isPart, "a pod that is exclusive or not, and its grant the other").toBe(parts.length > 0);
-        const elsewhere = world.pods.filter((each) => mayRun(each) && placeOf(each) === node);
+        const elsewhere = world.pods.filter((each) => canRun(each) && placeOf(each) === node);
         if (!isPart) expect(elsewhere, "two pods of the job on one machine").toEqual([]);
         const requests = world.spec.replicas.find((each) => each.type === type)?.shared;
-        const fits = parts.some((part) => part.component === component && holds(part.share, requests));
+        const fits = parts.some((part) => part.component === component && canHoldRequests(part.share, requests));
         if (isPart) expect(fits, "a pod that requests more than was granted to it").toBe(true);
         const completed = world.status.replicas.find((each) => each.type === type)?.completedIndexes ?? [];
         expect(completed, "an index that had ended well is run again").not.toContain(index);
         world.made += 1;
         world.pods.push(
-          pod(component, {
+          makePodFact(component, {
             uid: `uid-${world.made}`,
             attempt: step.attempt,
             node: undefined,
@@ -203,7 +203,7 @@ function apply(world: World, step: JobStep): void {
     case "delete-pod":
       world.pods = world.pods.flatMap((each) => {
         if (each.uid !== step.uid) return [each];
-        const announced = step.because === "preempted" && mayRun(each) ? { ...each, preempted: true } : each;
+        const announced = step.because === "preempted" && canRun(each) ? { ...each, preempted: true } : each;
         return turn(world, announced, "pod-deleted");
       });
       return;
@@ -236,7 +236,7 @@ function checkUnoccupied(world: World, unitId: string): void {
   const { nodes, shares } = unit;
   const isOn = ({ component }: PodFact, place: string): boolean =>
     [...nodes].some(([of, node]) => node === place && (of === component || shares?.has(of) !== true));
-  const there = world.pods.filter((each) => mayRun(each) && isOn(each, placeOf(each)));
+  const there = world.pods.filter((each) => canRun(each) && isOn(each, placeOf(each)));
   const others = [...world.units.values()].filter((each) => each !== unit);
   // A member may have two parts of one machine, one of them by its own unit.
   const without = there.filter((each) => !isGranted(others, each.component, placeOf(each)));
@@ -251,16 +251,16 @@ function nameOf(choice: QueueChoice): string | undefined {
 
 function check(world: World): void {
   expect(isTrue(world.status, "Succeeded") && isTrue(world.status, "Failed"), "two outcomes").toBe(false);
-  expect(restartsOf(world.status), "failures that did not happen").toBeLessThanOrEqual(world.failures);
+  expect(countRestarts(world.status), "failures that did not happen").toBeLessThanOrEqual(world.failures);
 }
 
-export function happen(world: World, event: Happening): void {
+export function applyEvent(world: World, event: WorldEvent): void {
   switch (event.kind) {
     case "pass":
-      pass(world);
+      runPass(world);
       return;
     case "crash-in-steps":
-      pass(world, event.after);
+      runPass(world, event.after);
       return;
     case "time":
       world.nowMs += event.ms;
@@ -397,9 +397,9 @@ function canBind({ group, pods, lost, cordoned }: World, each: PodFact): boolean
 function turn(
   world: World,
   each: PodFact,
-  event: Exclude<Happening["kind"], "time" | "grant" | "share" | "queue" | "ready-timeout" | "preempt">,
+  event: Exclude<WorldEvent["kind"], "time" | "grant" | "share" | "queue" | "ready-timeout" | "preempt">,
 ): PodFact[] {
-  const over = !mayRun(each);
+  const over = !canRun(each);
   const end = { ready: false, finishedMs: world.nowMs };
   switch (event) {
     case "pod-binds":
@@ -435,7 +435,7 @@ export function calmDown(world: World): boolean {
   for (const machine of world.cordoned) world.lost.add(machine);
   for (let round = 0; round < 100; round += 1) {
     const statusBefore = world.status;
-    const steps = pass(world);
+    const steps = runPass(world);
     world.pods = world.pods.flatMap((each) =>
       each.deleting
         ? []
@@ -451,7 +451,7 @@ export function calmDown(world: World): boolean {
       steps.length === 0 &&
       isFinished(world.status) &&
       world.units.size === 0 &&
-      world.pods.every((each) => !mayRun(each))
+      world.pods.every((each) => !canRun(each))
     )
       return true;
   }

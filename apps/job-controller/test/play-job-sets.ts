@@ -1,5 +1,5 @@
 import type { V1Job, V1Pod, V1PodTemplateSpec } from "@kubernetes/client-node";
-import { informer, listWatch, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import { openInformer, listWatch, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import type { JobSetObject } from "../src/domain/batch/read-batch-job.ts";
 
 const SETS = { apiVersion: "jobset.x-k8s.io/v1alpha2", plural: "jobsets" };
@@ -37,7 +37,7 @@ function play(
 ): AsyncDisposable {
   const kube = loadKube(player.kubeconfig);
   const follow = (from: string, what: string) =>
-    informer<KubeObject, string>({
+    openInformer<KubeObject, string>({
       source: listWatch(kube, `${from}/namespaces/${player.namespace}/${what}`),
       project: ({ metadata }) => metadata?.name ?? "",
       timing: { maxBackoffMs: 500 },

@@ -1,11 +1,11 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { kubeFault, type KubeObject } from "@muster/kube";
+import { toKubeFault, type KubeObject } from "@muster/kube";
 import { annotations } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { POD_GROUP_KINDS, type PodGroup, type PodGroupKind } from "../src/members/pod-group.ts";
 import { API_SERVERS } from "./api-servers.ts";
-import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
+import { openJobWorld, type JobWorld, type TestJob } from "./job-world.ts";
 
 const NAMESPACE = "default";
 const FOLDER = "../../apps/job-controller/test/pod-groups";
@@ -25,7 +25,7 @@ for (const server of API_SERVERS) {
 
     beforeAll(async () => {
       const definitions = ["muster.dev_jobs.yaml", `${FOLDER}/volcano.yaml`, `${FOLDER}/scheduler-plugins.yaml`];
-      world = await jobWorld(await server.start(), { machines: 3 }, { definitions });
+      world = await openJobWorld(await server.start(), { machines: 3 }, { definitions });
       await world.startController();
     });
 
@@ -35,7 +35,7 @@ for (const server of API_SERVERS) {
       try {
         return await world.calls.get<PodGroup>(groupsOf(kind), name);
       } catch (error) {
-        if (kubeFault(error)?.code === "not_found") return undefined;
+        if (toKubeFault(error)?.code === "not_found") return undefined;
         throw error;
       }
     };

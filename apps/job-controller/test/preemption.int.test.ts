@@ -6,8 +6,8 @@ import { annotations } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { contractLedger, type ContractLedger } from "./contract-ledger.ts";
-import { jobWorld, type Controller, type JobWorld, type TestJob } from "./job-world.ts";
+import { openContractLedger, type ContractLedger } from "./contract-ledger.ts";
+import { openJobWorld, type Controller, type JobWorld, type TestJob } from "./job-world.ts";
 
 const PATIENCE = { timeoutMs: 60_000 };
 const GRACE_MS = 60_000;
@@ -39,14 +39,14 @@ for (const server of API_SERVERS) {
     beforeAll(async () => {
       const apiServer = await server.start();
       const openLedger = async (bus: NatsBus, calls: KubeCalls): Promise<AsyncDisposable> => {
-        ledger = await contractLedger(bus, () => nodesOf(calls));
+        ledger = await openContractLedger(bus, () => nodesOf(calls));
         return ledger;
       };
       const startNodes = async (kubeconfig: string, pools: Readonly<Record<string, number>>) => {
         nodes = await startSimulatedNodes({ kubeconfig, pools, ...apiServer.nodeOptions });
         return nodes;
       };
-      world = await jobWorld(apiServer, { workers: 4 }, { openLedger, startNodes });
+      world = await openJobWorld(apiServer, { workers: 4 }, { openLedger, startNodes });
       controller = await world.startController();
     }, 240_000);
 

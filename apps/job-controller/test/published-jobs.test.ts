@@ -2,11 +2,11 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
-import { isManifest, kindOf, readSample, render, SAMPLES } from "./render.ts";
+import { isManifest, findKind, readSample, renderManifest, SAMPLES } from "./render.ts";
 
 describe("the controller's objects for", () => {
   it.each(SAMPLES)("a %s match its golden file", async (name, file) => {
-    const text = `${JSON.stringify(render(readSample(file)), undefined, 2)}\n`;
+    const text = `${JSON.stringify(renderManifest(readSample(file)), undefined, 2)}\n`;
     await expect(text).toMatchFileSnapshot(`golden/${name}.txt`);
   });
 });
@@ -22,7 +22,7 @@ describe("the examples of the pages about jobs", () => {
     expect(examples).toHaveLength(7);
     for (const example of examples) {
       if (!isManifest(example)) throw new Error("it is no manifest");
-      const { warnings, pods } = render(example);
+      const { warnings, pods } = renderManifest(example);
       expect(warnings).toEqual([]);
       expect(pods.length).toBeGreaterThan(0);
     }
@@ -45,7 +45,7 @@ describe.skipIf(!found)(found ? "Kubeflow's own examples" : `Kubeflow's own exam
       });
     })
     .flatMap(([file, manifest]) =>
-      isManifest(manifest) && kindOf(manifest) !== undefined ? [[file, manifest] as const] : [],
+      isManifest(manifest) && findKind(manifest) !== undefined ? [[file, manifest] as const] : [],
     );
 
   it("exist", () => {
@@ -53,7 +53,7 @@ describe.skipIf(!found)(found ? "Kubeflow's own examples" : `Kubeflow's own exam
   });
 
   it.each(jobs)("%s is accepted unchanged, and has pods", (_file, manifest) => {
-    const { warnings, pods } = render(manifest);
+    const { warnings, pods } = renderManifest(manifest);
     expect(warnings).toEqual([]);
     expect(pods.length).toBeGreaterThan(0);
   });

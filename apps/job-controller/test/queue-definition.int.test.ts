@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { KubeError, kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
+import { KubeError, makeKubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
 import { installDefinition } from "./job-world.ts";
@@ -94,7 +94,7 @@ for (const server of API_SERVERS) {
     beforeAll(async () => {
       const api = stack.use(await server.start());
       ({ kubeconfig } = api);
-      calls = stack.use(kubeCalls(loadKube(api.kubeconfig)));
+      calls = stack.use(makeKubeCalls(loadKube(api.kubeconfig)));
       await installDefinition(calls, "muster.dev_queues.yaml");
     }, 120_000);
     afterAll(() => stack.disposeAsync());

@@ -3,14 +3,14 @@ import type { NatsBus } from "@muster/bus";
 import { startSimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
 import { buckets, muster } from "@muster/proto";
-import { openBucket, protoCodec, type Bucket } from "@muster/store";
+import { openBucket, makeProtoCodec, type Bucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { QueueStatus } from "../src/domain/queues/describe-queue.ts";
 import { QUEUE_FINALIZER } from "../src/domain/queues/queue-row.ts";
 import { API_SERVERS } from "./api-servers.ts";
-import { contractLedger } from "./contract-ledger.ts";
-import { installDefinition, jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
+import { openContractLedger } from "./contract-ledger.ts";
+import { installDefinition, openJobWorld, type JobWorld, type TestJob } from "./job-world.ts";
 
 const { Queue } = muster.reservation.v1;
 type QueueMessage = muster.reservation.v1.Queue;
@@ -52,8 +52,8 @@ for (const server of API_SERVERS) {
     beforeAll(async () => {
       const apiServer = await server.start();
       const openLedger = async (bus: NatsBus, calls: KubeCalls): Promise<AsyncDisposable> => {
-        bucket = await openBucket(bus.connection, { name: buckets.queues, codec: protoCodec(Queue) });
-        return contractLedger(
+        bucket = await openBucket(bus.connection, { name: buckets.queues, codec: makeProtoCodec(Queue) });
+        return openContractLedger(
           bus,
           () => nodesOf(calls),
           async () => (await bucket.list()).map(({ value }) => value),
@@ -61,7 +61,7 @@ for (const server of API_SERVERS) {
       };
       const startNodes = (kubeconfig: string, pools: Readonly<Record<string, number>>) =>
         startSimulatedNodes({ kubeconfig, pools, ...apiServer.nodeOptions });
-      world = await jobWorld(apiServer, { workers: 8 }, { openLedger, startNodes });
+      world = await openJobWorld(apiServer, { workers: 8 }, { openLedger, startNodes });
       await world.startController({ JOB_DISCOVER_MS: "300", JOB_EXPLAIN_EVERY_MS: "0" });
     }, 240_000);
 

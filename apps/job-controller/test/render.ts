@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { annotations, labels } from "@muster/proto";
 import { parse } from "yaml";
 import { buildPod } from "../src/domain/build-pod.ts";
-import { buildService, serviceOwners } from "../src/domain/build-service.ts";
+import { buildService, groupServiceOwners } from "../src/domain/build-service.ts";
 import type { Kind, KindDefaults } from "../src/domain/kind.ts";
 import { KINDS } from "../src/domain/kinds.ts";
 import type { MemberPolicy } from "../src/domain/member-metadata.ts";
@@ -47,13 +47,13 @@ export function isManifest(value: unknown): value is Manifest {
   return typeof value === "object" && value !== null && "kind" in value && "metadata" in value;
 }
 
-export function kindOf({ kind }: Manifest): Kind | undefined {
+export function findKind({ kind }: Manifest): Kind | undefined {
   return KINDS.find((each) => each.kind === kind);
 }
 
 /** Renders a manifest as the controller does: the spec that it works with, the last pod of each type, and everything beside the pods. */
-export function render(manifest: Manifest) {
-  const kind = kindOf(manifest);
+export function renderManifest(manifest: Manifest) {
+  const kind = findKind(manifest);
   const result = kind?.read(manifest, DEFAULTS);
   if (kind === undefined || result?.ok !== true) throw new Error(JSON.stringify(result));
   const { spec, warnings } = result;
@@ -65,6 +65,6 @@ export function render(manifest: Manifest) {
       POLICY,
     ),
   );
-  const services = [...serviceOwners(request).values()].map((owner) => buildService(request, owner, POLICY.keys));
+  const services = [...groupServiceOwners(request).values()].map((owner) => buildService(request, owner, POLICY.keys));
   return { spec, warnings, companions: kind.companions(job, spec, DEFAULTS), services, pods };
 }

@@ -1,6 +1,6 @@
 import type { JobSpec, ReplicaSpec } from "../src/domain/job.ts";
 import { NEW_STATUS } from "../src/domain/job-status.ts";
-import { ownerIdOf } from "../src/domain/build-units.ts";
+import { buildOwnerId } from "../src/domain/build-units.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot, UnitSeen } from "../src/domain/snapshot.ts";
 
 /** A job, its pods and machines with the defaults of tests: healthy, without special settings. */
@@ -27,7 +27,7 @@ export const POLICY: JobPolicy = {
   gangScheduling: true,
 };
 
-export function replica(type: string, replicas: number, more: Partial<ReplicaSpec> = {}): ReplicaSpec {
+export function makeReplica(type: string, replicas: number, more: Partial<ReplicaSpec> = {}): ReplicaSpec {
   return {
     type,
     replicas,
@@ -43,9 +43,9 @@ export function replica(type: string, replicas: number, more: Partial<ReplicaSpe
   };
 }
 
-export function spec(more: Partial<JobSpec> = {}): JobSpec {
+export function makeSpec(more: Partial<JobSpec> = {}): JobSpec {
   return {
-    replicas: [replica("worker", 2)],
+    replicas: [makeReplica("worker", 2)],
     suspend: false,
     managedBy: undefined,
     backoffLimit: undefined,
@@ -62,7 +62,7 @@ export function spec(more: Partial<JobSpec> = {}): JobSpec {
   };
 }
 
-export function pod(component: string, more: Partial<PodFact> = {}): PodFact {
+export function makePodFact(component: string, more: Partial<PodFact> = {}): PodFact {
   return {
     namespace: "default",
     name: `train-${component}`,
@@ -92,8 +92,8 @@ export function pod(component: string, more: Partial<PodFact> = {}): PodFact {
 }
 
 /** Builds a pod whose main container has just ended with this code. */
-export function ended(component: string, code: number, more: Partial<PodFact> = {}): PodFact {
-  return pod(component, {
+export function makeEndedPod(component: string, code: number, more: Partial<PodFact> = {}): PodFact {
+  return makePodFact(component, {
     phase: code === 0 ? "Succeeded" : "Failed",
     ready: false,
     finishedMs: NOW_MS,
@@ -102,23 +102,27 @@ export function ended(component: string, code: number, more: Partial<PodFact> = 
   });
 }
 
-export function seen(type: string, slots: ReplicaSeen["slots"], more: Partial<ReplicaSeen> = {}): ReplicaSeen {
+export function makeReplicaSeen(
+  type: string,
+  slots: ReplicaSeen["slots"],
+  more: Partial<ReplicaSeen> = {},
+): ReplicaSeen {
   return { type, slots, surplus: [], podsSettled: true, ...more };
 }
 
 /** Builds the gang's grant: one node per component, named after it. */
-export function granted(...components: readonly string[]): UnitSeen {
+export function makeGrantedUnit(...components: readonly string[]): UnitSeen {
   const nodes = new Map(components.map((component) => [component, `node-${component}`]));
-  return { id: ownerIdOf(JOB), state: "granted", nodes };
+  return { id: buildOwnerId(JOB), state: "granted", nodes };
 }
 
-export function snapshot(more: Partial<Snapshot> = {}): Snapshot {
+export function makeSnapshot(more: Partial<Snapshot> = {}): Snapshot {
   return {
     nowMs: NOW_MS,
     job: JOB,
-    spec: spec(),
+    spec: makeSpec(),
     status: NEW_STATUS,
-    replicas: [seen("worker", [undefined, undefined])],
+    replicas: [makeReplicaSeen("worker", [undefined, undefined])],
     podsSettled: more.replicas?.every(({ podsSettled }) => podsSettled) ?? true,
     unknownTypes: [],
     unreadable: [],
@@ -128,7 +132,7 @@ export function snapshot(more: Partial<Snapshot> = {}): Snapshot {
     companionsMissing: [],
     budget: undefined,
     groups: { kind: undefined, existing: [] },
-    units: [granted("worker-0", "worker-1")],
+    units: [makeGrantedUnit("worker-0", "worker-1")],
     nodesLost: [],
     ...more,
   };

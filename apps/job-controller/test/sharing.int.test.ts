@@ -4,8 +4,8 @@ import type { KubeCalls } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { contractLedger, type ContractLedger } from "./contract-ledger.ts";
-import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
+import { openContractLedger, type ContractLedger } from "./contract-ledger.ts";
+import { openJobWorld, type JobWorld, type TestJob } from "./job-world.ts";
 
 const EXCLUSIVE = "muster.dev/exclusive";
 const ANNOTATIONS = { "muster.dev/sharing": "shared" };
@@ -43,10 +43,10 @@ for (const server of API_SERVERS) {
 
     beforeAll(async () => {
       const openLedger = async (bus: NatsBus, calls: KubeCalls): Promise<AsyncDisposable> => {
-        ledger = await contractLedger(bus, () => nodesOf(calls));
+        ledger = await openContractLedger(bus, () => nodesOf(calls));
         return ledger;
       };
-      world = await jobWorld(await server.start(), { workers: 1, spares: 2 }, { openLedger });
+      world = await openJobWorld(await server.start(), { workers: 1, spares: 2 }, { openLedger });
       await world.startController({ JOB_NODE_LOST_MS: "500" });
     }, 240_000);
 
@@ -173,7 +173,7 @@ for (const server of API_SERVERS) {
     let world: JobWorld;
 
     beforeAll(async () => {
-      world = await jobWorld(await server.start(), { workers: 2 });
+      world = await openJobWorld(await server.start(), { workers: 2 });
       await world.startController();
     }, 240_000);
 
@@ -204,8 +204,8 @@ describe("a job whose machine a foreign pod occupies", { timeout: 240_000 }, () 
 
   beforeAll(async () => {
     const openLedger = (bus: NatsBus, calls: KubeCalls) =>
-      contractLedger(bus, async () => (await nodesOf(calls)).filter(({ name }) => name !== taken));
-    world = await jobWorld(await embedded.start(), { workers: 2 }, { openLedger });
+      openContractLedger(bus, async () => (await nodesOf(calls)).filter(({ name }) => name !== taken));
+    world = await openJobWorld(await embedded.start(), { workers: 2 }, { openLedger });
     await world.startController({ JOB_REPLACEMENT_WAIT_MS: "8000", JOB_EXPLAIN_EVERY_MS: "0", JOB_REFRESH_MS: "1000" });
   }, 240_000);
 

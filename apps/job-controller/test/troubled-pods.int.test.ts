@@ -2,7 +2,7 @@ import type { V1Node } from "@kubernetes/client-node";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { jobWorld, type JobWorld, type TestJob } from "./job-world.ts";
+import { openJobWorld, type JobWorld, type TestJob } from "./job-world.ts";
 
 const NODES = { apiVersion: "v1", plural: "nodes" };
 const SYSTEM_PODS = { apiVersion: "v1", plural: "pods", namespace: "kube-system" };
@@ -24,7 +24,7 @@ for (const server of API_SERVERS) {
     let world: JobWorld;
 
     beforeAll(async () => {
-      world = await jobWorld(await server.start(), { workers: 2 });
+      world = await openJobWorld(await server.start(), { workers: 2 });
       await world.startController({
         JOB_EXPLAIN_EVERY_MS: "1000",
         JOB_SYNC_PERIOD_MS: "1000",

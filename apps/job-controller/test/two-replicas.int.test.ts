@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { until } from "@muster/testkit";
 import { API_SERVERS } from "./api-servers.ts";
-import { failureWorld, type FailureWorld } from "./failures/failure-world.ts";
-import { replicaType, simulatedJob } from "./failures/simulated-job.ts";
+import { openFailureWorld, type FailureWorld } from "./failures/failure-world.ts";
+import { buildReplicaType, makeSimulatedJob } from "./failures/simulated-job.ts";
 import type { Controller } from "./job-world.ts";
 
 const NAME = "read-twice";
@@ -15,7 +15,7 @@ for (const server of API_SERVERS) {
     let world: FailureWorld;
 
     beforeAll(async () => {
-      world = await failureWorld(server);
+      world = await openFailureWorld(server);
     }, 240_000);
 
     afterAll(() => world[Symbol.asyncDispose]());
@@ -54,7 +54,9 @@ for (const server of API_SERVERS) {
       const leader = await startLeader();
       const follower = await startFollower();
       const name = "run-once";
-      await world.create(simulatedJob(name, { worker: replicaType([]) }, { runPolicy: { cleanPodPolicy: "All" } }));
+      await world.create(
+        makeSimulatedJob(name, { worker: buildReplicaType([]) }, { runPolicy: { cleanPodPolicy: "All" } }),
+      );
       await world.untilCondition(name, "Running");
       await bothKnowThatItRuns(name);
       await world.api.silenceWatches({ who: ["deaf"], resources: ["jobs"] });
@@ -81,7 +83,7 @@ for (const server of API_SERVERS) {
     it("never answer with an older state than an earlier answer, though one cache is stale and no replica leads", async () => {
       const leader = await startLeader();
       await startFollower();
-      await world.create(simulatedJob(NAME, { worker: replicaType([]) }));
+      await world.create(makeSimulatedJob(NAME, { worker: buildReplicaType([]) }));
       await world.untilCondition(NAME, "Running");
       await bothKnowThatItRuns(NAME);
       const { job: before } = await world.jobs.getJob({ key: KEY });

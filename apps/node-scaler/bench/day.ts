@@ -1,24 +1,24 @@
-import { sized } from "@muster/testkit";
-import { compute } from "../src/domain/compute.ts";
+import { selectSize } from "@muster/testkit";
+import { computeScaling } from "../src/domain/compute.ts";
 import { simulateDay, type Day } from "./simulate-day.ts";
 import { neverStop, oneNodeEach } from "./trivial-policies.ts";
-import { DAY_MS, HOUR_MS, workOfADay } from "./work-of-a-day.ts";
+import { DAY_MS, HOUR_MS, drawWorkOfDay } from "./work-of-a-day.ts";
 
 const SEED = 7;
-const WORK_UNTIL_MS = sized(DAY_MS, 2 * HOUR_MS);
+const WORK_UNTIL_MS = selectSize(DAY_MS, 2 * HOUR_MS);
 const standby = (count: number) => ({ standby: [{ instanceType: "large", count, spot: false }] });
 
 /** The cost of a pool of at most 2,000 nodes in a day, and the wait of its work, beside trivial policies. */
 export function benchDay(): void {
-  const work = workOfADay(SEED).filter(({ demand }) => demand.createdAtMs < WORK_UNTIL_MS);
+  const work = drawWorkOfDay(SEED).filter(({ demand }) => demand.createdAtMs < WORK_UNTIL_MS);
   const groups = new Set(work.map(({ demand }) => demand.group)).size;
   console.log(`A day of ${work.length} demands in ${groups} groups, seed ${SEED}`);
   const days = {
     "never stop": simulateDay(work, {}, neverStop, SEED),
     "one node per demand": simulateDay(work, {}, oneNodeEach, SEED),
-    "compute, idle 0": simulateDay(work, { idleMs: 0 }, compute, SEED),
-    "compute, idle 5 min": simulateDay(work, {}, compute, SEED),
-    "compute, idle 5 min, 50 on standby": simulateDay(work, standby(50), compute, SEED),
+    "compute, idle 0": simulateDay(work, { idleMs: 0 }, computeScaling, SEED),
+    "compute, idle 5 min": simulateDay(work, {}, computeScaling, SEED),
+    "compute, idle 5 min, 50 on standby": simulateDay(work, standby(50), computeScaling, SEED),
   };
   const maxWaste = wasted(days["never stop"]);
   const maxWait = meanWait(days["one node per demand"]);

@@ -6,7 +6,7 @@ import type { PoolPolicy } from "../src/domain/pool.ts";
 
 export const phases: readonly string[] = ["Available", "Created", "Creating"];
 
-export function phaseOf({ status }: ScaledNode): number {
+export function getPhaseRank({ status }: ScaledNode): number {
   return phases.indexOf(status.phase);
 }
 
@@ -45,7 +45,7 @@ export function findNode(demand: Demand, { snapshot, nodes, used }: World): Scal
     if (found === undefined) found = node;
     else if (
       node.spec.spot === found.spec.spot &&
-      phaseOf(node) === phaseOf(found) &&
+      getPhaseRank(node) === getPhaseRank(found) &&
       preference(node) < preference(found)
     ) {
       found = node;

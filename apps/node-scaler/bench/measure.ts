@@ -1,16 +1,16 @@
 /** Measures processor time in milliseconds, which depends less on other load of the machine than the clock does. */
-export function measure(work: () => void): number {
+export function measureMs(work: () => void): number {
   const begin = process.cpuUsage();
   work();
   const { user, system } = process.cpuUsage(begin);
   return (user + system) / 1000;
 }
 
-export function median(values: readonly number[]): number {
+export function computeMedian(values: readonly number[]): number {
   return values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)] ?? 0;
 }
 
 /** Rounds to one decimal. */
-export function round(value: number): number {
+export function roundValue(value: number): number {
   return Math.round(value * 10) / 10;
 }

@@ -10,7 +10,7 @@ import {
   fits,
   kindsOfStandby,
   order,
-  phaseOf,
+  getPhaseRank,
   phases,
   standing,
   type World,
@@ -26,7 +26,7 @@ export type Outcome = {
   readonly waits: readonly { readonly group: string; readonly code: string; readonly demands: readonly string[] }[];
 };
 
-export function outcomeOf(plan: ScalingPlan): Outcome {
+export function buildOutcome(plan: ScalingPlan): Outcome {
   return {
     start: plan.start,
     stop: plan.stop.map(({ name }) => name),
@@ -48,7 +48,7 @@ export function computeByLoops(snapshot: ScalingSnapshot): Outcome {
   const { nowMs, limits } = snapshot;
   const nodes = snapshot.nodes
     .filter(({ spec, status }) => spec.terminate === undefined && phases.includes(status.phase))
-    .sort((a, b) => order([+b.spec.spot - +a.spec.spot, phaseOf(a) - phaseOf(b), a.name < b.name ? -1 : 1]));
+    .sort((a, b) => order([+b.spec.spot - +a.spec.spot, getPhaseRank(a) - getPhaseRank(b), a.name < b.name ? -1 : 1]));
   const { plans, made, used } = bindAll(snapshot, nodes);
 
   const forDemand = new Map<string, Demand>();

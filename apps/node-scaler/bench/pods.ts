@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 import { aPool } from "../test/scaling-snapshots.ts";
 import { packPods, type PendingPod } from "../src/domain/pack-pods.ts";
 import type { PoolPolicy } from "../src/domain/pool.ts";
-import { measure, median, round } from "./measure.ts";
+import { measureMs, computeMedian, roundValue } from "./measure.ts";
 import { packByLoops } from "./pack-by-loops.ts";
 import { makeRandom } from "./random.ts";
 
-const SIZES = sized([100, 1000, 10_000], [100, 1000]);
+const SIZES = selectSize([100, 1000, 10_000], [100, 1000]);
 const GIB = 2 ** 30;
 
 const POOL = aPool({
@@ -50,10 +50,10 @@ export function benchPods(): void {
           "pods ask for": kind,
           pods: size,
           nodes,
-          "packPods ms": round(ours),
-          "µs a pod": round((ours * 1000) / size),
-          "nested loops ms": round(loops),
-          ratio: round(loops / ours),
+          "packPods ms": roundValue(ours),
+          "µs a pod": roundValue((ours * 1000) / size),
+          "nested loops ms": roundValue(loops),
+          ratio: roundValue(loops / ours),
           "same result": same,
         };
       }),
@@ -66,8 +66,8 @@ function measureBoth(
   pools: ReadonlyMap<string, PoolPolicy>,
   rounds: number,
 ): { ours: number; loops: number; nodes: number; same: boolean } {
-  const ours = median(Array.from({ length: rounds * 9 }, () => measure(() => packPods(pods, pools))));
-  const loops = median(Array.from({ length: rounds }, () => measure(() => packByLoops(pods, pools))));
+  const ours = computeMedian(Array.from({ length: rounds * 9 }, () => measureMs(() => packPods(pods, pools))));
+  const loops = computeMedian(Array.from({ length: rounds }, () => measureMs(() => packByLoops(pods, pools))));
   const demands = packPods(pods, pools).map(({ name, instanceTypes }) => [name, ...instanceTypes]);
   return { ours, loops, nodes: demands.length, same: isDeepStrictEqual(demands, packByLoops(pods, pools)) };
 }

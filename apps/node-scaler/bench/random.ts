@@ -10,6 +10,6 @@ export function makeRandom(seed: number): () => number {
 }
 
 /** Returns an exponentially distributed time, as between independent events: many short ones, few long ones. */
-export function exponential(random: () => number, mean: number): number {
+export function drawExponential(random: () => number, mean: number): number {
   return -mean * Math.log(1 - random());
 }

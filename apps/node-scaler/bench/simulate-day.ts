@@ -3,7 +3,7 @@ import type { Unavailability } from "../src/domain/demand.ts";
 import type { ScaledNode } from "../src/domain/node.ts";
 import type { PoolPolicy } from "../src/domain/pool.ts";
 import { buildMark, dropExpired, rememberShortage } from "../src/domain/unavailability.ts";
-import { exponential, makeRandom } from "./random.ts";
+import { drawExponential, makeRandom } from "./random.ts";
 import type { DayPolicy } from "./trivial-policies.ts";
 import { DAY_MS, HOUR_MS, type Work } from "./work-of-a-day.ts";
 
@@ -138,7 +138,7 @@ class SimulatedDay {
       if (this.#nodes.get(name)?.status.phase === "Creating")
         this.#change(name, { phase: "Available", phaseSinceMs: atMs });
     });
-    if (spec.spot) this.#at(readyMs + exponential(this.#random, SPOT_LIFE_MS), (atMs) => this.#lose(name, atMs));
+    if (spec.spot) this.#at(readyMs + drawExponential(this.#random, SPOT_LIFE_MS), (atMs) => this.#lose(name, atMs));
   }
 
   #stop(name: string, nowMs: number): void {

@@ -1,27 +1,29 @@
 import { isDeepStrictEqual } from "node:util";
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 import { aDemand, aNode, aPool, aShortage, aSnapshot, NOW } from "../test/scaling-snapshots.ts";
-import { compute, type ScalingSnapshot } from "../src/domain/compute.ts";
+import { computeScaling, type ScalingSnapshot } from "../src/domain/compute.ts";
 import type { Demand } from "../src/domain/demand.ts";
 import type { ScaledNode } from "../src/domain/node.ts";
-import { measure, median, round } from "./measure.ts";
-import { computeByLoops, outcomeOf } from "./nested-loops.ts";
+import { measureMs, computeMedian, roundValue } from "./measure.ts";
+import { computeByLoops, buildOutcome } from "./nested-loops.ts";
 import { makeRandom } from "./random.ts";
 
-const SIZES = sized([100, 1000, 10_000], [100, 1000]);
+const SIZES = selectSize([100, 1000, 10_000], [100, 1000]);
 const TYPES = ["small", "large", "huge"];
 const ZONES = ["a", "b", "c"];
 
 /** The cost of `compute` with as many nodes as demands, beside the same rules with a comparison of each demand with each node. */
 export function benchSpeed(): void {
   // The first runs would measure the compiler, and are discarded.
-  for (let warmUp = 0; warmUp < 20; warmUp += 1) measure(() => compute(buildWorld(200, warmUp)));
+  for (let warmUp = 0; warmUp < 20; warmUp += 1) measureMs(() => computeScaling(buildWorld(200, warmUp)));
   const rows = SIZES.map((size) => {
     const world = buildWorld(size, 1);
     const rounds = size === 10_000 ? 9 : 31;
-    const ours = median(Array.from({ length: rounds }, () => measure(() => compute(world))));
-    const loops = median(Array.from({ length: size === 10_000 ? 1 : 5 }, () => measure(() => computeByLoops(world))));
-    const same = isDeepStrictEqual(outcomeOf(compute(world)), computeByLoops(world));
+    const ours = computeMedian(Array.from({ length: rounds }, () => measureMs(() => computeScaling(world))));
+    const loops = computeMedian(
+      Array.from({ length: size === 10_000 ? 1 : 5 }, () => measureMs(() => computeByLoops(world))),
+    );
+    const same = isDeepStrictEqual(buildOutcome(computeScaling(world)), computeByLoops(world));
     return { size, ours, loops, same };
   });
   const first = rows[0]?.ours ?? 1;
@@ -31,11 +33,11 @@ export function benchSpeed(): void {
   console.table(
     rows.map(({ size, ours, loops, same }) => ({
       "nodes and demands": size,
-      "compute ms": round(ours),
-      "µs a demand": round((ours * 1000) / size),
-      "times the first": round(ours / first),
-      "nested loops ms": round(loops),
-      ratio: round(loops / ours),
+      "compute ms": roundValue(ours),
+      "µs a demand": roundValue((ours * 1000) / size),
+      "times the first": roundValue(ours / first),
+      "nested loops ms": roundValue(loops),
+      ratio: roundValue(loops / ours),
       "same result": same,
     })),
   );

@@ -1,5 +1,5 @@
-import { backoffMs, pause } from "@muster/backoff";
-import { describeFault, faultOf } from "@muster/faults";
+import { computeBackoffMs, pause } from "@muster/backoff";
+import { describeFault, findFault } from "@muster/faults";
 import type { PoolPolicy } from "./domain/pool.ts";
 import type { Scaler } from "./scaler.ts";
 
@@ -16,7 +16,7 @@ export async function checkPools(scaler: Scaler, wait: typeof pause = pause): Pr
   await Promise.all(
     [...policies.values()].map(async (policy) => {
       for (let attempt = 1; !stopped() && !(await isRight(scaler, policy)); attempt += 1)
-        await wait(backoffMs(attempt, RETRY), signal);
+        await wait(computeBackoffMs(attempt, RETRY), signal);
     }),
   );
 }
@@ -44,7 +44,7 @@ async function findProblems(ask: () => Promise<readonly string[]> | undefined): 
   try {
     return (await ask()) ?? [];
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     // A retry does not help, because the first boot would fail in the same way.
     if (fault?.code === "invalid_request" || fault?.code === "not_found") return [describeFault(fault)];
     throw error;

@@ -1,4 +1,4 @@
-import { documentedVariables, recordingEnv } from "@muster/testkit";
+import { readDocumentedVariables, makeRecordingEnv } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { readConfig } from "./config.ts";
@@ -36,8 +36,8 @@ it("has a default for every field, and scales nothing without a file", () => {
 });
 
 it("reads exactly the documented variables, with the documented defaults", () => {
-  const documented = documentedVariables("node-scaler");
-  const { env, names } = recordingEnv();
+  const documented = readDocumentedVariables("node-scaler");
+  const { env, names } = makeRecordingEnv();
   const config = readConfig(env, sources());
   expect([...names].toSorted()).toEqual([...documented.keys()].toSorted());
   const defaults = [...documented].filter(([, fallback]) => fallback !== undefined);

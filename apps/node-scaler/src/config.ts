@@ -1,5 +1,5 @@
 import { readNatsAccess, type NatsAccess } from "@muster/bus";
-import { describeFault, faultOf, throwFault } from "@muster/faults";
+import { describeFault, findFault, throwFault } from "@muster/faults";
 import { checkDnsLabel } from "@muster/names";
 import { readEnv } from "@muster/service";
 import { readPoolsFile, type PoolsFile, type ProviderKinds } from "./read-pools-file.ts";
@@ -58,7 +58,7 @@ function gather<Part>(problems: string[], read: () => Part): Part | undefined {
   try {
     return read();
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault?.code !== "invalid_request") throw error;
     problems.push(describeFault(fault));
     return undefined;
@@ -134,7 +134,7 @@ function readFile(path: string, sources: FileSources): PoolsFile {
   try {
     return readPoolsFile(text, sources);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault?.code !== "invalid_request") throw error;
     return throwFault({ ...fault, reason: `${path}: ${fault.reason}` }, { cause: error });
   }

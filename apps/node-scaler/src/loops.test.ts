@@ -1,11 +1,11 @@
-import { settled, virtualClock } from "@muster/testkit";
+import { waitUntilSettled, makeVirtualClock } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { emptyReport, runLoops } from "./loops.ts";
+import { makeEmptyReport, runLoops } from "./loops.ts";
 
 it("counts rounds and failures, continues after a failure, and stops at the signal", async () => {
-  const clock = virtualClock();
+  const clock = makeVirtualClock();
   const stop = new AbortController();
-  const report = emptyReport("pool", 7000);
+  const report = makeEmptyReport("pool", 7000);
   const reports: unknown[] = [];
   const begunAtMs: number[] = [];
   let round = 0;
@@ -29,7 +29,7 @@ it("counts rounds and failures, continues after a failure, and stops at the sign
       onRoundEnd: (_report, error) => reports.push(error),
     },
   );
-  await settled();
+  await waitUntilSettled();
   await clock.run(20_000);
   stop.abort();
   await running;
@@ -48,12 +48,12 @@ it("counts rounds and failures, continues after a failure, and stops at the sign
 });
 
 it("delays the next round of a loop until the previous one ends, and delays no other loop", async () => {
-  const clock = virtualClock();
+  const clock = makeVirtualClock();
   const stop = new AbortController();
   const slow = Promise.withResolvers<undefined>();
   const rounds = { pool: 0, scan: 0 };
   const loop = (name: "pool" | "scan", round: () => Promise<unknown>) => ({
-    report: emptyReport(name, 1000),
+    report: makeEmptyReport(name, 1000),
     round: async () => {
       rounds[name] += 1;
       await round();
@@ -65,7 +65,7 @@ it("delays the next round of a loop until the previous one ends, and delays no o
     clock,
     onRoundEnd: () => undefined,
   });
-  await settled();
+  await waitUntilSettled();
   await clock.run(5000);
   expect(rounds).toEqual({ pool: 1, scan: 5 });
   slow.resolve(undefined);

@@ -1,5 +1,5 @@
 import type { Clock } from "@muster/backoff";
-import { runController, workQueue, type Lead } from "@muster/controller";
+import { runController, workQueue, type ControllerLead } from "@muster/controller";
 import type { LoopName } from "./scaler.ts";
 
 /** The rounds of one loop under this leader. */
@@ -15,11 +15,11 @@ export type LoopReport = {
   error: string | undefined;
 };
 
-export type Loop = { readonly report: LoopReport; readonly round: () => Promise<void> };
+export type ScalerLoop = { readonly report: LoopReport; readonly round: () => Promise<void> };
 
 type LoopDeps = {
   /** No round begins after its signal, and a round that ends later is not reported. */
-  readonly lead: Lead & { readonly signal: AbortSignal };
+  readonly lead: ControllerLead & { readonly signal: AbortSignal };
   /** Milliseconds since 1970, for the reports. */
   readonly now: () => number;
   readonly clock?: Clock;
@@ -27,7 +27,7 @@ type LoopDeps = {
   readonly onRoundEnd: (report: LoopReport, error: unknown) => void;
 };
 
-export function emptyReport(name: LoopName, intervalMs: number): LoopReport {
+export function makeEmptyReport(name: LoopName, intervalMs: number): LoopReport {
   return {
     name,
     intervalMs,
@@ -41,9 +41,9 @@ export function emptyReport(name: LoopName, intervalMs: number): LoopReport {
 }
 
 /** Runs each loop at its interval while this process leads, never two rounds of one loop concurrently. Reports a failed round, and continues the loop. */
-export async function runLoops(loops: readonly Loop[], deps: LoopDeps): Promise<void> {
+export async function runLoops(loops: readonly ScalerLoop[], deps: LoopDeps): Promise<void> {
   const { lead, clock } = deps;
-  const byName = new Map<string, Loop>(loops.map((loop) => [loop.report.name, loop]));
+  const byName = new Map<string, ScalerLoop>(loops.map((loop) => [loop.report.name, loop]));
   const timed = clock === undefined ? {} : { clock };
   const queue = workQueue(timed);
   for (const { report } of loops) queue.addAfter(report.name, report.intervalMs);
@@ -64,7 +64,7 @@ export async function runLoops(loops: readonly Loop[], deps: LoopDeps): Promise<
 }
 
 /** Never rejects. */
-async function runRound({ report, round }: Loop, { lead, now, onRoundEnd: ended }: LoopDeps): Promise<void> {
+async function runRound({ report, round }: ScalerLoop, { lead, now, onRoundEnd: ended }: LoopDeps): Promise<void> {
   report.lastStartedAtMs = now();
   let failure: unknown;
   try {

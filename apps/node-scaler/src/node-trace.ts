@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { context, ROOT_CONTEXT, trace, type Attributes, type Context, type Span } from "@opentelemetry/api";
-import { inPass, type PlannedStep } from "@muster/controller";
-import { contextOfIds, inSpan, recordSpan } from "@muster/tracing";
+import { runInPass, type PlannedStep } from "@muster/controller";
+import { buildContextOfIds, inSpan, recordSpan } from "@muster/tracing";
 import type { ScaledNode } from "./domain/node.ts";
 
 const TRACER = "@muster/node-scaler";
@@ -9,11 +9,11 @@ const TRACER = "@muster/node-scaler";
 /** Derives the context of a node's trace from its name, so that every process adds to the same trace. */
 function contextOfNode(name: string): Context {
   const digest = createHash("sha256").update(name).digest("hex");
-  return contextOfIds({ traceId: digest.slice(0, 32), spanId: digest.slice(32, 48) });
+  return buildContextOfIds({ traceId: digest.slice(0, 32), spanId: digest.slice(32, 48) });
 }
 
 /** Runs an action on a node under a span of the node's trace, linked to the round that decided it. */
-export function inNodeSpan<Result>(
+export function runInNodeSpan<Result>(
   doing: string,
   node: string,
   attributes: Attributes,
@@ -32,7 +32,7 @@ export function inNodeSpan<Result>(
 const QUIET = new Set(["wait", "look-for-pods"]);
 
 /** Takes the steps of a round under a span that lists them; a round without changes has no span. */
-export function inRoundSpan<Result>(
+export function runInRoundSpan<Result>(
   loop: string,
   steps: readonly PlannedStep[],
   work: () => Promise<Result>,
@@ -40,11 +40,11 @@ export function inRoundSpan<Result>(
 ): Promise<Result> {
   const taken = steps.filter(({ kind }) => !QUIET.has(kind));
   if (taken.length === 0) return work();
-  return inPass(TRACER, { name: `${loop} round`, parent: ROOT_CONTEXT, attributes }, taken, work);
+  return runInPass(TRACER, { name: `${loop} round`, parent: ROOT_CONTEXT, attributes }, taken, work);
 }
 
 /** Takes one step of such a round, linked to the trace of its node. */
-export function inStepSpan(doing: string, node: string, because: string, work: () => Promise<void>): Promise<void> {
+export function runInStepSpan(doing: string, node: string, because: string, work: () => Promise<void>): Promise<void> {
   const attributes = { "muster.node": node, "muster.because": because };
   return inSpan(TRACER, doing, { links: linksTo(contextOfNode(node)), attributes }, work);
 }

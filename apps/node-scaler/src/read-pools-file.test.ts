@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { readPoolsFile } from "./read-pools-file.ts";
@@ -15,7 +15,7 @@ function problemOf(text: string): string {
   try {
     readPoolsFile(text, sources);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault?.code === "invalid_request") return fault.reason;
     throw error;
   }

@@ -1,6 +1,6 @@
 import { FaultError, parseDuration, type Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelKey, checkLabelValue } from "@muster/names";
-import { amountOf } from "@muster/resources";
+import { parseAmount } from "@muster/resources";
 import { parseDocument } from "yaml";
 import { z } from "zod";
 import type { PoolPolicy } from "./domain/pool.ts";
@@ -92,7 +92,7 @@ const quantity = (resource: "cpu" | "memory" | "storage", example: string, min =
     .meta({ type: ["string", "number"], format: "quantity" })
     .transform((written, context) => {
       const isText = typeof written === "string" || typeof written === "number";
-      const amount = isText ? amountOf(resource, String(written)) : undefined;
+      const amount = isText ? parseAmount(resource, String(written)) : undefined;
       if (amount !== undefined && amount > 0 && amount >= min) return amount;
       context.addIssue({ code: "custom", message: `a quantity above 0 such as ${example} is needed` });
       return z.NEVER;

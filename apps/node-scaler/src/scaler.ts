@@ -1,10 +1,10 @@
-import { describeFault, faultOf } from "@muster/faults";
-import type { Records } from "./adapters/records.ts";
+import { describeFault, findFault } from "@muster/faults";
+import type { NodeRecords } from "./adapters/records.ts";
 import type { ScalingLimits, ScalingPlan } from "./domain/compute.ts";
-import type { Silence } from "./domain/build-pool-troubles.ts";
+import type { ProviderSilence } from "./domain/build-pool-troubles.ts";
 import type { BootBackoff } from "./domain/decide-boot-outcome.ts";
 import type { Demand, Unavailability } from "./domain/demand.ts";
-import type { Mismatch } from "./domain/observe-mismatches.ts";
+import type { SizeMismatch } from "./domain/observe-mismatches.ts";
 import type { SeenSizes } from "./domain/node-sizes.ts";
 import type { HeartbeatStep } from "./domain/plan-heartbeat.ts";
 import type { ClaimStep } from "./domain/plan-node-claims.ts";
@@ -53,7 +53,7 @@ export type ScalerDeps = {
   readonly orderSignal: AbortSignal;
   /** Returns a different text each time. */
   readonly seed: () => string;
-  readonly records: Records;
+  readonly records: NodeRecords;
   readonly policies: ReadonlyMap<string, PoolPolicy>;
   readonly poolLabel: string;
   readonly providers: ReadonlyMap<string, NodeProvider>;
@@ -70,13 +70,13 @@ export type ScalerDeps = {
   readonly patienceMs: number;
   /** The maximum age of a provider's list, from its request on. */
   readonly listFreshMs: number;
-  readonly report: Reporter;
+  readonly report: ScalerReporter;
 };
 
 export const LOOPS = ["pool", "heartbeat", "reaper", "scan"] as const;
 export type LoopName = (typeof LOOPS)[number];
 
-export type Reporter = {
+export type ScalerReporter = {
   /** Called before a step is taken. */
   readonly planned: (loop: LoopName, step: TakenStep) => void;
   /** Called when one action failed; the round continues without it, and the next one retries. */
@@ -103,14 +103,14 @@ type Memory = {
   /** The sizes of ready nodes, by pool, which predict those of further ones. */
   sizes: ReadonlyMap<string, SeenSizes>;
   /** Nodes that were created for demands that do not accept them. */
-  mismatches: readonly Mismatch[];
+  mismatches: readonly SizeMismatch[];
   /** The backoffs by the requested kind. */
   readonly backoffs: Map<string, BootBackoff>;
   bootFailures: readonly BootFailure[];
   /** Providers that did not list their instances at the latest request. */
-  readonly silences: Map<string, Silence>;
+  readonly silences: Map<string, ProviderSilence>;
   /** Pools whose providers cannot create their nodes. */
-  readonly invalidPools: Map<string, Silence>;
+  readonly invalidPools: Map<string, ProviderSilence>;
   readonly stops: Map<string, StopsTried>;
   /** Stops of orphans, by instance. */
   readonly orphanStops: Map<string, StopsTried>;
@@ -164,7 +164,7 @@ export function makeScaler(deps: ScalerDeps): Scaler {
  * Resolves once all work that rounds have left in flight has ended: a leader that stops earlier would abort calls to providers, and no record would have their
  * outcome.
  */
-export async function finishWork({ booting, ending, asking, scanning }: Memory): Promise<void> {
+export async function finishRunningWork({ booting, ending, asking, scanning }: Memory): Promise<void> {
   await Promise.allSettled([...booting.values(), ...ending.values(), ...asking.values(), ...scanning.values()]);
 }
 
@@ -180,7 +180,7 @@ export async function askMachines({ machines, report }: Scaler, loop: LoopName):
 
 /** Describes a failure in one line, and the pause that the other side requests. */
 export function describeFailure(error: unknown): { readonly message: string; readonly retryAfterMs: number } {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault === undefined) return { message: error instanceof Error ? error.message : String(error), retryAfterMs: 0 };
   return { message: describeFault(fault), retryAfterMs: "retryAfterMs" in fault ? fault.retryAfterMs : 0 };
 }

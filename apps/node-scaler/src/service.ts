@@ -1,19 +1,19 @@
-import { connectService, serve, type NatsBus } from "@muster/bus";
+import { connectService, serveMethods, type NatsBus } from "@muster/bus";
 import { openStopGrace } from "@muster/controller";
-import { faultOf, isRetryable, logLevelOf } from "@muster/faults";
+import { findFault, isRetryable, logLevelOf } from "@muster/faults";
 import { NodeService } from "@muster/proto";
 import { holdLogger, type ServiceContext } from "@muster/service";
-import { lead, type Leadership } from "@muster/store";
+import { runWhileLeader, type Leadership } from "@muster/store";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
 import { checkPools } from "./check-pools.ts";
 import type { Config } from "./config.ts";
-import { emptyReport, runLoops, type Loop, type LoopReport } from "./loops.ts";
-import { heartbeatRound } from "./rounds/heartbeat-round.ts";
-import { poolRound } from "./rounds/pool-round.ts";
-import { reaperRound } from "./rounds/reaper-round.ts";
-import { scanRound } from "./rounds/scan-round.ts";
-import { finishWork, makeScaler } from "./scaler.ts";
+import { makeEmptyReport, runLoops, type ScalerLoop, type LoopReport } from "./loops.ts";
+import { runHeartbeatRound } from "./rounds/heartbeat-round.ts";
+import { runPoolRound } from "./rounds/pool-round.ts";
+import { runReaperRound } from "./rounds/reaper-round.ts";
+import { runScanRound } from "./rounds/scan-round.ts";
+import { finishRunningWork, makeScaler } from "./scaler.ts";
 
 /** Follows the cluster until it is stopped, and scales while this replica leads. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
@@ -24,7 +24,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   await deps.cluster.synced.catch((error: unknown) => {
     if (!signal.aborted) throw error;
   });
-  await lead(
+  await runWhileLeader(
     bus.connection,
     {
       lock: "node-scaler",
@@ -48,32 +48,37 @@ async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, 
   using grace = openStopGrace({ stop, lost });
   const scaler = makeScaler({ ...deps.forLeader(leadership), orderSignal: grace.signal });
   const { poolMs, heartbeatMs, reaperMs, scanMs } = config.intervals;
-  const loops: readonly Loop[] = [
-    { report: emptyReport("pool", poolMs), round: () => poolRound(scaler) },
-    { report: emptyReport("heartbeat", heartbeatMs), round: () => heartbeatRound(scaler) },
-    { report: emptyReport("reaper", reaperMs), round: () => reaperRound(scaler) },
-    { report: emptyReport("scan", scanMs), round: () => scanRound(scaler) },
+  const loops: readonly ScalerLoop[] = [
+    { report: makeEmptyReport("pool", poolMs), round: () => runPoolRound(scaler) },
+    { report: makeEmptyReport("heartbeat", heartbeatMs), round: () => runHeartbeatRound(scaler) },
+    { report: makeEmptyReport("reaper", reaperMs), round: () => runReaperRound(scaler) },
+    { report: makeEmptyReport("scan", scanMs), round: () => runScanRound(scaler) },
   ];
   deps.led = scaler.records;
   logger.info({ fencing: leadership.token, nodes: scaler.records.list().length }, "this replica leads");
   try {
     await scaler.announcePools();
     const reports = loops.map(({ report }) => report);
-    await using _served = await serve(bus, NodeService, makeHandlers(scaler, { leader: instance, loops: reports }), {
-      version: context.version,
-      description: "Nodes that are created when work needs them",
-      onDefect: (method, error) => {
-        logger.error({ method, err: error }, "a request failed inside the service");
+    await using _served = await serveMethods(
+      bus,
+      NodeService,
+      makeHandlers(scaler, { leader: instance, loops: reports }),
+      {
+        version: context.version,
+        description: "Nodes that are created when work needs them",
+        onDefect: (method, error) => {
+          logger.error({ method, err: error }, "a request failed inside the service");
+        },
       },
-    });
+    );
     await Promise.all([checkPools(scaler), runLoops(loops, loopDeps(context, deps, leadership))]);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
     logger.warn({ err: error }, "the leadership of the nodes ended after a temporary failure");
   } finally {
     deps.led = undefined;
-    await finishWork(scaler.memory);
+    await finishRunningWork(scaler.memory);
   }
 }
 

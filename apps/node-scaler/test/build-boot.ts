@@ -1,9 +1,9 @@
-import type { Boot } from "../src/providers/provider.ts";
+import type { BootRequest } from "../src/providers/provider.ts";
 
 let boots = 0;
 
 /** Builds an order for a node with a new name. */
-export function buildBoot(more: Partial<Boot> = {}): Boot {
+export function buildBoot(more: Partial<BootRequest> = {}): BootRequest {
   boots += 1;
   return {
     nodeName: `elastic-${boots}`,

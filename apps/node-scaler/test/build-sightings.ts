@@ -5,7 +5,7 @@ import type {
   ListedInstance,
   Machine,
   Machines,
-  Standing,
+  MachineStanding,
   PodOnNode,
 } from "../src/domain/sightings.ts";
 
@@ -46,7 +46,7 @@ export const holder = { owner: { kind: "job", id: "j" }, reservationId: "1" } as
 /** Builds a machine of pool `a`. */
 export function buildMachine(
   nodeName: string,
-  standing: Standing,
+  standing: MachineStanding,
   held?: Machine["holder"],
   parts: Partial<Machine> = {},
 ): Machine {

@@ -1,11 +1,11 @@
 import { buildMachineDeployment, type ClusterApi, playClusterApi } from "@muster/devcluster/machine-controllers";
 import { until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { MachineDeployment } from "../src/providers/cluster-api/holdings.ts";
+import type { MachineDeployment } from "../src/providers/cluster-api/held-nodes.ts";
 import { openClusterApi } from "../src/providers/cluster-api/open-cluster-api.ts";
 import type { Machine } from "../src/providers/cluster-api/plan-deployment-machines.ts";
 import { clusterApiSettings } from "../src/providers/cluster-api/settings.ts";
-import type { Boot, Instance, NodeProvider } from "../src/providers/provider.ts";
+import type { BootRequest, Instance, NodeProvider } from "../src/providers/provider.ts";
 import { buildBoot } from "./build-boot.ts";
 import { buildPolicy } from "./build-node.ts";
 import { CONTROL_PLANES, type ControlPlane } from "./control-plane.ts";
@@ -42,11 +42,11 @@ describe.each(CONTROL_PLANES)("cluster-api on $title", ({ skip, start }) => {
     };
     const listed = async (nodeName: string): Promise<Instance | undefined> =>
       (await provider.list(never)).find((instance) => instance.nodeName === nodeName);
-    const idOf = async (order: Boot): Promise<string> => {
+    const idOf = async (order: BootRequest): Promise<string> => {
       const started = await provider.start(order, never);
       return started.kind === "started" ? started.instanceId : expect.fail(started.message);
     };
-    const joined = (order: Boot): Promise<Instance> =>
+    const joined = (order: BootRequest): Promise<Instance> =>
       until(`${order.nodeName} has joined`, async () => {
         const instance = await listed(order.nodeName);
         return instance?.kubernetesNode !== undefined && instance;

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type KubeCalls, kubeCalls, kubeFault, loadKube } from "@muster/kube";
-import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
+import { type KubeCalls, makeKubeCalls, toKubeFault, loadKube } from "@muster/kube";
+import { startKubeApiServer, findKubeAssets, until } from "@muster/testkit";
 import { parse } from "yaml";
 
 /** Definitions that other projects publish; with CI=true a missing folder is an error. */
@@ -20,7 +20,7 @@ export type ControlPlaneCase = {
   readonly start: (definitions: readonly string[]) => Promise<ControlPlane>;
 };
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 
 /** API servers with definitions of the fixtures, named by their files. The rules of these definitions need functions that only a real API server has. */
 export const CONTROL_PLANES: readonly ControlPlaneCase[] = [
@@ -29,7 +29,7 @@ export const CONTROL_PLANES: readonly ControlPlaneCase[] = [
     skip: FIXTURES === undefined || !assets.found,
     start: async (definitions) => {
       await using starting = new AsyncDisposableStack();
-      const { kubeconfig } = starting.use(await kubeApiServer());
+      const { kubeconfig } = starting.use(await startKubeApiServer());
       return await withDefinitions(starting, kubeconfig, definitions);
     },
   },
@@ -45,7 +45,7 @@ async function withDefinitions(
   kubeconfig: string,
   definitions: readonly string[],
 ): Promise<ControlPlane> {
-  const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  const calls = starting.use(makeKubeCalls(loadKube(kubeconfig)));
   const place = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
   for (const file of definitions) {
     const definition = parse(await readFile(join(FIXTURES ?? "", file), "utf8")) as Definition;
@@ -59,7 +59,7 @@ async function withDefinitions(
         await calls.list({ apiVersion: `${group}/${stored}`, plural: names.plural });
         return true;
       } catch (error) {
-        const code = kubeFault(error)?.code;
+        const code = toKubeFault(error)?.code;
         if (code === "not_found" || code === "unavailable") return false;
         throw error;
       }

@@ -16,7 +16,7 @@ import { until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { openEc2 } from "../src/providers/ec2/open-ec2.ts";
 import { ec2Settings } from "../src/providers/ec2/settings.ts";
-import type { Boot, NodeProvider } from "../src/providers/provider.ts";
+import type { BootRequest, NodeProvider } from "../src/providers/provider.ts";
 import { buildPolicy } from "./build-node.ts";
 import { type Ec2Double, moto, startEc2 } from "./moto.ts";
 
@@ -90,7 +90,7 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
     return made.Subnet?.SubnetId ?? "";
   };
   let nodes = 0;
-  const boot = (more: Partial<Boot> = {}): Boot => ({
+  const boot = (more: Partial<BootRequest> = {}): BootRequest => ({
     nodeName: `elastic-${++nodes}`,
     pool: "elastic",
     instanceType: "m5.large",
@@ -215,7 +215,7 @@ describe.skipIf(!moto.found)(moto.found ? "ec2" : `ec2 (skipped: ${moto.reason})
     ];
     const provider = await open({ now: () => nowMs, subnets: [small, large] });
     refuseLaunch("InsufficientInstanceCapacity", (subnet) => subnet === large);
-    const launches = async (order: Boot): Promise<number> => {
+    const launches = async (order: BootRequest): Promise<number> => {
       const before = ec2.asked.get("RunInstances") ?? 0;
       expect(await provider.start(order, never)).toMatchObject({ kind: "started", zone: "eu-central-1b" });
       return (ec2.asked.get("RunInstances") ?? 0) - before;

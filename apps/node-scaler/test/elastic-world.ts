@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { V1CustomResourceDefinition, V1Node } from "@kubernetes/client-node";
-import { client, connectNats, type Client } from "@muster/bus";
+import { makeClient, connectNats, type Client } from "@muster/bus";
 import { startDevCluster } from "@muster/devcluster";
-import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
+import { makeKubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { JobService, NodeService, ReservationService } from "@muster/proto";
-import { natsServer, processEnv, until, patientClient } from "@muster/testkit";
+import { startTestNats, buildProcessEnv, until, makePatientClient } from "@muster/testkit";
 import { parse } from "yaml";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
@@ -54,7 +54,7 @@ export type ElasticWorld = AsyncDisposable & {
 };
 
 /** Starts the world. `policy` has fields of the one pool, as in the file of pools. */
-export async function elasticWorld(policy: Readonly<Record<string, unknown>>): Promise<ElasticWorld> {
+export async function openElasticWorld(policy: Readonly<Record<string, unknown>>): Promise<ElasticWorld> {
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-elastic-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
@@ -79,14 +79,14 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
   const provider = { kind: "local", url: cloud.url, tokenFile: cloud.tokenFile };
   await writeFile(file, JSON.stringify({ providers: { cloud: provider }, pools: [pool] }));
 
-  const nats = starting.use(await natsServer());
+  const nats = starting.use(await startTestNats());
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
-  const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  const calls = starting.use(makeKubeCalls(loadKube(kubeconfig)));
   let stack = starting;
   const start = async (app: string, more: Readonly<Record<string, string>> = {}): Promise<Replica> => {
     const child = spawn(process.execPath, [`${APPS}${app}/src/main.ts`], {
       env: {
-        ...processEnv(),
+        ...buildProcessEnv(),
         MUSTER_NATS_URL: nats.url,
         MUSTER_NATS_TOKEN: nats.token,
         MUSTER_KUBECONFIG: kubeconfig,
@@ -106,7 +106,7 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
   };
   await start("watcher");
   await start("reservation-manager");
-  const ledger = patientClient(client(bus, ReservationService));
+  const ledger = makePatientClient(makeClient(bus, ReservationService));
   const owner = (name: string) => ({ kind: OWNER_KIND, id: name });
   const untilElastic = (): Promise<unknown> => {
     const isElastic = async (): Promise<boolean> => {
@@ -119,7 +119,7 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
   return {
     calls,
     ledger,
-    nodes: patientClient(client(bus, NodeService)),
+    nodes: makePatientClient(makeClient(bus, NodeService)),
     startScaler: () =>
       start("node-scaler", {
         NODE_SCALER_FILE: file,
@@ -134,7 +134,7 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
       await untilElastic();
       await calls.create(DEFINITIONS, parse(await readFile(JOBS, "utf8")) as V1CustomResourceDefinition);
       await start("job-controller");
-      const jobs = patientClient(client(bus, JobService));
+      const jobs = makePatientClient(makeClient(bus, JobService));
       const answers = (): Promise<boolean> =>
         jobs.listJobs({}).then(
           () => true,
@@ -165,7 +165,7 @@ export async function elasticWorld(policy: Readonly<Record<string, unknown>>): P
       await ledger.unreserve({ requestId: `${name}-release`, owner: owner(name), reservationId });
     },
     muster: async (...words) => {
-      const env = { ...processEnv(), MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
+      const env = { ...buildProcessEnv(), MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
       const { stdout } = await promisify(execFile)(process.execPath, [`${APPS}cli/src/main.ts`, ...words], { env });
       return stdout;
     },

@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { client, connectNats, type Client } from "@muster/bus";
+import { makeClient, connectNats, type Client } from "@muster/bus";
 import { bucketKeys, buckets, muster, ReservationService } from "@muster/proto";
-import { openBucket, protoCodec } from "@muster/store";
-import { natsServer, processEnv, until, patientClient } from "@muster/testkit";
+import { openBucket, makeProtoCodec } from "@muster/store";
+import { startTestNats, buildProcessEnv, until, makePatientClient } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { askDemands } from "../src/adapters/ledger.ts";
 import { openPoolsWriter } from "../src/adapters/pools-writer.ts";
@@ -21,22 +21,22 @@ const stack = new AsyncDisposableStack();
 let ledger: Client<typeof ReservationService>;
 
 beforeAll(async () => {
-  const nats = stack.use(await natsServer());
+  const nats = stack.use(await startTestNats());
   const bus = stack.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   const marks = await openBucket(bus.connection, {
     name: buckets.nodes,
-    codec: protoCodec(muster.watch.v1.NodesComplete),
+    codec: makeProtoCodec(muster.watch.v1.NodesComplete),
   });
   await marks.create(bucketKeys.nodesComplete, muster.watch.v1.NodesComplete.create({ atMs: Date.now() }));
   const writer = await openPoolsWriter(bus.connection, Date.now);
   await writer.announce(policies.values());
-  const env = { ...processEnv(), MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
+  const env = { ...buildProcessEnv(), MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
   const child = spawn(process.execPath, [LEDGER], { stdio: ["ignore", "inherit", "ignore"], env });
   stack.defer(async () => {
     const exited = once(child, "exit");
     if (child.exitCode === null && child.kill("SIGKILL")) await exited;
   });
-  ledger = patientClient(client(bus, ReservationService));
+  ledger = makePatientClient(makeClient(bus, ReservationService));
   await until("the ledger knows the pools", async () => (await ledger.listPools({})).pools.length === 2, { timeoutMs });
 }, 120_000);
 afterAll(() => stack.disposeAsync());

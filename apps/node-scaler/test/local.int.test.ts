@@ -4,12 +4,12 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type MachineFault, type MachineMatch, type Machines, startMachines } from "@muster/devcluster";
-import { faultOf } from "@muster/faults";
-import { freePort, until } from "@muster/testkit";
+import { findFault } from "@muster/faults";
+import { findFreePort, until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { openLocal } from "../src/providers/local/open-local.ts";
 import { localSettings } from "../src/providers/local/settings.ts";
-import type { Boot, NodeProvider } from "../src/providers/provider.ts";
+import type { BootRequest, NodeProvider } from "../src/providers/provider.ts";
 import { buildPolicy } from "./build-node.ts";
 import { describeProvider } from "./provider-conformance.ts";
 
@@ -23,7 +23,7 @@ const IMAGES = [
   { id: "new", createdAtMs: 2, properties: { os: "linux" } },
   { id: "undated", properties: { os: "linux" } },
 ];
-const BOOT: Boot = {
+const BOOT: BootRequest = {
   nodeName: "elastic-1",
   pool: "elastic",
   instanceType: "small",
@@ -101,13 +101,17 @@ describe("the provider local", () => {
   });
 
   let count = 0;
-  const fresh = (more: Partial<Boot> = {}): Boot => ({ ...BOOT, nodeName: `elastic-a${++count}`, ...more });
+  const fresh = (more: Partial<BootRequest> = {}): BootRequest => ({
+    ...BOOT,
+    nodeName: `elastic-a${++count}`,
+    ...more,
+  });
   const inject = (fault: MachineFault, match: MachineMatch = {}) =>
     cloud.inject({ id: `r-${++count}`, match, fault, times: 1 });
   const faultFrom = (call: Promise<unknown>) =>
     call.then(
       () => "no fault",
-      (error: unknown) => faultOf(error) ?? error,
+      (error: unknown) => findFault(error) ?? error,
     );
   const find = async (nodeName: string) =>
     (await provider.list(never)).find((instance) => instance.nodeName === nodeName);
@@ -264,7 +268,7 @@ describe("the provider local", () => {
   });
 
   it("is unavailable while no server listens", async () => {
-    const port = await freePort();
+    const port = await findFreePort();
     await using unreachable = await open({ ...cloud, url: `http://127.0.0.1:${port}` });
     expect(await faultFrom(unreachable.start(fresh(), never))).toMatchObject({ code: "unavailable" });
   });

@@ -2,7 +2,7 @@ import { throwFault } from "@muster/faults";
 import type { Bucket, Entry, View } from "@muster/store";
 
 /** Creates a bucket in memory with its view, which outlives the scalers that use it. */
-export function memoryBucket<Value>(): {
+export function makeMemoryBucket<Value>(): {
   readonly bucket: Pick<Bucket<Value>, "get" | "create" | "update" | "delete">;
   readonly view: Pick<View<Value>, "get" | "entries" | "ageMs">;
 } {

@@ -1,5 +1,5 @@
 import { throwFault } from "@muster/faults";
-import type { Boot, Instance, NodeProvider, Started } from "../src/providers/provider.ts";
+import type { BootRequest, Instance, NodeProvider, BootOutcome } from "../src/providers/provider.ts";
 
 /** The failures of the next calls of a cloud. */
 export type CloudFaults = {
@@ -23,7 +23,7 @@ export type CloudFaults = {
 };
 
 export type CloudInstance = {
-  readonly boot: Boot;
+  readonly boot: BootRequest;
   readonly instanceId: string;
   readonly startedAtMs: number;
   joins: boolean;
@@ -43,7 +43,7 @@ export type MemoryCloud = {
   onStop: (instance: CloudInstance) => void;
 };
 
-export function memoryCloud({ name, now }: { readonly name: string; readonly now: () => number }): MemoryCloud {
+export function makeMemoryCloud({ name, now }: { readonly name: string; readonly now: () => number }): MemoryCloud {
   const instances = new Map<string, CloudInstance>();
   const starts = new Map<string, number>();
   const faults: CloudFaults = {};
@@ -61,7 +61,7 @@ export function memoryCloud({ name, now }: { readonly name: string; readonly now
     if (left > 0) faults[what] = left - 1;
     return left > 0;
   };
-  const make = (boot: Boot): string => {
+  const make = (boot: BootRequest): string => {
     const existing = [...instances.values()].find((instance) => instance.boot.nodeName === boot.nodeName);
     if (existing !== undefined) return existing.instanceId;
     ids += 1;
@@ -86,7 +86,7 @@ export function memoryCloud({ name, now }: { readonly name: string; readonly now
     provider: {
       name,
       fixedSizeVolumes: false,
-      start: async (boot): Promise<Started> => {
+      start: async (boot): Promise<BootOutcome> => {
         await Promise.resolve();
         starts.set(boot.nodeName, (starts.get(boot.nodeName) ?? 0) + 1);
         limit();

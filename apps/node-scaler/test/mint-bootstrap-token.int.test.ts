@@ -1,17 +1,17 @@
-import { kubeCalls, type KubeObject, loadKube } from "@muster/kube";
-import { kubeApiServer, kubeAssets } from "@muster/testkit";
+import { makeKubeCalls, type KubeObject, loadKube } from "@muster/kube";
+import { startKubeApiServer, findKubeAssets } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { mintBootstrapToken } from "../src/adapters/mint-bootstrap-token.ts";
 
 type Secret = KubeObject & { readonly type?: string; readonly data?: Readonly<Record<string, string>> };
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 const title = assets.found ? "a real kube-apiserver" : `a real kube-apiserver (skipped: ${assets.reason})`;
 
 describe.skipIf(!assets.found)(title, () => {
   it("keeps the bootstrap token of each node for the maximum time of its boot", async () => {
-    await using server = await kubeApiServer();
-    await using calls = kubeCalls(loadKube(server.kubeconfig));
+    await using server = await startKubeApiServer();
+    await using calls = makeKubeCalls(loadKube(server.kubeconfig));
     const order = { nodeName: "elastic-1", nowMs: Date.parse("2026-01-01T00:00:00Z"), validMs: 300_000 };
     const { signal } = new AbortController();
     const tokens = [await mintBootstrapToken(calls, order, signal), await mintBootstrapToken(calls, order, signal)];

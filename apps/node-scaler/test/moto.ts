@@ -5,7 +5,7 @@ import { createServer, request, type IncomingMessage, type ServerResponse } from
 import { type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { freePort, until } from "@muster/testkit";
+import { findFreePort, until } from "@muster/testkit";
 
 const PROGRAM = (process.env["PATH"] ?? "")
   .split(":")
@@ -36,7 +36,7 @@ type Own = Pick<Ec2Double, "asked" | "planned" | "refuse">;
 /** Starts a separate moto_server behind a listener that can refuse requests. */
 export async function startEc2(): Promise<Ec2Double> {
   if (!moto.found) throw new Error(moto.reason);
-  const port = await freePort();
+  const port = await findFreePort();
   const child = spawn(moto.program, ["-H", "127.0.0.1", "-p", String(port)], { stdio: "ignore" });
   const double: Own = { asked: new Map(), planned: [], refuse: () => undefined };
   const server = createServer((incoming, response) => void answer(double, port, incoming, response));

@@ -1,4 +1,4 @@
-import { allocatedFraction, fitsInto, subtract, useOf, type Amounts } from "@muster/resources";
+import { computeAllocatedFraction, canFit, subtractAmounts, sumUse, type Amounts } from "@muster/resources";
 
 /** A node as the ledger reports it. */
 export type LedgerNode = {
@@ -22,11 +22,11 @@ export function grantNaively(nodes: readonly LedgerNode[], needs: readonly Ledge
   const places = new Map<string, string>();
   const parts = needs.flatMap(({ component, shared }) => (shared === undefined ? [] : [{ component, shared }]));
   for (const { component, shared } of parts.sort(compareParts)) {
-    const able = [...left.values()].filter(({ use, free }) => use !== "whole" && fitsInto(shared, free));
+    const able = [...left.values()].filter(({ use, free }) => use !== "whole" && canFit(shared, free));
     const [node] = able.sort((one, other) => compareFor(shared, one, other));
     if (node === undefined) return undefined;
     places.set(component, node.name);
-    left.set(node.name, { ...node, free: subtract(node.free, useOf(shared)), use: "in-parts" });
+    left.set(node.name, { ...node, free: subtractAmounts(node.free, sumUse(shared)), use: "in-parts" });
   }
   for (const { component, shared } of needs) {
     if (shared !== undefined) continue;
@@ -67,7 +67,7 @@ function compareFor(requests: Amounts, one: LedgerNode, other: LedgerNode): numb
       ),
     );
   const isUnused = ({ use }: LedgerNode): number => Number(use === "unused");
-  const fractionOf = ({ free, allocatable }: LedgerNode): number => allocatedFraction(free, allocatable);
+  const fractionOf = ({ free, allocatable }: LedgerNode): number => computeAllocatedFraction(free, allocatable);
   return (
     isSpecial(one) - isSpecial(other) ||
     isUnused(one) - isUnused(other) ||

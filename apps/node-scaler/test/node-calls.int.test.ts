@@ -3,13 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
 import { startApiServer } from "@muster/devcluster";
-import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
+import { makeKubeCalls, toKubeFault, loadKube, type KubeCalls } from "@muster/kube";
 import { annotations } from "@muster/proto";
-import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { nodeCalls } from "../src/adapters/node-calls.ts";
+import { makeNodeCalls } from "../src/adapters/node-calls.ts";
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 const NODES = { apiVersion: "v1", plural: "nodes" };
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
 
@@ -24,29 +24,29 @@ const servers = [
   {
     title: assets.found ? "a real kube-apiserver" : `a real kube-apiserver (skipped: ${assets.reason})`,
     skip: !assets.found,
-    start: async (stack: AsyncDisposableStack) => stack.use(await kubeApiServer()).kubeconfig,
+    start: async (stack: AsyncDisposableStack) => stack.use(await startKubeApiServer()).kubeconfig,
   },
 ];
 
 describe.each(servers)("$title", ({ skip, start }) => {
   const stack = new AsyncDisposableStack();
   let calls: KubeCalls;
-  let nodes: ReturnType<typeof nodeCalls>;
+  let nodes: ReturnType<typeof makeNodeCalls>;
 
   beforeAll(async () => {
     if (skip) return;
-    calls = stack.use(kubeCalls(loadKube(await start(stack))));
-    nodes = nodeCalls(calls, 60_000);
+    calls = stack.use(makeKubeCalls(loadKube(await start(stack))));
+    nodes = makeNodeCalls(calls, 60_000);
   });
   afterAll(() => stack.disposeAsync());
 
-  const makeNode = (name: string, spec: V1Node["spec"] = {}) =>
+  const aNode = (name: string, spec: V1Node["spec"] = {}) =>
     calls.create<V1Node>(NODES, { apiVersion: "v1", kind: "Node", metadata: { name }, spec });
   const uidOf = async (name: string) => (await calls.get<V1Node>(NODES, name)).metadata?.uid ?? "";
   const isCordoned = async (name: string) => (await calls.get<V1Node>(NODES, name)).spec?.unschedulable === true;
 
   it.skipIf(skip)("cordons a node with its reason, and removes the cordon", async () => {
-    await makeNode("own");
+    await aNode("own");
     await nodes.cordon("own", "IDLE");
     await nodes.cordon("own", "IDLE");
     expect(await isCordoned("own")).toBe(true);
@@ -57,14 +57,14 @@ describe.each(servers)("$title", ({ skip, start }) => {
   });
 
   it.skipIf(skip)("keeps a cordon of another client", async () => {
-    await makeNode("foreign", { unschedulable: true });
+    await aNode("foreign", { unschedulable: true });
     await nodes.cordon("foreign", "IDLE");
     await nodes.uncordon("foreign");
     expect(await isCordoned("foreign")).toBe(true);
   });
 
   it.skipIf(skip)("deletes a node once, and reports no error for a missing one", async () => {
-    await makeNode("short-lived");
+    await aNode("short-lived");
     const kubeNode = { name: "short-lived", uid: await uidOf("short-lived") };
     await nodes.deleteNode({ ...kubeNode, uid: "another" });
     expect(await uidOf("short-lived")).toBe(kubeNode.uid);
@@ -72,12 +72,12 @@ describe.each(servers)("$title", ({ skip, start }) => {
     await nodes.deleteNode(kubeNode);
     await nodes.cordon("short-lived", "IDLE");
     await nodes.uncordon("short-lived");
-    const gone = await calls.get(NODES, "short-lived").catch((error: unknown) => kubeFault(error)?.code);
+    const gone = await calls.get(NODES, "short-lived").catch((error: unknown) => toKubeFault(error)?.code);
     expect(gone).toBe("not_found");
   });
 
   it.skipIf(skip)("evicts the intended pod, and not another one of its name", async () => {
-    await makeNode("busy");
+    await aNode("busy");
     const pod: V1Pod = {
       apiVersion: "v1",
       kind: "Pod",

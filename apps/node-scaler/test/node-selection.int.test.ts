@@ -1,7 +1,7 @@
 import type { V1Node } from "@kubernetes/client-node";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { elasticWorld, type ElasticWorld } from "./elastic-world.ts";
+import { openElasticWorld, type ElasticWorld } from "./elastic-world.ts";
 
 const NODES = { apiVersion: "v1", plural: "nodes" };
 const TAINT = { key: "example.com/gpu", value: "", effect: "NoSchedule" };
@@ -10,7 +10,7 @@ const HEALTHY_MS = 2000;
 let world: ElasticWorld;
 
 beforeAll(async () => {
-  world = await elasticWorld({ idle: "10m", healthyTimeout: `${HEALTHY_MS}ms`, taints: [TAINT] });
+  world = await openElasticWorld({ idle: "10m", healthyTimeout: `${HEALTHY_MS}ms`, taints: [TAINT] });
   await world.startScaler();
   await world.untilElastic();
 }, 400_000);

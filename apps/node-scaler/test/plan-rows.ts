@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { compute, type ScalingPlan } from "../src/domain/compute.ts";
+import { computeScaling, type ScalingPlan } from "../src/domain/compute.ts";
 import { aSnapshot, NOW } from "./scaling-snapshots.ts";
 
 /** The differences between the world of a table row and an empty world. */
@@ -25,7 +25,7 @@ function show(plan: ScalingPlan) {
 }
 
 function see(given: Given) {
-  return show(compute(aSnapshot(given)));
+  return show(computeScaling(aSnapshot(given)));
 }
 
 /** Runs one test for each row: a sentence, the given world, and the expected part of the plan. */

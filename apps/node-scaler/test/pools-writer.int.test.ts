@@ -1,7 +1,7 @@
 import { connectNats } from "@muster/bus";
 import { buckets, muster } from "@muster/proto";
-import { openBucket, protoCodec } from "@muster/store";
-import { natsServer } from "@muster/testkit";
+import { openBucket, makeProtoCodec } from "@muster/store";
+import { startTestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { openPoolsWriter, type PoolsWriter } from "../src/adapters/pools-writer.ts";
 import { buildFirstFacts } from "../src/domain/build-pool-facts.ts";
@@ -13,10 +13,10 @@ let writer: PoolsWriter;
 let read: () => Promise<readonly muster.node.v1.PoolScaling[]>;
 
 beforeAll(async () => {
-  const nats = stack.use(await natsServer());
+  const nats = stack.use(await startTestNats());
   const bus = stack.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   writer = await openPoolsWriter(bus.connection, () => nowMs);
-  const codec = protoCodec(muster.node.v1.PoolScaling);
+  const codec = makeProtoCodec(muster.node.v1.PoolScaling);
   const bucket = await openBucket(bus.connection, { name: buckets.pools, codec });
   read = async () => (await bucket.list()).map(({ value }) => value).sort((a, b) => (a.pool < b.pool ? -1 : 1));
 });

@@ -1,18 +1,18 @@
 import { setMaxListeners } from "node:events";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { guardProvider } from "../src/adapters/guard-provider.ts";
-import type { Boot, Instance, NodeProvider } from "../src/providers/provider.ts";
+import type { BootRequest, Instance, NodeProvider } from "../src/providers/provider.ts";
 
 /** A real counterpart of a provider, with the operations that the provider itself lacks. */
 export type ProviderWorld = AsyncDisposable & {
   readonly provider: NodeProvider;
   /** A boot that succeeds; the name is new each time. Its image is the result of `findImage(imageProperties)`. */
-  readonly boot: Boot;
+  readonly boot: BootRequest;
   readonly imageProperties: Readonly<Record<string, string>>;
   /** A boot of an unavailable type, and the zone in its answer. Undefined: the counterpart declares, in `describeProvider`, that it is never short. */
-  readonly short: { readonly boot: Boot; readonly zone: string | undefined } | undefined;
+  readonly short: { readonly boot: BootRequest; readonly zone: string | undefined } | undefined;
   /** False if the counterpart does not recognize repeated orders by their token, so that concurrent ones cannot be tested. */
   readonly knowsTokens: boolean;
   /** Creates an instance of another scaler. */
@@ -56,12 +56,12 @@ function describeOne(
       await world[Symbol.asyncDispose]();
     });
 
-    const fresh = async (boot = world.boot): Promise<Boot> => {
+    const fresh = async (boot = world.boot): Promise<BootRequest> => {
       const nodeName = `conformance-${++count}`;
       const labels = { ...boot.labels, "muster.dev/node": nodeName };
       return { ...boot, nodeName, labels, image: await provider.findImage(world.imageProperties, never) };
     };
-    const started = async (boot: Boot): Promise<string> => {
+    const started = async (boot: BootRequest): Promise<string> => {
       const answer = await provider.start(boot, never);
       if (answer.kind !== "started") throw new Error(JSON.stringify(answer));
       return answer.instanceId;
@@ -96,7 +96,7 @@ function describeOne(
       const together = await Promise.allSettled([started(boot), ...(world.knowsTokens ? [started(boot)] : [])]);
       const ids = new Set(together.flatMap((result) => (result.status === "fulfilled" ? [result.value] : [])));
       for (const result of together) {
-        if (result.status === "rejected") expect(faultOf(result.reason), String(result.reason)).toBeDefined();
+        if (result.status === "rejected") expect(findFault(result.reason), String(result.reason)).toBeDefined();
       }
       ids.add(await started(boot));
       expect(ids.size).toBe(1);
@@ -134,7 +134,7 @@ function describeOne(
 
     it("finds no image for a property that no image has", async () => {
       const search = provider.findImage({ ...world.imageProperties, name: "no-such-image" }, never);
-      const answer = await search.catch((error: unknown) => faultOf(error)?.code);
+      const answer = await search.catch((error: unknown) => findFault(error)?.code);
       // The answer is empty if the provider always chooses the image itself.
       expect(["", "not_found"]).toContain(answer);
     });

@@ -1,8 +1,8 @@
 import { connectNats } from "@muster/bus";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { buckets } from "@muster/proto";
 import { openBucket, openView, type Bucket } from "@muster/store";
-import { natsServer, until } from "@muster/testkit";
+import { startTestNats, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { nodeCodec } from "../src/adapters/messages.ts";
 import { makeRecords } from "../src/adapters/records.ts";
@@ -14,7 +14,7 @@ let isHeld = true;
 let openRaw: () => Promise<Bucket<Uint8Array>>;
 
 beforeAll(async () => {
-  const nats = stack.use(await natsServer());
+  const nats = stack.use(await startTestNats());
   const bus = stack.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   open = async () => {
     const unreadable = new Set<string>();
@@ -62,7 +62,7 @@ it("refuses invalid phase changes, and deletes only ended records", async () => 
   const records = await open();
   await records.create(buildNode("d-1"));
   const wrong = records.changeNode({ node: "d-1", expected: "Available", phase: "Created" });
-  expect(faultOf(await wrong.catch((error: unknown) => error))).toMatchObject({
+  expect(findFault(await wrong.catch((error: unknown) => error))).toMatchObject({
     code: "invalid_request",
     reason: "a node of phase Available cannot become Created",
   });

@@ -6,11 +6,11 @@ import type { NodeProvider } from "../src/providers/provider.ts";
 import { buildInstance } from "./build-sightings.ts";
 import { buildPolicy } from "./build-node.ts";
 import { ZONE } from "../src/domain/may-accept.ts";
-import { heartbeatRound } from "../src/rounds/heartbeat-round.ts";
-import { reaperRound } from "../src/rounds/reaper-round.ts";
-import { scanRound } from "../src/rounds/scan-round.ts";
-import { finishWork } from "../src/scaler.ts";
-import { memoryCloud } from "./memory-cloud.ts";
+import { runHeartbeatRound } from "../src/rounds/heartbeat-round.ts";
+import { runReaperRound } from "../src/rounds/reaper-round.ts";
+import { runScanRound } from "../src/rounds/scan-round.ts";
+import { finishRunningWork } from "../src/scaler.ts";
+import { makeMemoryCloud } from "./memory-cloud.ts";
 import { ScalerWorld } from "./scaler-world.ts";
 
 const MINUTE = 60_000;
@@ -325,7 +325,7 @@ describe("a provider that does not answer", () => {
       buildPolicy({ idleMs: 0, max: 20 }),
       buildPolicy({ name: "b", provider: "slow", idleMs: 0, max: 20 }),
     );
-    const slow = memoryCloud({ name: "slow", now: () => world.nowMs });
+    const slow = makeMemoryCloud({ name: "slow", now: () => world.nowMs });
     world.others.set("slow", { ...slow.provider, stop: never });
     world.restart();
     for (const pool of ["a", "b"]) world.ledger.reserve(pool, 20, world.nowMs);
@@ -564,7 +564,7 @@ it("evicts the other pods of a node if one cannot be evicted", async () => {
     cluster: { ...cluster, evict },
     report: { ...report, failed: (_: string, doing: string) => void failed.push(doing) },
   };
-  await reaperRound(scaler);
+  await runReaperRound(scaler);
   await world.scaler.memory.ending.get(world.records()[0]?.name ?? "");
   expect(evicted).toEqual(["stuck", "free"]);
   expect(failed).toEqual([expect.stringContaining("evicting default/stuck from"), expect.stringContaining("draining")]);
@@ -603,7 +603,7 @@ async function stalledDrain() {
     report: { ...report, failed: (_: string, doing: string) => void failed.push(doing) },
   };
   const reap = async () => {
-    await reaperRound(scaler);
+    await runReaperRound(scaler);
     await world.scaler.memory.ending.get(world.records()[0]?.name ?? "");
     const status = world.records()[0]?.status;
     return [status?.phase, status?.trouble?.message];
@@ -682,15 +682,15 @@ it("requests the stop of an orphan once from a provider that does not answer, ho
     return answer.promise;
   });
   for (let scan = 0; scan < 5; scan += 1) {
-    await scanRound(scaler);
+    await runScanRound(scaler);
     world.nowMs += MINUTE;
   }
   expect(stopped).toEqual(["i-orphan"]);
   expect(scaler.memory.scanning.size).toBe(1);
   answer.resolve(undefined);
-  await finishWork(scaler.memory);
+  await finishRunningWork(scaler.memory);
   world.nowMs += MINUTE;
-  await scanRound(scaler);
+  await runScanRound(scaler);
   expect(stopped).toEqual(["i-orphan", "i-orphan"]);
 });
 
@@ -702,24 +702,24 @@ it("pauses the stop of an orphan for as long as the refusing provider requests",
     return Promise.reject(new FaultError({ code: "unavailable", dependency: "cloud", retryAfterMs }));
   });
   for (let scan = 0; scan < 11; scan += 1) {
-    await scanRound(scaler);
-    await finishWork(scaler.memory);
+    await runScanRound(scaler);
+    await finishRunningWork(scaler.memory);
     world.nowMs += MINUTE;
   }
   expect(stops).toBe(1);
-  await scanRound(scaler);
+  await runScanRound(scaler);
   expect(stops).toBe(2);
 });
 
 it("finishes a step of a scan that takes longer than its round waits", async () => {
   const answer = Promise.withResolvers<undefined>();
   const { world, scaler } = orphanWorld(() => answer.promise);
-  await scanRound(scaler);
+  await runScanRound(scaler);
   world.nowMs += MINUTE;
-  await scanRound(scaler);
+  await runScanRound(scaler);
   expect(scaler.memory.scanning.size).toBe(1);
   const order: string[] = [];
-  const finished = finishWork(scaler.memory).then(() => order.push("work is finished"));
+  const finished = finishRunningWork(scaler.memory).then(() => order.push("work is finished"));
   order.push("the provider answers");
   answer.resolve(undefined);
   await finished;
@@ -896,7 +896,7 @@ describe("the memory of a pool in trouble", () => {
     const { records } = world.scaler;
     const broken = { ...records, changeNode: () => Promise.reject(new Error("the store is away")) };
     world.nowMs += MINUTE;
-    for (let round = 1; round <= 3; round += 1) await heartbeatRound({ ...world.scaler, records: broken });
+    for (let round = 1; round <= 3; round += 1) await runHeartbeatRound({ ...world.scaler, records: broken });
     expect(troublesOf(world)).toEqual([]);
     await world.round("heartbeat");
     expect(troublesOf(world)).toMatchObject([{ code: "BOOT_TIMEOUT", boots: 1 }]);

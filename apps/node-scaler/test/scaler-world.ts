@@ -1,33 +1,33 @@
 import { throwFault } from "@muster/faults";
 import { labels } from "@muster/proto";
 import type { Taint } from "@muster/resources";
-import { modifyBy } from "@muster/store";
-import { makeRecords, type Records } from "../src/adapters/records.ts";
+import { makeModify } from "@muster/store";
+import { makeRecords, type NodeRecords } from "../src/adapters/records.ts";
 import { ZONE } from "../src/domain/may-accept.ts";
-import type { Phase, ScaledNode, TerminationCode } from "../src/domain/node.ts";
+import type { NodePhase, ScaledNode, TerminationCode } from "../src/domain/node.ts";
 import type { PoolPolicy } from "../src/domain/pool.ts";
 import type { KubeNode, KubeNodes, PodOnNode } from "../src/domain/sightings.ts";
-import { heartbeatRound } from "../src/rounds/heartbeat-round.ts";
-import { poolRound } from "../src/rounds/pool-round.ts";
-import { reaperRound } from "../src/rounds/reaper-round.ts";
-import { scanRound } from "../src/rounds/scan-round.ts";
+import { runHeartbeatRound } from "../src/rounds/heartbeat-round.ts";
+import { runPoolRound } from "../src/rounds/pool-round.ts";
+import { runReaperRound } from "../src/rounds/reaper-round.ts";
+import { runScanRound } from "../src/rounds/scan-round.ts";
 import type { NodeProvider } from "../src/providers/provider.ts";
 import { makeScaler, type LoopName, type Scaler } from "../src/scaler.ts";
-import { memoryBucket } from "./memory-bucket.ts";
-import { memoryCloud, type CloudInstance } from "./memory-cloud.ts";
+import { makeMemoryBucket } from "./memory-bucket.ts";
+import { makeMemoryCloud, type CloudInstance } from "./memory-cloud.ts";
 import { SmallLedger } from "./small-ledger.ts";
 
 const ROUNDS: Readonly<Record<LoopName, (scaler: Scaler) => Promise<void>>> = {
-  pool: poolRound,
-  heartbeat: heartbeatRound,
-  reaper: reaperRound,
-  scan: scanRound,
+  pool: runPoolRound,
+  heartbeat: runHeartbeatRound,
+  reaper: runReaperRound,
+  scan: runScanRound,
 };
 
 /** Reasons to end that must never apply to a held node. */
 const GENTLE: readonly TerminationCode[] = ["IDLE", "RETURNED", "POOL_REMOVED"];
 
-const ON_ITS_WAY: ReadonlySet<Phase> = new Set(["Creating", "Created", "Available"]);
+const ON_ITS_WAY: ReadonlySet<NodePhase> = new Set(["Creating", "Created", "Available"]);
 
 type Node = { -readonly [Field in keyof KubeNode]: KubeNode[Field] } & {
   readonly pool: string;
@@ -54,7 +54,7 @@ export class ScalerWorld {
   nowMs = 1_000_000_000;
   readonly problems: string[] = [];
   readonly ledger = new SmallLedger();
-  readonly cloud = memoryCloud({ name: "cloud", now: () => this.nowMs });
+  readonly cloud = makeMemoryCloud({ name: "cloud", now: () => this.nowMs });
   /** Providers in addition to the cloud. */
   readonly others = new Map<string, NodeProvider>();
   readonly nodes = new Map<string, Node>();
@@ -81,13 +81,13 @@ export class ScalerWorld {
   readonly lagMs = { scaler: 0, ledger: 0 };
   /** Whether the file of pools contains the clouds. */
   isConfigured = true;
-  readonly #store = memoryBucket<ScaledNode>();
+  readonly #store = makeMemoryBucket<ScaledNode>();
   #seen: KubeNodes = { byName: new Map(), known: true };
   /** The oldest observation first. A reader's data never become older. */
   readonly #history: Observation[] = [];
   #known: { readonly scaler: Observation; readonly ledger: Observation };
   #scaler: Scaler;
-  #records: Records;
+  #records: NodeRecords;
   #life: Life;
   #rounds = 0;
 
@@ -222,7 +222,7 @@ export class ScalerWorld {
     this.ledger.release(id);
   }
 
-  #lead(life: Life): [Scaler, Records, Life] {
+  #lead(life: Life): [Scaler, NodeRecords, Life] {
     const effect = async <Result>(work: () => Promise<Result>): Promise<Result> => {
       if (life.effectsLeft <= 0) throw new Killed();
       life.effectsLeft -= 1;
@@ -239,7 +239,7 @@ export class ScalerWorld {
       delete: (...args) => effect(() => bucket.delete(...args)),
     };
     const records = makeRecords({
-      bucket: { ...single, modify: modifyBy(single) },
+      bucket: { ...single, modify: makeModify(single) },
       view: { ...view, ageMs: () => this.viewAgeMs },
       unreadable: new Set(),
       now,

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import type { ScalingPlan, ScalingSnapshot } from "../src/domain/compute.ts";
 import type { Demand, Unavailability } from "../src/domain/demand.ts";
 import type { FreeMachine } from "../src/domain/fit.ts";
-import type { NodeSpec, NodeStatus, Phase, ScaledNode, Termination } from "../src/domain/node.ts";
+import type { NodeSpec, NodeStatus, NodePhase, ScaledNode, Termination } from "../src/domain/node.ts";
 import type { PoolPolicy } from "../src/domain/pool.ts";
 
 export const NOW = 10_000_000;
@@ -162,7 +162,7 @@ export function applyPlan(snapshot: ScalingSnapshot, plan: ScalingPlan, seed: st
   return { ...snapshot, nodes: [...nodes, ...started], seed };
 }
 
-const phases: Phase[] = ["Creating", "Created", "Available", "Claimed", "Cleaning", "Terminating", "Terminated"];
+const phases: NodePhase[] = ["Creating", "Created", "Available", "Claimed", "Cleaning", "Terminating", "Terminated"];
 const poolNames = ["gpu", "cpu"];
 const types = ["large", "huge"];
 const zones = ["a", "b"];

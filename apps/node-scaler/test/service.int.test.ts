@@ -1,8 +1,8 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { elasticWorld, MAX, type ElasticWorld, type Replica } from "./elastic-world.ts";
+import { openElasticWorld, MAX, type ElasticWorld, type Replica } from "./elastic-world.ts";
 
 let world: ElasticWorld;
 let first: Replica;
@@ -10,7 +10,7 @@ let second: Replica;
 let third: Replica;
 
 beforeAll(async () => {
-  world = await elasticWorld({ idle: "2s", drainTimeout: "5s" });
+  world = await openElasticWorld({ idle: "2s", drainTimeout: "5s" });
   first = await world.startScaler();
 }, 400_000);
 afterAll(() => world[Symbol.asyncDispose]());
@@ -90,7 +90,7 @@ describe("the node scaler, with the ledger and the watcher", () => {
       timeoutMs: 120_000,
     });
     const missing = await world.nodes.terminateNode({ requestId: "u", name: "none" }).catch((error: unknown) => error);
-    expect(faultOf(missing)).toMatchObject({ code: "not_found", kind: "node", id: "none" });
+    expect(findFault(missing)).toMatchObject({ code: "not_found", kind: "node", id: "none" });
     await world.release("asked", reservation);
     await untilNothingIsLeft();
   }, 400_000);

@@ -1,6 +1,6 @@
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { elasticWorld, type ElasticWorld } from "./elastic-world.ts";
+import { openElasticWorld, type ElasticWorld } from "./elastic-world.ts";
 
 const IDLE_MS = 2000;
 // A machine of the pool has 4 cores and 8 GiB.
@@ -9,7 +9,7 @@ const HALF = { cpu: 1900, memory: 2 ** 30 };
 let world: ElasticWorld;
 
 beforeAll(async () => {
-  world = await elasticWorld({ idle: `${IDLE_MS}ms`, drainTimeout: "5s" });
+  world = await openElasticWorld({ idle: `${IDLE_MS}ms`, drainTimeout: "5s" });
   await world.startScaler();
 }, 400_000);
 afterAll(() => world[Symbol.asyncDispose]());

@@ -1,19 +1,19 @@
 import { expect, it } from "vitest";
 import { simulateDay, type Day } from "../bench/simulate-day.ts";
 import { neverStop, oneNodeEach, type DayPolicy } from "../bench/trivial-policies.ts";
-import { workOfADay } from "../bench/work-of-a-day.ts";
-import { compute, type ScalingSnapshot } from "../src/domain/compute.ts";
+import { drawWorkOfDay } from "../bench/work-of-a-day.ts";
+import { computeScaling, type ScalingSnapshot } from "../src/domain/compute.ts";
 
 const SEED = 3;
 /** One group in eight, with a smaller pool, gives the same kind of day. */
-const work = workOfADay(SEED).filter(({ demand }) => Number(/\d+/.exec(demand.name)?.[0]) % 8 === 0);
+const work = drawWorkOfDay(SEED).filter(({ demand }) => Number(/\d+/.exec(demand.name)?.[0]) % 8 === 0);
 const pool = { max: 300 };
 
 const wasted = ({ paidMs, usedMs }: Day) => paidMs - usedMs;
 const meanWait = ({ waitsMs }: Day) => waitsMs.reduce((one, other) => one + other, 0) / waitsMs.length;
 
 it("wastes much less over a day than without any stops, and lets work wait much less than with a node for each demand", () => {
-  const ours = simulateDay(work, pool, compute, SEED);
+  const ours = simulateDay(work, pool, computeScaling, SEED);
   const never = simulateDay(work, pool, neverStop, SEED);
   const each = simulateDay(work, pool, oneNodeEach, SEED);
   expect(wasted(ours)).toBeLessThan(0.6 * wasted(never));
@@ -22,7 +22,7 @@ it("wastes much less over a day than without any stops, and lets work wait much 
 });
 
 it("serves all of a day's work through lost spot nodes, failed boots and shortages, in the same way each time", () => {
-  const days = [1, 2].map(() => simulateDay(work, pool, compute, SEED));
+  const days = [1, 2].map(() => simulateDay(work, pool, computeScaling, SEED));
   expect(days[0]).toEqual(days[1]);
   const [day] = days;
   expect(day?.waitsMs.length).toBeGreaterThanOrEqual(work.length - (day?.waiting ?? 0));
@@ -33,7 +33,7 @@ it("serves all of a day's work through lost spot nodes, failed boots and shortag
 
 it("keeps its guarantees in each of the twelve thousand rounds of a day", () => {
   const watched: DayPolicy = (snapshot: ScalingSnapshot) => {
-    const plan = compute(snapshot);
+    const plan = computeScaling(snapshot);
     expect(plan.start.length).toBeLessThanOrEqual(snapshot.limits.bootsPerRound);
     expect(new Set(plan.bindings.values()).size).toBe(plan.bindings.size);
     const phases = new Map(snapshot.nodes.map(({ name, status }) => [name, status.phase]));

@@ -1,5 +1,5 @@
 import { startTelemetry } from "@muster/tracing";
-import { otlpCollector, type OtlpCollector } from "@muster/testkit";
+import { startOtlpCollector, type OtlpCollector } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { buildPolicy } from "./build-node.ts";
 import { ScalerWorld } from "./scaler-world.ts";
@@ -8,7 +8,7 @@ const MINUTE = 60_000;
 let collector: OtlpCollector;
 
 beforeAll(async () => {
-  collector = await otlpCollector();
+  collector = await startOtlpCollector();
   Object.assign(process.env, collector.variables);
   const telemetry = await startTelemetry({ service: "node-scaler", version: "1", env: process.env });
   const world = new ScalerWorld(buildPolicy({ idleMs: MINUTE }));

@@ -4,13 +4,13 @@ import { consumeEvents, publishEvent } from "@muster/bus";
 import { muster, streams, subjects } from "@muster/proto";
 import { openView } from "@muster/store";
 import { toWireOrder } from "@muster/leases/wire";
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 import { openLeases } from "../src/adapters/records.ts";
 import type { LeaseRecord } from "../src/domain/lease.ts";
-import { aUser, engineWorld, ready, signedOrder, type EngineWorld } from "../test/engine-world.ts";
+import { makeUser, openEngineWorld, waitUntilReady, signOrder, type EngineWorld } from "../test/engine-world.ts";
 
-const COUNT = Number(process.env["BENCH_LEASES"] ?? sized(1000, 20));
-const ROUNDS = sized(3, 1);
+const COUNT = Number(process.env["BENCH_LEASES"] ?? selectSize(1000, 20));
+const ROUNDS = selectSize(3, 1);
 const PARALLEL = [1, 8];
 const CONCURRENCY = 64;
 
@@ -36,7 +36,7 @@ export async function measureLeases(): Promise<void> {
 }
 
 async function measureBare(): Promise<number> {
-  await using world = await engineWorld();
+  await using world = await openEngineWorld();
   await publishAll(world);
   const done = Promise.withResolvers<number>();
   let began = NaN;
@@ -65,7 +65,7 @@ async function measureBare(): Promise<number> {
 }
 
 async function measureEngine(parallel: number) {
-  await using world = await engineWorld();
+  await using world = await openEngineWorld();
   await publishAll(world);
   const stop = new AbortController();
   await using view = await openView(await openLeases(world.bus.connection), { signal: stop.signal });
@@ -86,7 +86,7 @@ async function measureEngine(parallel: number) {
     if (reportedIds.size === COUNT) reported.resolve(performance.now() - began);
   });
   const engine = await world.startEngine({ PROVISION_PARALLEL: String(parallel) });
-  await ready(world);
+  await waitUntilReady(world);
   const perSecond = (ms: number): number => (1000 * COUNT) / ms;
   const result = { active: perSecond(await active.promise), reported: perSecond(await reported.promise) };
   return { ...result, cpuMs: cpuMsOf(engine.pid) };
@@ -98,10 +98,10 @@ function isReported({ feedback, outbox }: LeaseRecord): boolean {
 
 async function publishAll({ bus }: EngineWorld): Promise<void> {
   await bus.ensureStream(streams.leaseOrders);
-  const user = aUser();
+  const user = makeUser();
   const ids = Array.from({ length: COUNT }, (_, at) => `1-${at}`);
   const publish = (id: string): Promise<unknown> => {
-    const order = toWireOrder(signedOrder(user, { id }));
+    const order = toWireOrder(signOrder(user, { id }));
     const { Order } = muster.provision.v1;
     return publishEvent(bus, subjects.orderLease("main", id), Order, order, { messageId: id });
   };

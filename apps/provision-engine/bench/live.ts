@@ -2,34 +2,34 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { forEachSome } from "@muster/backoff";
-import { endOf, type Order } from "@muster/leases";
+import { computeEndNs, type Order } from "@muster/leases";
 import { openView } from "@muster/store";
-import { sized, until } from "@muster/testkit";
+import { selectSize, until } from "@muster/testkit";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
-import { aLease, anOrder } from "../test/a-lease.ts";
-import { engineWorld, nowNs, NS_PER_MS } from "../test/engine-world.ts";
+import { makeLeaseRecord, makeOrder } from "../test/a-lease.ts";
+import { openEngineWorld, nowNs, NS_PER_MS } from "../test/engine-world.ts";
 import { toJsonOrder } from "../test/http-controller.ts";
 import { cpuMsOf } from "./leases.ts";
 
-const LIVE = Number(process.env["BENCH_LIVE"] ?? sized(100_000, 400));
+const LIVE = Number(process.env["BENCH_LIVE"] ?? selectSize(100_000, 400));
 const ENDING = Math.min(2000, LIVE);
-const ENDING_OVER_MS = sized(20_000, 1000);
+const ENDING_OVER_MS = selectSize(20_000, 1000);
 /** Time until the first lease ends; the engine must be ready before. */
-const LEAD_MS = Number(process.env["BENCH_LEAD_MS"] ?? sized(60_000, 4000));
+const LEAD_MS = Number(process.env["BENCH_LEAD_MS"] ?? selectSize(60_000, 4000));
 const CONCURRENCY = 128;
 const PAGE = 200;
 const LONG = { timeoutMs: 600_000, everyMs: 200 };
 
 /** The start with many live leases, the history of a controller that lists all of them, and the delay of ends among them. */
 export async function measureLive(): Promise<void> {
-  await using world = await engineWorld();
+  await using world = await openEngineWorld();
   const records = makeRecords(await openLeases(world.bus.connection));
   const createdNs = nowNs();
   const orders = Array.from({ length: LIVE }, (_, at) =>
-    anOrder({ id: `1-${at}`, createdNs, durationNs: 86_400_000n * NS_PER_MS }),
+    makeOrder({ id: `1-${at}`, createdNs, durationNs: 86_400_000n * NS_PER_MS }),
   );
   const writeMs = await timed(() =>
-    writeAll(orders, (order) => records.create(aLease({ order, source: "http", fence: 0 }))),
+    writeAll(orders, (order) => records.create(makeLeaseRecord({ order, source: "http", fence: 0 }))),
   );
   console.log(`live: ${LIVE} active leases, written in ${(writeMs / 1000).toFixed(1)} s`);
   const { server, url } = await serve(orders.map((order) => JSON.stringify(toJsonOrder(order, ANSWERED))));
@@ -57,22 +57,27 @@ export async function measureLive(): Promise<void> {
   console.log(`  the engine has led ${leads} time${leads === 1 ? "" : "s"}`);
 }
 
-async function measureEnds({ bus }: Awaited<ReturnType<typeof engineWorld>>, records: ReturnType<typeof makeRecords>) {
+async function measureEnds(
+  { bus }: Awaited<ReturnType<typeof openEngineWorld>>,
+  records: ReturnType<typeof makeRecords>,
+) {
   const stop = new AbortController();
   await using view = await openView(await openLeases(bus.connection), { signal: stop.signal });
   const beganNs = nowNs();
   const orders = Array.from({ length: ENDING }, (_, at) => {
     const afterMs = LEAD_MS / 4 + (at * ENDING_OVER_MS) / ENDING;
-    return anOrder({ id: `2-${at}`, createdNs: beganNs, durationNs: BigInt(Math.round(afterMs)) * NS_PER_MS });
+    return makeOrder({ id: `2-${at}`, createdNs: beganNs, durationNs: BigInt(Math.round(afterMs)) * NS_PER_MS });
   });
-  await writeAll(orders, (order) => records.create(aLease({ order, source: "nats", fence: 0 })));
+  await writeAll(orders, (order) => records.create(makeLeaseRecord({ order, source: "nats", fence: 0 })));
   const recordOf = (id: string) => {
     const value = view.get(id)?.value;
     return value !== undefined && "record" in value ? value.record : undefined;
   };
   await until("all have ended", () => orders.every(({ id }) => recordOf(id)?.phase === "ENDED"), LONG);
   const late = (atNs: (order: Order) => bigint | undefined): string => {
-    const all = orders.map((order) => Number((atNs(order) ?? 0n) - endOf(order)) / 1e6).toSorted((a, b) => a - b);
+    const all = orders
+      .map((order) => Number((atNs(order) ?? 0n) - computeEndNs(order)) / 1e6)
+      .toSorted((a, b) => a - b);
     const at = (part: number): string => (all[Math.floor(part * (all.length - 1))] ?? NaN).toFixed(0);
     return `p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, most ${at(1)} ms`;
   };

@@ -1,4 +1,4 @@
-import { documentedVariables, recordingEnv } from "@muster/testkit";
+import { readDocumentedVariables, makeRecordingEnv } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 
@@ -36,9 +36,9 @@ it("takes the key from the environment, and never shows it", () => {
 });
 
 it("reads exactly the documented variables, with the documented defaults", () => {
-  const documented = documentedVariables("provision-engine");
+  const documented = readDocumentedVariables("provision-engine");
   const needed = { MUSTER_KUBECONFIG: "/k", PROVISION_CONTAINER_POOLS: "leased", PROVISION_HTTP_URL: "http://c" };
-  const { env, names } = recordingEnv({ ...needed, PROVISION_KUBERNETES_URL: "https://k" });
+  const { env, names } = makeRecordingEnv({ ...needed, PROVISION_KUBERNETES_URL: "https://k" });
   const signer = expect.anything() as unknown;
   const config = { ...readConfig({ ...needed, PROVISION_KEY: SEED }), key: signer };
   expect(() => readConfig(env)).toThrow("PROVISION_KEY_FILE is missing");

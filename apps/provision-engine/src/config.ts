@@ -1,10 +1,10 @@
 import { readNatsAccess, type NatsAccess } from "@muster/bus";
-import { nsFromMs } from "@muster/leases";
+import { toNanosecondsFromMs } from "@muster/leases";
 import { readSigner, type Signer } from "@muster/leases/keys";
 import { readEnv, type EnvReader } from "@muster/service";
 import { CLEANUP_MODES, type CleanupMode } from "./lead/cleaner.ts";
 import type { LeaseCluster, ZdbImage } from "./types/workload.ts";
-import type { Capacity } from "./domain/claim.ts";
+import type { EngineCapacity } from "./domain/claim.ts";
 import type { OrderAges, OrderPolicy } from "./domain/decide-order.ts";
 import type { QuotaPolicy } from "./domain/decide-quota.ts";
 import type { EnginePolicy } from "./lead/engine-ops.ts";
@@ -16,7 +16,7 @@ export type Config = {
   /** The quota of one user. */
   readonly quota: QuotaPolicy;
   readonly engine: EnginePolicy;
-  readonly capacity: Capacity;
+  readonly capacity: EngineCapacity;
   /** The queue of leases of machines; undefined: none. */
   readonly queue: string | undefined;
   /** Undefined: no cluster; types that need one are not served. */
@@ -89,9 +89,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     };
     const ages: OrderAges = {
       /** Maximum age of an unknown order that a client sends. */
-      maxOrderAgeNs: nsFromMs(read.integer("PROVISION_ORDER_AGE_MS", { ...AGE, fallback: DAY_MS })),
+      maxOrderAgeNs: toNanosecondsFromMs(read.integer("PROVISION_ORDER_AGE_MS", { ...AGE, fallback: DAY_MS })),
       /** Maximum age of an unknown order that a controller lists. */
-      maxListedAgeNs: nsFromMs(read.integer("PROVISION_LISTED_AGE_MS", { ...AGE, fallback: 365 * DAY_MS })),
+      maxListedAgeNs: toNanosecondsFromMs(read.integer("PROVISION_LISTED_AGE_MS", { ...AGE, fallback: 365 * DAY_MS })),
     };
     return {
       nats: readNatsAccess(read),
@@ -124,9 +124,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         recheckMs: read.integer("PROVISION_RECHECK_MS", { fallback: 600_000, min: 10, max: 7 * DAY_MS }),
         pass: {
           /** How long a record is kept after its order would be refused. */
-          tombstoneNs: nsFromMs(read.integer("PROVISION_KEPT_MS", { fallback: DAY_MS, min: 0, max: 365 * DAY_MS })),
+          tombstoneNs: toNanosecondsFromMs(
+            read.integer("PROVISION_KEPT_MS", { fallback: DAY_MS, min: 0, max: 365 * DAY_MS }),
+          ),
           /** Four exits of a container within this time end its lease. */
-          crash: { windowNs: nsFromMs(read.integer("PROVISION_CRASH_WINDOW_MS", CRASH_WINDOW)) },
+          crash: { windowNs: toNanosecondsFromMs(read.integer("PROVISION_CRASH_WINDOW_MS", CRASH_WINDOW)) },
           retry,
           /** Failed attempts after which an order fails. */
           maxProvisionAttempts: read.integer("PROVISION_ATTEMPTS_MAX", { fallback: 10, min: 1, max: 1000 }),
@@ -253,7 +255,7 @@ function readController(read: EnvReader): ControllerConfig | undefined {
   };
 }
 
-function readUnit(read: EnvReader, unit: keyof Capacity, name: string): Capacity {
+function readUnit(read: EnvReader, unit: keyof EngineCapacity, name: string): EngineCapacity {
   if (read.optional(name) === undefined) return {};
   return { [unit]: BigInt(read.integer(name, { min: 0, max: Number.MAX_SAFE_INTEGER })) };
 }

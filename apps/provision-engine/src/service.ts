@@ -1,14 +1,14 @@
 import { runParts } from "@muster/controller";
-import { client, connectService, serve, type Client, type NatsBus } from "@muster/bus";
-import { faultOf, isRetryable } from "@muster/faults";
+import { makeClient, connectService, serveMethods, type Client, type NatsBus } from "@muster/bus";
+import { findFault, isRetryable } from "@muster/faults";
 import { loadServiceKube } from "@muster/kube";
-import { LeaseService, leaseServiceOf, type LeaseServiceOfEngine } from "@muster/proto";
+import { LeaseService, buildLeaseService, type LeaseServiceOfEngine } from "@muster/proto";
 import { holdLogger, type ServiceContext } from "@muster/service";
-import { installationOf, lead, type Leadership } from "@muster/store";
+import { readInstallationId, runWhileLeader, type Leadership } from "@muster/store";
 import { openCluster } from "./adapters/cluster.ts";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
-import { routeHandlers } from "./adapters/route.ts";
+import { makeRouteHandlers } from "./adapters/route.ts";
 import type { Config } from "./config.ts";
 import { runEngine } from "./lead/engine.ts";
 import type { EngineLead } from "./lead/engine-ops.ts";
@@ -39,7 +39,7 @@ export async function run(
     signal,
   });
   context.readyWhen("leases", deps.staleness);
-  await lead(
+  await runWhileLeader(
     bus.connection,
     {
       lock: `provision-engine.${config.order.engine}`,
@@ -58,7 +58,7 @@ async function openClusterOf(
   kube: NonNullable<Config["kube"]>,
   bus: NatsBus,
 ): Promise<ReturnType<typeof openCluster>> {
-  const installation = await installationOf(bus.connection);
+  const installation = await readInstallationId(bus.connection);
   return openCluster(loadServiceKube(context, kube.kubeconfig), { ...kube, installation }, (error, retryInMs) =>
     context.logger.warn({ err: error, retryInMs }, "the watch of pods was interrupted"),
   );
@@ -80,9 +80,11 @@ async function serveRequests(
   };
   await using served = new AsyncDisposableStack();
   const own = makeHandlers(deps.requests);
-  const other = (id: string): Client<LeaseServiceOfEngine> => client(bus, leaseServiceOf(id));
-  served.use(await serve(bus, leaseServiceOf(engine), own, options));
-  served.use(await serve(bus, LeaseService, routeHandlers({ engine, own, other, nowMs: Date.now }), options));
+  const other = (id: string): Client<LeaseServiceOfEngine> => makeClient(bus, buildLeaseService(id));
+  served.use(await serveMethods(bus, buildLeaseService(engine), own, options));
+  served.use(
+    await serveMethods(bus, LeaseService, makeRouteHandlers({ engine, own, other, nowMs: Date.now }), options),
+  );
   return served.move();
 }
 
@@ -92,7 +94,7 @@ async function work({ logger }: ServiceContext<Config>, deps: Deps, leadership: 
   try {
     await workAs(deps, leadership);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
     logger.warn({ err: error }, "the leadership of the engine ended after a temporary failure");
   }

@@ -1,7 +1,7 @@
 import { describeReason } from "../src/domain/describe-reason.ts";
 import type { LeaseReason } from "../src/domain/lease-reason.ts";
 import type { Order } from "@muster/leases";
-import { NO_UNITS, type Surroundings } from "../src/domain/claim.ts";
+import { NO_UNITS, type ClaimSurroundings } from "../src/domain/claim.ts";
 import type { LeaseRecord } from "../src/domain/lease.ts";
 
 /** Data of an order for each counted type. */
@@ -16,11 +16,11 @@ export const DATA_BY_TYPE: Readonly<Record<string, object>> = {
 };
 
 /** A lease for tests: active, of a debug workload, completely reported. */
-export function aLease({
+export function makeLeaseRecord({
   order = {},
   ...changes
 }: Partial<Omit<LeaseRecord, "order">> & { order?: Partial<Order> } = {}): LeaseRecord {
-  const ordered = anOrder(order);
+  const ordered = makeOrder(order);
   return {
     order: ordered,
     source: "nats",
@@ -49,7 +49,7 @@ export function aLease({
   };
 }
 
-export function anOrder(changes: Partial<Order> = {}): Order {
+export function makeOrder(changes: Partial<Order> = {}): Order {
   return {
     id: "1-1",
     engine: "main",
@@ -67,7 +67,7 @@ export function anOrder(changes: Partial<Order> = {}): Order {
 }
 
 /** The surroundings of a lease without others. */
-export const ALONE: Omit<Surroundings, "held" | "capacity"> = {
+export const ALONE: Omit<ClaimSurroundings, "held" | "capacity"> = {
   overhead: NO_UNITS,
   named: [],
   users: { some: [], count: 0 },

@@ -1,12 +1,12 @@
-import { kubeCalls, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import { makeKubeCalls, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type ObjectKind, KINDS } from "../src/types/object-kinds.ts";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
-import { aLease } from "./a-lease.ts";
-import { leaseLabels } from "../src/types/lease-names.ts";
+import { makeLeaseRecord } from "./a-lease.ts";
+import { buildLeaseLabels } from "../src/types/lease-names.ts";
 import { EMBEDDED } from "./api-servers.ts";
-import { engineWorld, LASTING_LEAD, LONG, nowNs, ready, type EngineWorld } from "./engine-world.ts";
+import { openEngineWorld, LASTING_LEAD, LONG, nowNs, waitUntilReady, type EngineWorld } from "./engine-world.ts";
 
 const cleanup = new AsyncDisposableStack();
 const namespace = "default";
@@ -15,8 +15,8 @@ let calls: KubeCalls;
 
 beforeAll(async () => {
   const server = cleanup.use(await EMBEDDED.start());
-  calls = cleanup.use(kubeCalls(loadKube(server.kubeconfig)));
-  world = cleanup.use(await engineWorld());
+  calls = cleanup.use(makeKubeCalls(loadKube(server.kubeconfig)));
+  world = cleanup.use(await openEngineWorld());
   await world.startEngine({
     ...LASTING_LEAD,
     MUSTER_KUBECONFIG: server.kubeconfig,
@@ -24,7 +24,7 @@ beforeAll(async () => {
     PROVISION_CLEANUP_GRACE_MS: "0",
     PROVISION_CLEANUP_MOST: "2",
   });
-  await ready(world);
+  await waitUntilReady(world);
 }, 300_000);
 
 afterAll(() => cleanup.disposeAsync());
@@ -35,7 +35,7 @@ const create = (kind: ObjectKind, id: string, more: object = {}) =>
     {
       apiVersion: kind.apiVersion,
       kind: kind.kind,
-      metadata: { name: `lease-${id}`, namespace, labels: leaseLabels(aLease({ order: { id } })) },
+      metadata: { name: `lease-${id}`, namespace, labels: buildLeaseLabels(makeLeaseRecord({ order: { id } })) },
       ...more,
     },
   );
@@ -53,8 +53,10 @@ const names = (steps: readonly { readonly kind?: string | null; readonly name?: 
 it("removes leftovers in the second sweep, no more than an operator confirms, and keeps objects that are desired, mounted or without an owner", async () => {
   const records = makeRecords(await openLeases(world.bus.connection));
   const order = { createdNs: nowNs(), durationNs: 3_600_000_000_000n };
-  await records.create(aLease({ order: { id: "1-1", ...order }, fence: 0 }));
-  await records.create(aLease({ order: { id: "1-2", ...order }, phase: "ENDED", endedAtNs: nowNs(), fence: 0 }));
+  await records.create(makeLeaseRecord({ order: { id: "1-1", ...order }, fence: 0 }));
+  await records.create(
+    makeLeaseRecord({ order: { id: "1-2", ...order }, phase: "ENDED", endedAtNs: nowNs(), fence: 0 }),
+  );
   for (const id of ["1-1", "1-2", "1-3"]) await create(KINDS.secret, id);
   const claim = { spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } } };
   for (const id of ["1-4", "1-5"]) await create(KINDS.volumeClaim, id, claim);

@@ -2,7 +2,7 @@ import { runService } from "@muster/service";
 import { readConfig } from "../src/config.ts";
 import { run } from "../src/service.ts";
 import { makeWorkloads } from "../src/types/workload-types.ts";
-import { spoil } from "./spoil.ts";
+import { spoilRecord } from "./spoil.ts";
 
 /** The real engine, whose calls are broken by files in a directory. */
 const directory = process.env["FILES"] ?? "";
@@ -16,12 +16,12 @@ await runService({
         ...rest,
         provision: async (lease, signal) => {
           const result = await provision(lease, signal);
-          await spoil(directory, lease.order.id);
+          await spoilRecord(directory, lease.order.id);
           return result;
         },
         decommission: async (lease, signal) => {
           await decommission(lease, signal);
-          await spoil(directory, lease.order.id);
+          await spoilRecord(directory, lease.order.id);
         },
       })),
     ),

@@ -3,10 +3,20 @@ import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startDevCluster } from "@muster/devcluster";
-import { kubeCalls, loadKube } from "@muster/kube";
+import { makeKubeCalls, loadKube } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { aUser, engineWorld, LONG, order, phase, reaches, ready, signedEnd, signedOrder } from "./engine-world.ts";
+import {
+  makeUser,
+  openEngineWorld,
+  LONG,
+  sendOrder,
+  readPhase,
+  waitForPhase,
+  waitUntilReady,
+  signEnd,
+  signOrder,
+} from "./engine-world.ts";
 
 /** Prints its arguments and runs until a signal. */
 const SCRIPT = `printf %s "$SECRET" > "$FILES/runs"; until [ -e "$FILES/exit" ]; do sleep 0.1; done; rm "$FILES/exit"; exit 3`;
@@ -21,10 +31,10 @@ it("runs a container as ordered once a node is in no pool, counts its exit, and 
       stopGraceMs: 200,
     }),
   );
-  const world = cleanup.use(await engineWorld());
+  const world = cleanup.use(await openEngineWorld());
   await world.startEngine({ MUSTER_KUBECONFIG: cluster.kubeconfig });
-  await ready(world);
-  const user = aUser();
+  await waitUntilReady(world);
+  const user = makeUser();
   const secret = 'a "$(PATH)" $$ \\ secret';
   const data = {
     image: "shell",
@@ -33,15 +43,15 @@ it("runs a container as ordered once a node is in no pool, counts its exit, and 
     secret_env: { SECRET: secret },
     capacity: { cpu: 1, memory: 1024 },
   };
-  await order(world, signedOrder(user, { id: "1-1", type: "container", data: JSON.stringify(data) }));
+  await sendOrder(world, signOrder(user, { id: "1-1", type: "container", data: JSON.stringify(data) }));
   const waiting = async () => (await world.leases.getLease({ id: "1-1" })).lease?.waitingBecause ?? "";
   const nodes = 'it runs on nodes without the label "pool" (PROVISION_CONTAINER_POOLS)';
   await until("it waits for a node outside of pools", async () => (await waiting()).includes(nodes), LONG);
-  const calls = cleanup.use(kubeCalls(loadKube(cluster.kubeconfig)));
+  const calls = cleanup.use(makeKubeCalls(loadKube(cluster.kubeconfig)));
   const [{ nodeName }] = cluster.nodes as [{ nodeName: string }];
   const patch = { kind: "merge" as const, body: { metadata: { labels: { pool: null } } } };
   await calls.patch({ apiVersion: "v1", plural: "nodes" }, nodeName, patch);
-  await reaches(world, "1-1", "ACTIVE");
+  await waitForPhase(world, "1-1", "ACTIVE");
   await until(
     "it reports its configuration",
     async () => (await readFile(join(directory, "runs"), "utf8")) === secret,
@@ -51,7 +61,7 @@ it("runs a container as ordered once a node is in no pool, counts its exit, and 
   const crashes = async () => (await world.leases.getLease({ id: "1-1" })).lease?.record?.crashes;
   await until("its end is counted", async () => (await crashes())?.exits === 1, LONG);
   expect(existsSync(join(directory, "exit"))).toBe(false);
-  expect(await phase(world, "1-1")).toBe("ACTIVE");
-  await world.leases.endLease({ requestId: "e", end: signedEnd(user, "1-1") });
-  await reaches(world, "1-1", "ENDED");
+  expect(await readPhase(world, "1-1")).toBe("ACTIVE");
+  await world.leases.endLease({ requestId: "e", end: signEnd(user, "1-1") });
+  await waitForPhase(world, "1-1", "ENDED");
 }, 300_000);

@@ -4,13 +4,21 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { V1ContainerStatus, V1Pod } from "@kubernetes/client-node";
 import { startFaultyApi, type FaultyApi } from "@muster/devcluster";
-import { informer, kubeCalls, listWatch, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import {
+  openInformer,
+  makeKubeCalls,
+  listWatch,
+  loadKube,
+  unlessFault,
+  type KubeCalls,
+  type KubeObject,
+} from "@muster/kube";
 import { labels } from "@muster/proto";
-import { kubeControllers, until, whyNoControllers, type TestApiServer } from "@muster/testkit";
+import { startKubeControllers, until, findMissingControllers, type TestApiServer } from "@muster/testkit";
 import { KINDS } from "../src/types/object-kinds.ts";
 import { API_SERVERS } from "./api-servers.ts";
 import { limitToRights } from "./engine-rights.ts";
-import { engineWorld, LONG, ready, type EngineProcess, type EngineWorld } from "./engine-world.ts";
+import { openEngineWorld, LONG, waitUntilReady, type EngineProcess, type EngineWorld } from "./engine-world.ts";
 
 const MAIN = fileURLToPath(new URL("cluster-engine.process.ts", import.meta.url));
 
@@ -42,20 +50,20 @@ export const CONTROLLERS = [
 
 /** The clusters that workloads run in; the embedded one has its own controllers. */
 export const CLUSTERS = API_SERVERS.map((server) => {
-  const lacking = server.isReal && !server.skip ? whyNoControllers() : undefined;
+  const lacking = server.isReal && !server.skip ? findMissingControllers() : undefined;
   if (lacking === undefined) return server;
   return { ...server, skip: true, title: `${server.title} (skipped: ${lacking})` };
 });
 
-export async function clusterWorld(server: (typeof CLUSTERS)[number]): Promise<ClusterWorld> {
+export async function openClusterWorld(server: (typeof CLUSTERS)[number]): Promise<ClusterWorld> {
   await using starting = new AsyncDisposableStack();
   const directory = starting.use(await mkdtempDisposable(join(tmpdir(), "muster-leases-"))).path;
   const { kubeconfig } = starting.use(await startServer(server));
-  const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  const calls = starting.use(makeKubeCalls(loadKube(kubeconfig)));
   const limited = server.isReal ? await limitToRights(kubeconfig, calls, directory) : kubeconfig;
   const faults = starting.use(await startFaultyApi({ kubeconfig: limited, directory, seed: 1 }));
   const pods = starting.use(playKubelet(kubeconfig, calls));
-  const engines = starting.use(await engineWorld());
+  const engines = starting.use(await openEngineWorld());
   const all = starting.move();
   return {
     engines,
@@ -65,7 +73,7 @@ export async function clusterWorld(server: (typeof CLUSTERS)[number]): Promise<C
     startEngine: async (env = {}) => {
       const own = { MUSTER_KUBECONFIG: faults.kubeconfig, FILES: directory };
       const engine = await engines.startEngine({ ...own, ...env }, MAIN);
-      await ready(engines);
+      await waitUntilReady(engines);
       return engine;
     },
     killAfterCall: (lease) => writeFile(join(directory, `${lease}.kill`), ""),
@@ -83,7 +91,7 @@ export async function clusterWorld(server: (typeof CLUSTERS)[number]): Promise<C
 async function startServer({ start, isReal }: (typeof CLUSTERS)[number]): Promise<TestApiServer> {
   await using starting = new AsyncDisposableStack();
   const server = starting.use(await start());
-  if (isReal) starting.use(await kubeControllers(server.kubeconfig, CONTROLLERS));
+  if (isReal) starting.use(await startKubeControllers(server.kubeconfig, CONTROLLERS));
   const all = starting.move();
   return { ...server, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }
@@ -121,7 +129,7 @@ function playKubelet(kubeconfig: string, calls: KubeCalls) {
     await unlessFault(calls.patch({ ...KINDS.pod, namespace }, name, statusPatch, STATUS), "not_found");
   };
   const running = () => ({ running: { startedAt: new Date().toISOString() as never } });
-  const pods = informer<V1Pod, V1Pod>({
+  const pods = openInformer<V1Pod, V1Pod>({
     source: listWatch(loadKube(kubeconfig), "/api/v1/pods", { labelSelector: labels.lease }),
     project: (pod) => pod,
   });

@@ -1,9 +1,9 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { openController, httpPoll } from "../src/adapters/controller.ts";
+import { openController, makeHttpPoll } from "../src/adapters/controller.ts";
 import { openHttpFeedback } from "../src/adapters/feedback.ts";
-import { anOrder } from "./a-lease.ts";
-import { httpController, toJsonOrder, type HttpController } from "./http-controller.ts";
+import { makeOrder } from "./a-lease.ts";
+import { startHttpController, toJsonOrder, type HttpController } from "./http-controller.ts";
 
 const never = new AbortController().signal;
 
@@ -17,7 +17,7 @@ describe("a controller over HTTP", () => {
       () => nowMs,
     );
   const poll = (from: bigint, controller = open()) =>
-    httpPoll({ controller, engine: "main", failed: (what, reason) => failures.push(`${what}: ${reason}`) })(
+    makeHttpPoll({ controller, engine: "main", failed: (what, reason) => failures.push(`${what}: ${reason}`) })(
       from,
       never,
     );
@@ -30,14 +30,14 @@ describe("a controller over HTTP", () => {
   const limits = () => server.asked.map((path) => path.split("limit=")[1]);
 
   beforeEach(async () => {
-    server = await httpController();
+    server = await startHttpController();
     nowMs = 0;
     failures = [];
   });
   afterEach(() => server[Symbol.asyncDispose]());
 
   it("reads a page of orders as they were signed, without the unreadable ones", async () => {
-    const order = anOrder({ data: '{"a":1.0, "b": "é"}', createdNs: 1_500_000_000n, durationNs: 2n ** 63n - 1n });
+    const order = makeOrder({ data: '{"a":1.0, "b": "é"}', createdNs: 1_500_000_000n, durationNs: 2n ** 63n - 1n });
     let authorization: string | undefined;
     server.answerBy(({ headers }) => {
       ({ authorization } = headers);
@@ -78,7 +78,7 @@ describe("a controller over HTTP", () => {
     expect(await poll(7n, open({ timeoutMs: 50 }))).toEqual({ kind: "failed" });
     await server[Symbol.asyncDispose]();
     expect(await poll(7n)).toMatchObject({ kind: "failed" });
-    server = await httpController();
+    server = await startHttpController();
     expect(failures.map((each) => each.split(":")[0])).toEqual(["refused", "away", "away", "away"]);
   });
 
@@ -159,7 +159,7 @@ describe("a controller over HTTP", () => {
     const controller = open({ timeoutMs: 5000 });
     server.answerBy(() => true);
     const sent = await Promise.allSettled(Array.from({ length: 100 }, () => send(controller)));
-    const faults = sent.map((each) => (each.status === "rejected" ? faultOf(each.reason)?.code : undefined));
+    const faults = sent.map((each) => (each.status === "rejected" ? findFault(each.reason)?.code : undefined));
     // As many as are sent concurrently.
     expect(faults.filter((code) => code === "deadline_exceeded")).toHaveLength(32);
     expect(faults.filter((code) => code === "unavailable")).toHaveLength(68);

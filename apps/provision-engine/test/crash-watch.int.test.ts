@@ -1,19 +1,19 @@
-import { kubeCalls, loadKube, type KubeObject } from "@muster/kube";
+import { makeKubeCalls, loadKube, type KubeObject } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { openCrashWatch } from "../src/adapters/crash-watch.ts";
 import { KINDS } from "../src/types/object-kinds.ts";
-import { aLease } from "./a-lease.ts";
-import { sliceNamespace } from "../src/types/kubernetes.ts";
-import { leaseLabels } from "../src/types/lease-names.ts";
+import { makeLeaseRecord } from "./a-lease.ts";
+import { buildSliceNamespaceName } from "../src/types/kubernetes.ts";
+import { buildLeaseLabels } from "../src/types/lease-names.ts";
 import { EMBEDDED } from "./api-servers.ts";
 import { LONG } from "./engine-world.ts";
 
 it("ignores pods in a slice that claim exits or deletions of another lease", async () => {
   await using server = await EMBEDDED.start();
   const config = loadKube(server.kubeconfig);
-  await using calls = kubeCalls(config);
-  const slice = sliceNamespace("7-1");
+  await using calls = makeKubeCalls(config);
+  const slice = buildSliceNamespaceName("7-1");
   await calls.create<KubeObject>(KINDS.namespace, { metadata: { name: slice } });
   const woken: string[] = [];
   await using watch = openCrashWatch(config, "default", (error) => expect.fail(String(error)));
@@ -26,9 +26,9 @@ it("ignores pods in a slice that claim exits or deletions of another lease", asy
   const exits = async (namespace: string, id: string): Promise<void> => {
     const name = `lease-${id}`;
     const spec = { containers: [{ name: "main", image: "node" }] };
-    const lease = aLease({ order: { id } });
+    const lease = makeLeaseRecord({ order: { id } });
     const pods = { ...KINDS.pod, namespace };
-    await calls.create<KubeObject>(pods, { metadata: { name, labels: leaseLabels(lease) }, spec } as KubeObject);
+    await calls.create<KubeObject>(pods, { metadata: { name, labels: buildLeaseLabels(lease) }, spec } as KubeObject);
     await calls.patch(pods, name, { kind: "merge", body }, { subresource: "status" });
   };
   const vanishes = (namespace: string, id: string): Promise<void> =>

@@ -1,18 +1,18 @@
-import { nsFromMs } from "@muster/leases";
+import { toNanosecondsFromMs } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
 import { NO_PODS } from "../src/adapters/crash-watch.ts";
 import { readConfig } from "../src/config.ts";
-import type { Capacity } from "../src/domain/claim.ts";
-import { openHoldings } from "../src/holdings/holdings.ts";
+import type { EngineCapacity } from "../src/domain/claim.ts";
+import { openLeaseRegistry } from "../src/holdings/lease-registry.ts";
 import type { EngineOps } from "../src/lead/engine-ops.ts";
 import type { Workload } from "../src/types/workload.ts";
 
 /** The time of day of the engine. */
-export const ENGINE_NOW_NS = nsFromMs(1_700_000_000_000);
+export const ENGINE_NOW_NS = toNanosecondsFromMs(1_700_000_000_000);
 
 /** An engine of containers and networks, whose store accepts each write. Calls of workloads are recorded. */
-export function engineOps(calls: string[], capacity: Capacity): EngineOps {
-  const holdings = openHoldings(capacity, {});
+export function makeEngineOps(calls: string[], capacity: EngineCapacity): EngineOps {
+  const holdings = openLeaseRegistry(capacity, {});
   const unused = () => Promise.reject(new Error("unexpected call"));
   const workload = (type: string): Workload => ({
     type,

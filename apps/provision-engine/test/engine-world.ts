@@ -2,13 +2,13 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
+import { makeClient, connectNats, type Client, type NatsBus } from "@muster/bus";
 import { buildEndBytes, buildOrderBytes, buildRenewalBytes, mapSecrets, type Order } from "@muster/leases";
 import { readSigner, sealText, type Signer } from "@muster/leases/keys";
 import { LeaseService, muster, streams, subjects } from "@muster/proto";
-import { natsServer, processEnv, type TestNats, until, patientClient } from "@muster/testkit";
+import { startTestNats, buildProcessEnv, type TestNats, until, makePatientClient } from "@muster/testkit";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
-import { anOrder } from "./a-lease.ts";
+import { makeOrder } from "./a-lease.ts";
 
 const MAIN = fileURLToPath(new URL("../src/main.ts", import.meta.url));
 
@@ -47,16 +47,16 @@ export type EngineWorld = AsyncDisposable & {
 };
 
 /** With `users`, engines connect as the user of an installation, which has rights for the engine id `main` only. */
-export async function engineWorld({ users = true }: { readonly users?: boolean } = {}): Promise<EngineWorld> {
+export async function openEngineWorld({ users = true }: { readonly users?: boolean } = {}): Promise<EngineWorld> {
   await using starting = new AsyncDisposableStack();
-  const nats = starting.use(await natsServer({ users }));
+  const nats = starting.use(await startTestNats({ users }));
   const bus = starting.use(await connectNats({ ...nats.access, name: "test" }));
   const logLines: string[] = [];
   const children = starting.use(new AsyncDisposableStack());
   const startEngine: EngineWorld["startEngine"] = async (env = {}, main = MAIN, user = "provision-engine") => {
     const child = spawn(process.execPath, [main], {
       env: {
-        ...processEnv(),
+        ...buildProcessEnv(),
         ...nats.variablesOf(user),
         PROVISION_KEY: ENGINE_KEY,
         PROVISION_LOCK_TTL_MS: "1500",
@@ -86,7 +86,7 @@ export async function engineWorld({ users = true }: { readonly users?: boolean }
       goOn: () => void child.kill("SIGCONT"),
     };
   };
-  const leases = patientClient(client(bus, LeaseService));
+  const leases = makePatientClient(makeClient(bus, LeaseService));
   const all = starting.move();
   return { nats, bus, leases, logLines, startEngine, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }
@@ -100,7 +100,7 @@ async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void>
   await exit;
 }
 
-export function aUser(): Signer {
+export function makeUser(): Signer {
   return readSigner("key", randomBytes(32).toString("hex"));
 }
 
@@ -115,7 +115,7 @@ const lastOrders = new Map<string, Pick<Order, "createdNs">>();
 const lastOrder = (id: string) => lastOrders.get(id) ?? { createdNs: 0n };
 
 /** A present order, with its secrets sealed to the engine and signed by its user. */
-export function signedOrder(user: Signer, changes: Partial<Order> & { readonly id: string }): Order {
+export function signOrder(user: Signer, changes: Partial<Order> & { readonly id: string }): Order {
   const order = orderOf(user, changes);
   const { id, type } = order;
   const data = mapSecrets({ kind: "order", type, data: order.data }, (secret, field) =>
@@ -125,12 +125,12 @@ export function signedOrder(user: Signer, changes: Partial<Order> & { readonly i
 }
 
 /** The same with plain secrets. */
-export function signedAsIs(user: Signer, changes: Partial<Order> & { readonly id: string }): Order {
+export function signUnchanged(user: Signer, changes: Partial<Order> & { readonly id: string }): Order {
   return signed(user, orderOf(user, changes));
 }
 
 function orderOf(user: Signer, changes: Partial<Order> & { readonly id: string }): Order {
-  return anOrder({
+  return makeOrder({
     user: user.userId,
     createdNs: nowNs(),
     durationNs: 3_600_000n * NS_PER_MS,
@@ -144,12 +144,12 @@ function signed(user: Signer, order: Order): Order {
   return { ...order, signature: user.sign(buildOrderBytes(order)) };
 }
 
-export function signedRenewal(user: Signer, id: string, expiresAtNs: bigint, sequence: number) {
+export function signRenewal(user: Signer, id: string, expiresAtNs: bigint, sequence: number) {
   const renewal = { id, engine: "main", user: user.userId, expiresAtNs, sequence, signature: new Uint8Array() };
   return toWireRenewal({ ...renewal, signature: user.sign(buildRenewalBytes(renewal, lastOrder(id))) });
 }
 
-export function signedEnd(user: Signer, id: string, engine = "main") {
+export function signEnd(user: Signer, id: string, engine = "main") {
   const end = { id, engine, user: user.userId, createdNs: nowNs(), signature: new Uint8Array() };
   return toWireEnd({ ...end, signature: user.sign(buildEndBytes(end, lastOrder(id))) });
 }
@@ -158,21 +158,21 @@ const { LeasePhase } = muster.provision.v1;
 export type PhaseName = "ORDERED" | "PROVISIONING" | "ACTIVE" | "DECOMMISSIONING" | "ENDED" | "FAILED";
 
 /** Sends the order until an engine answers. */
-export function order(world: EngineWorld, sent: Order) {
+export function sendOrder(world: EngineWorld, sent: Order) {
   return world.leases.orderLease({ requestId: `r-${sent.id}`, order: toWireOrder(sent), dryRun: false });
 }
 
-export async function phase({ leases }: EngineWorld, id: string): Promise<string> {
+export async function readPhase({ leases }: EngineWorld, id: string): Promise<string> {
   const { lease } = await leases.getLease({ id });
   return (LeasePhase[lease?.record?.phase ?? 0] ?? "").replace("LEASE_PHASE_", "");
 }
 
-export function reaches(world: EngineWorld, id: string, wanted: PhaseName): Promise<unknown> {
-  return until(`${id} is ${wanted}`, async () => (await phase(world, id)) === wanted, LONG);
+export function waitForPhase(world: EngineWorld, id: string, wanted: PhaseName): Promise<unknown> {
+  return until(`${id} is ${wanted}`, async () => (await readPhase(world, id)) === wanted, LONG);
 }
 
 /** The feedback of a lease, oldest first. */
-export async function answersOf({ bus }: EngineWorld, id: string): Promise<muster.provision.v1.LeaseAnswered[]> {
+export async function listAnswers({ bus }: EngineWorld, id: string): Promise<muster.provision.v1.LeaseAnswered[]> {
   const answers = [];
   for (let from = 1; ;) {
     const message = await bus.readMessage(streams.events.name, subjects.leaseAnswered(id), from);
@@ -183,7 +183,7 @@ export async function answersOf({ bus }: EngineWorld, id: string): Promise<muste
 }
 
 /** Event types of a lease, oldest first, once all are on their stream. */
-export async function historyOf({ leases }: EngineWorld, id: string): Promise<(string | null | undefined)[]> {
+export async function listHistory({ leases }: EngineWorld, id: string): Promise<(string | null | undefined)[]> {
   await until(
     `the history of ${id} is published`,
     async () => (await leases.getLease({ id })).lease?.record?.outbox.length === 0,
@@ -193,7 +193,7 @@ export async function historyOf({ leases }: EngineWorld, id: string): Promise<(s
   return events.map(({ eventType }) => eventType);
 }
 
-export async function ready({ leases }: EngineWorld): Promise<void> {
+export async function waitUntilReady({ leases }: EngineWorld): Promise<void> {
   await until(
     "an engine answers",
     () =>

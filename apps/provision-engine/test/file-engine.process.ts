@@ -2,26 +2,26 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runService } from "@muster/service";
 import { readConfig } from "../src/config.ts";
-import { originOf, type LeaseRecord } from "../src/domain/lease.ts";
+import { getOrigin, type LeaseRecord } from "../src/domain/lease.ts";
 import { run } from "../src/service.ts";
 import type { Workload } from "../src/types/workload.ts";
-import { spoil } from "./spoil.ts";
+import { spoilRecord } from "./spoil.ts";
 
 /** An engine whose debug workloads are files in a directory, where other files break calls. */
 const directory = process.env["FILES"] ?? "";
 
-const fileOf = (lease: LeaseRecord): string => join(directory, originOf(lease).id);
+const fileOf = (lease: LeaseRecord): string => join(directory, getOrigin(lease).id);
 
 const files: Workload = {
   type: "debug",
   provision: async (lease) => {
     await writeFile(fileOf(lease), "", { flag: "a" });
-    await spoil(directory, lease.order.id);
+    await spoilRecord(directory, lease.order.id);
     return lease.order.data;
   },
   decommission: async (lease) => {
     await rm(fileOf(lease), { force: true });
-    await spoil(directory, lease.order.id);
+    await spoilRecord(directory, lease.order.id);
   },
 };
 

@@ -1,21 +1,21 @@
 import { publishEvent } from "@muster/bus";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { toWireOrder } from "@muster/leases/wire";
 import { muster, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import {
-  answersOf,
-  aUser,
-  engineWorld,
-  historyOf,
+  listAnswers,
+  makeUser,
+  openEngineWorld,
+  listHistory,
   LONG,
   NS_PER_MS,
-  order,
-  reaches,
-  ready,
-  signedEnd,
-  signedOrder,
+  sendOrder,
+  waitForPhase,
+  waitUntilReady,
+  signEnd,
+  signOrder,
   type EngineWorld,
 } from "./engine-world.ts";
 
@@ -28,22 +28,22 @@ const TEST_MS = 300_000;
 it(
   "ends expired and cancelled leases, however much other users have ordered",
   async () => {
-    await using world = await engineWorld();
-    const [own, others] = [aUser(), aUser()];
+    await using world = await openEngineWorld();
+    const [own, others] = [makeUser(), makeUser()];
     await world.startEngine();
-    await ready(world);
+    await waitUntilReady(world);
     await shrink(world);
-    await order(world, signedOrder(own, { id: "1-1", durationNs: 40_000n * NS_PER_MS }));
-    await order(world, signedOrder(own, { id: "1-2" }));
-    for (const id of ["1-1", "1-2"]) await reaches(world, id, "ACTIVE");
+    await sendOrder(world, signOrder(own, { id: "1-1", durationNs: 40_000n * NS_PER_MS }));
+    await sendOrder(world, signOrder(own, { id: "1-2" }));
+    for (const id of ["1-1", "1-2"]) await waitForPhase(world, id, "ACTIVE");
     const taken: string[] = [];
     const refusals: unknown[] = [];
     const fill = async (at: number): Promise<void> => {
       for (let next = at; refusals.length < CONCURRENCY; next += CONCURRENCY) {
         const id = `2-${next}`;
-        await order(world, signedOrder(others, { id, data: LARGE })).then(
+        await sendOrder(world, signOrder(others, { id, data: LARGE })).then(
           () => taken.push(id),
-          (error: unknown) => refusals.push(faultOf(error)),
+          (error: unknown) => refusals.push(findFault(error)),
         );
       }
     };
@@ -54,10 +54,10 @@ it(
       limit: Math.floor(BUCKET_BYTES * 0.9),
       retryAfterMs: expect.any(Number) as number,
     });
-    for (const id of taken) await reaches(world, id, "ACTIVE");
-    await world.leases.endLease({ requestId: "e", end: signedEnd(own, "1-2") });
-    for (const id of ["1-1", "1-2"]) await reaches(world, id, "ENDED");
-    expect((await historyOf(world, "1-1")).at(-1)).toBe("DECOMMISSIONED");
+    for (const id of taken) await waitForPhase(world, id, "ACTIVE");
+    await world.leases.endLease({ requestId: "e", end: signEnd(own, "1-2") });
+    for (const id of ["1-1", "1-2"]) await waitForPhase(world, id, "ENDED");
+    expect((await listHistory(world, "1-1")).at(-1)).toBe("DECOMMISSIONED");
   },
   TEST_MS,
 );
@@ -65,20 +65,20 @@ it(
 it(
   "permits each user so many leases and bytes, and names the limit that was reached",
   async () => {
-    await using world = await engineWorld();
-    const [one, other] = [aUser(), aUser()];
+    await using world = await openEngineWorld();
+    const [one, other] = [makeUser(), makeUser()];
     await world.startEngine({ PROVISION_USER_LEASES: "2", PROVISION_USER_BYTES: "150000" });
-    await ready(world);
-    await order(world, signedOrder(one, { id: "1-1" }));
-    await order(world, signedOrder(one, { id: "1-2" }));
-    const third = () => order(world, signedOrder(one, { id: "1-3" }));
+    await waitUntilReady(world);
+    await sendOrder(world, signOrder(one, { id: "1-1" }));
+    await sendOrder(world, signOrder(one, { id: "1-2" }));
+    const third = () => sendOrder(world, signOrder(one, { id: "1-3" }));
     const what = `number of leases (PROVISION_USER_LEASES) of user ${one.userId}`;
-    expect(await third().catch(faultOf)).toMatchObject({ code: "limit_exceeded", what, limit: 2 });
-    const large = (id: string) => order(world, signedOrder(other, { id, data: LARGE }));
+    expect(await third().catch(findFault)).toMatchObject({ code: "limit_exceeded", what, limit: 2 });
+    const large = (id: string) => sendOrder(world, signOrder(other, { id, data: LARGE }));
     await large("1-4");
-    expect(await large("1-5").catch(faultOf)).toMatchObject({ code: "limit_exceeded", limit: 150_000 });
-    await world.leases.endLease({ requestId: "e", end: signedEnd(one, "1-1") });
-    await reaches(world, "1-1", "ENDED");
+    expect(await large("1-5").catch(findFault)).toMatchObject({ code: "limit_exceeded", limit: 150_000 });
+    await world.leases.endLease({ requestId: "e", end: signEnd(one, "1-1") });
+    await waitForPhase(world, "1-1", "ENDED");
     await until(
       "there is room for the third",
       () =>
@@ -102,19 +102,19 @@ async function shrink({ bus }: EngineWorld): Promise<void> {
 it(
   "accepts a deferred order of the work queue once its user's limit permits",
   async () => {
-    await using world = await engineWorld();
-    const user = aUser();
+    await using world = await openEngineWorld();
+    const user = makeUser();
     await world.startEngine({ PROVISION_USER_LEASES: "1" });
-    await ready(world);
-    await order(world, signedOrder(user, { id: "1-1" }));
-    await reaches(world, "1-1", "ACTIVE");
-    const sent = toWireOrder(signedOrder(user, { id: "1-2" }));
+    await waitUntilReady(world);
+    await sendOrder(world, signOrder(user, { id: "1-1" }));
+    await waitForPhase(world, "1-1", "ACTIVE");
+    const sent = toWireOrder(signOrder(user, { id: "1-2" }));
     const subject = subjects.orderLease("main", "1-2");
     await publishEvent(world.bus, subject, muster.provision.v1.Order, sent, { messageId: "o" });
     await until("it is refused", () => world.logLines.some((line) => line.includes("PROVISION_USER_LEASES")), LONG);
-    await world.leases.endLease({ requestId: "e", end: signedEnd(user, "1-1") });
-    await reaches(world, "1-2", "ACTIVE");
-    expect(await answersOf(world, "1-2")).toMatchObject([{ deleted: false }]);
+    await world.leases.endLease({ requestId: "e", end: signEnd(user, "1-1") });
+    await waitForPhase(world, "1-2", "ACTIVE");
+    expect(await listAnswers(world, "1-2")).toMatchObject([{ deleted: false }]);
   },
   TEST_MS,
 );

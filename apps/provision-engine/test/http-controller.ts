@@ -20,7 +20,7 @@ export type HttpController = AsyncDisposable & {
   answerBy(answer: (request: IncomingMessage, response: ServerResponse, url: URL) => boolean): void;
 };
 
-export async function httpController(): Promise<HttpController> {
+export async function startHttpController(): Promise<HttpController> {
   const listed: Listed[] = [];
   const received: Received[] = [];
   const asked: string[] = [];

@@ -4,24 +4,24 @@ import { until } from "@muster/testkit";
 import type { ServerResponse } from "node:http";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import {
-  aUser,
+  makeUser,
   engineSigner,
-  engineWorld,
-  historyOf,
+  openEngineWorld,
+  listHistory,
   LONG,
   NS_PER_MS,
-  order,
-  phase,
-  reaches,
-  ready,
-  signedEnd,
-  signedOrder,
+  sendOrder,
+  readPhase,
+  waitForPhase,
+  waitUntilReady,
+  signEnd,
+  signOrder,
   type EngineProcess,
   type EngineWorld,
 } from "./engine-world.ts";
-import { httpController, toJsonOrder, type HttpController } from "./http-controller.ts";
+import { startHttpController, toJsonOrder, type HttpController } from "./http-controller.ts";
 
-const user = aUser();
+const user = makeUser();
 let world: EngineWorld;
 let controller: HttpController;
 let engine: EngineProcess;
@@ -53,10 +53,10 @@ async function polledTwice(): Promise<void> {
 }
 
 beforeAll(async () => {
-  controller = await httpController();
-  world = await engineWorld();
+  controller = await startHttpController();
+  world = await openEngineWorld();
   engine = await start();
-  await ready(world);
+  await waitUntilReady(world);
 }, 300_000);
 
 afterAll(async () => {
@@ -65,7 +65,7 @@ afterAll(async () => {
 });
 
 it("serves the orders of a controller, and reports a signed result, and the end after a withdrawal", async () => {
-  const sent = signedOrder(user, { id: "1-1" });
+  const sent = signOrder(user, { id: "1-1" });
   controller.list(toJsonOrder(sent));
   const result = await received("1-1", "result");
   const [id, type, message, data, state] = ["id", "type", "message", "data", "state"].map((name) =>
@@ -83,9 +83,9 @@ it("serves the orders of a controller, and reports a signed result, and the end 
   expect(verifySignature(engineSigner.publicKey, bytes, Buffer.from(String(result["signature"]), "base64"))).toBe(true);
   expect(state).toBe("ok");
   controller.list(toJsonOrder(sent, { to_delete: true }));
-  await reaches(world, "1-1", "ENDED");
+  await waitForPhase(world, "1-1", "ENDED");
   await received("1-1", "deleted");
-  expect(await historyOf(world, "1-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
+  expect(await listHistory(world, "1-1")).toEqual(["ORDERED", "PROVISIONED", "ENDING", "DECOMMISSIONED"]);
   const { events } = await world.leases.listLeaseHistory({ id: "1-1", limit: 0, continue: "" });
   const traces = events.map(({ traceparent }) => traceparent.split("-")[1]);
   expect(traces[0]).toMatch(/^[0-9a-f]{32}$/);
@@ -93,12 +93,12 @@ it("serves the orders of a controller, and reports a signed result, and the end 
 });
 
 it("reports an error for an invalid order, and continues with the next ones", async () => {
-  controller.list(toJsonOrder(signedOrder(user, { id: "2-1", type: "unheard_of" })));
-  controller.list(toJsonOrder({ ...signedOrder(user, { id: "2-2" }), signature: new Uint8Array(64) }));
+  controller.list(toJsonOrder(signOrder(user, { id: "2-1", type: "unheard_of" })));
+  controller.list(toJsonOrder({ ...signOrder(user, { id: "2-2" }), signature: new Uint8Array(64) }));
   controller.list({ id: "2-3", type: "debug", duration: 7 });
-  controller.list(toJsonOrder(signedOrder(user, { id: "2-4", createdNs: NS_PER_MS, durationNs: 1n })));
-  controller.list(toJsonOrder(signedOrder(user, { id: "2-5" }), { to_delete: true }));
-  controller.list(toJsonOrder(signedOrder(user, { id: "2-6" })));
+  controller.list(toJsonOrder(signOrder(user, { id: "2-4", createdNs: NS_PER_MS, durationNs: 1n })));
+  controller.list(toJsonOrder(signOrder(user, { id: "2-5" }), { to_delete: true }));
+  controller.list(toJsonOrder(signOrder(user, { id: "2-6" })));
   await received("2-6", "result");
   const stats = () => controller.received.findLast(({ path }) => path === "/engines/main/stats")?.body;
   const capacity = { cru: 1000, mru_bytes: null, hru_bytes: null, sru_bytes: null };
@@ -118,8 +118,8 @@ it("reports an error for an invalid order, and continues with the next ones", as
 });
 
 it.each([
-  ["no number", (id: string) => toJsonOrder(signedOrder(user, { id }))],
-  ["a-b", (id: string) => toJsonOrder(signedOrder(user, { id }))],
+  ["no number", (id: string) => toJsonOrder(signOrder(user, { id }))],
+  ["a-b", (id: string) => toJsonOrder(signOrder(user, { id }))],
   ["b/ä?", (id: string) => ({ id, type: "debug", duration: 7 })],
 ])("reports an error for an entry with the invalid id %j", async (id, entry) => {
   const name = encodeURIComponent(id);
@@ -130,13 +130,13 @@ it.each([
 });
 
 it("reports a withdrawn order with an invalid id as deleted", async () => {
-  controller.list(toJsonOrder(signedOrder(user, { id: "c d" }), { to_delete: true }));
+  controller.list(toJsonOrder(signOrder(user, { id: "c d" }), { to_delete: true }));
   await received("c%20d", "deleted");
   expect(requestsFor("c%20d").map(({ path }) => path)).toEqual(["/engines/main/orders/c%20d/deleted"]);
 });
 
 it("survives pages that repeat, move back, are garbage or are missing", async () => {
-  const sent = signedOrder(user, { id: "3-1" });
+  const sent = signOrder(user, { id: "3-1" });
   controller.list(toJsonOrder(sent));
   await received("3-1", "result");
   const page = (lastId: string, ...orders: object[]) => ({ lastId, body: JSON.stringify({ orders }) });
@@ -155,25 +155,25 @@ it("survives pages that repeat, move back, are garbage or are missing", async ()
   controller.answerBy(() => false);
   const from = (path = ""): number => Number(/from=(\d+)/.exec(path)?.[1]);
   expect(from(last)).toBe(14);
-  controller.list(toJsonOrder(signedOrder(user, { id: "3-2" })));
+  controller.list(toJsonOrder(signOrder(user, { id: "3-2" })));
   await received("3-2", "result");
   expect(numbersOf("3-1")).toEqual([1]);
-  expect(await historyOf(world, "3-1")).toEqual(["ORDERED", "PROVISIONED"]);
+  expect(await listHistory(world, "3-1")).toEqual(["ORDERED", "PROVISIONED"]);
 });
 
 it("reports everything once an unavailable controller is back, and serves other sources in the meantime", async () => {
-  controller.list(toJsonOrder(signedOrder(user, { id: "4-1" })));
-  controller.list(toJsonOrder(signedOrder(user, { id: "4-2" })));
+  controller.list(toJsonOrder(signOrder(user, { id: "4-1" })));
+  controller.list(toJsonOrder(signOrder(user, { id: "4-2" })));
   controller.answerBy(({ method }, response) => {
     if (method === "GET") return false;
     response.writeHead(503).end();
     return true;
   });
-  for (const id of ["4-1", "4-2"]) await reaches(world, id, "ACTIVE");
-  await order(world, signedOrder(user, { id: "4-3" }));
-  await reaches(world, "4-3", "ACTIVE");
-  await world.leases.endLease({ requestId: "e", end: signedEnd(user, "4-2") });
-  await reaches(world, "4-2", "ENDED");
+  for (const id of ["4-1", "4-2"]) await waitForPhase(world, id, "ACTIVE");
+  await sendOrder(world, signOrder(user, { id: "4-3" }));
+  await waitForPhase(world, "4-3", "ACTIVE");
+  await world.leases.endLease({ requestId: "e", end: signEnd(user, "4-2") });
+  await waitForPhase(world, "4-2", "ENDED");
   expect([...requestsFor("4-1"), ...requestsFor("4-2"), ...requestsFor("4-3")]).toEqual([]);
   controller.answerBy(() => false);
   await received("4-1", "result");
@@ -187,19 +187,19 @@ it("abandons feedback that a controller refuses, and records that in the history
     return true;
   });
   controller.list(
-    toJsonOrder(signedOrder(user, { id: "5-1" }), { result: { created: "2026-01-01T00:00:00Z", data: "{}" } }),
+    toJsonOrder(signOrder(user, { id: "5-1" }), { result: { created: "2026-01-01T00:00:00Z", data: "{}" } }),
   );
-  controller.list(toJsonOrder(signedOrder(user, { id: "5-2" })));
+  controller.list(toJsonOrder(signOrder(user, { id: "5-2" })));
   await received("5-2", "result");
   await until(
     "it is given up",
-    async () => (await historyOf(world, "5-1")).filter((type) => type === "ANSWER_REFUSED").length === 2,
+    async () => (await listHistory(world, "5-1")).filter((type) => type === "ANSWER_REFUSED").length === 2,
     LONG,
   );
   controller.answerBy(() => false);
   const { events } = await world.leases.listLeaseHistory({ id: "5-1", limit: 0, continue: "" });
   expect(events.at(-1)?.message).toContain("422");
-  expect(await phase(world, "5-1")).toBe("ACTIVE");
+  expect(await readPhase(world, "5-1")).toBe("ACTIVE");
 });
 
 it("publishes the history of a lease while its controller reads the feedback without answering", async () => {
@@ -209,10 +209,10 @@ it("publishes the history of a lease while its controller reads the feedback wit
     silent.push(response);
     return true;
   });
-  controller.list(toJsonOrder(signedOrder(user, { id: "8-1" })));
+  controller.list(toJsonOrder(signOrder(user, { id: "8-1" })));
   await until("feedback is in flight", () => silent.length > 0, LONG);
-  await world.leases.endLease({ requestId: "e", end: signedEnd(user, "8-1") });
-  const isPublished = async (): Promise<boolean> => (await historyOf(world, "8-1")).includes("DECOMMISSIONED");
+  await world.leases.endLease({ requestId: "e", end: signEnd(user, "8-1") });
+  const isPublished = async (): Promise<boolean> => (await listHistory(world, "8-1")).includes("DECOMMISSIONED");
   await until("its end is published", isPublished, LONG);
   controller.answerBy(() => false);
   for (const response of silent) response.writeHead(204).end();
@@ -223,8 +223,8 @@ it("reports what a dead engine had written but not reported", async () => {
   const before = controller.asked.length;
   // It gets the feedback and does not answer: whether it has it is unknown.
   controller.answerBy(({ method }) => method === "PUT");
-  controller.list(toJsonOrder(signedOrder(user, { id: "7-1" })));
-  await reaches(world, "7-1", "ACTIVE");
+  controller.list(toJsonOrder(signOrder(user, { id: "7-1" })));
+  await waitForPhase(world, "7-1", "ACTIVE");
   await until(
     "feedback is in flight",
     () => controller.asked.slice(before).some((path) => path.includes("/7-1/")),
@@ -234,11 +234,11 @@ it("reports what a dead engine had written but not reported", async () => {
   controller.answerBy(() => false);
   engine = await start();
   expect(await received("7-1", "result")).toMatchObject({ state: "ok", number: 1 });
-  expect(await historyOf(world, "7-1")).toEqual(["ORDERED", "PROVISIONED"]);
+  expect(await listHistory(world, "7-1")).toEqual(["ORDERED", "PROVISIONED"]);
 });
 
 it("polls everything again at a start, and neither creates nor reports known leases again", async () => {
-  const known = signedOrder(user, { id: "6-1" });
+  const known = signOrder(user, { id: "6-1" });
   controller.list(toJsonOrder(known, { result: { created: "2026-01-01T00:00:00Z", data: "{}" } }));
   await received("6-1", "result");
   await until("its lease is reported", async () => {
@@ -260,6 +260,6 @@ it("polls everything again at a start, and neither creates nor reports known lea
   );
   await polledTwice();
   expect(numbersOf("6-1")).toEqual([1]);
-  expect(await historyOf(world, "6-1")).toEqual(["ORDERED", "PROVISIONED"]);
+  expect(await listHistory(world, "6-1")).toEqual(["ORDERED", "PROVISIONED"]);
   expect(world.logLines.filter((line) => line.includes('"level":"error"'))).toEqual([]);
 });

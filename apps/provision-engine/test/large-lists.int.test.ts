@@ -1,9 +1,9 @@
 import { streams } from "@muster/proto";
 import { expect, it } from "vitest";
 import { openHistory } from "../src/adapters/history.ts";
-import { aLease } from "./a-lease.ts";
+import { makeLeaseRecord } from "./a-lease.ts";
 import { withEvent } from "../src/domain/lease-change.ts";
-import { aUser, engineWorld, order, ready, signedOrder } from "./engine-world.ts";
+import { makeUser, openEngineWorld, sendOrder, waitUntilReady, signOrder } from "./engine-world.ts";
 
 const LARGE = JSON.stringify("y".repeat(60_000));
 const TEST_MS = 300_000;
@@ -11,12 +11,12 @@ const TEST_MS = 300_000;
 it(
   "lists leases and their history in pages that fit into a NATS message, however large each is",
   async () => {
-    await using world = await engineWorld();
-    const user = aUser();
+    await using world = await openEngineWorld();
+    const user = makeUser();
     await world.startEngine();
-    await ready(world);
+    await waitUntilReady(world);
     const ids = Array.from({ length: 20 }, (_, at) => `1-${at + 10}`);
-    for (const id of ids) await order(world, signedOrder(user, { id, data: LARGE }));
+    for (const id of ids) await sendOrder(world, signOrder(user, { id, data: LARGE }));
     const listed: string[] = [];
     for (let page = "", isFirst = true; isFirst || page !== ""; isFirst = false) {
       const reply = await world.leases.listLeases({ continue: page });
@@ -26,7 +26,7 @@ it(
     expect(listed).toEqual(ids);
 
     await world.bus.ensureStream(streams.audit);
-    let reported = aLease({ order: { id: "7-7" } });
+    let reported = makeLeaseRecord({ order: { id: "7-7" } });
     for (let count = 0; count < 300; count++) reported = withEvent(reported, "TROUBLED", "ü".repeat(2000), 1n);
     await openHistory(world.bus).publish(reported.outbox);
     const events: string[] = [];

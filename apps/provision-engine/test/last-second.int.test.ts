@@ -2,31 +2,31 @@ import { connectNats } from "@muster/bus";
 import { buildOrderBytes, buildRenewalBytes, isOver } from "@muster/leases";
 import { digest, verifySignature } from "@muster/leases/keys";
 import { openView } from "@muster/store";
-import { natsServer, until } from "@muster/testkit";
+import { startTestNats, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { NO_PODS } from "../src/adapters/crash-watch.ts";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
 import { readConfig } from "../src/config.ts";
-import { anOrder } from "./a-lease.ts";
+import { makeOrder } from "./a-lease.ts";
 import { runEngine } from "../src/lead/engine.ts";
-import { openHoldings } from "../src/holdings/holdings.ts";
-import { orderSecrets } from "../src/holdings/order-secrets.ts";
-import { renew, takeOrder } from "../src/orders/requests.ts";
+import { openLeaseRegistry } from "../src/holdings/lease-registry.ts";
+import { makeOrderSecrets } from "../src/holdings/order-secrets.ts";
+import { renewLease, takeOrder } from "../src/orders/requests.ts";
 import { DEBUG_WORKLOAD } from "../src/types/debug.ts";
-import { aUser, ENGINE_KEY, engineSigner, LONG } from "./engine-world.ts";
+import { makeUser, ENGINE_KEY, engineSigner, LONG } from "./engine-world.ts";
 
 it("a lease renewed in its last nanosecond lasts strictly until its new end, and cannot be renewed after it", async () => {
-  await using nats = await natsServer();
+  await using nats = await startTestNats();
   await using bus = await connectNats({ url: nats.url, token: nats.token, name: "test" });
   const bucket = await openLeases(bus.connection);
   await using view = await openView(bucket);
   const records = makeRecords(bucket);
   const config = readConfig({ PROVISION_KEY: ENGINE_KEY });
-  const user = aUser();
+  const user = makeUser();
   const [createdNs, durationNs] = [1_000_000_000n, 10_000_000_000n];
   const endNs = createdNs + durationNs;
   let nowNs = createdNs;
-  const holdings = openHoldings({}, {});
+  const holdings = openLeaseRegistry({}, {});
   const requests = {
     records,
     holdings,
@@ -46,7 +46,7 @@ it("a lease renewed in its last nanosecond lasts strictly until its new end, and
       feedback: () => Promise.resolve(),
       holdings,
       workloads: new Map([["debug", DEBUG_WORKLOAD]]),
-      secrets: orderSecrets(engineSigner, { unsealed: false }),
+      secrets: makeOrderSecrets(engineSigner, { unsealed: false }),
       crashes: NO_PODS,
       grants: { onGrant: () => () => undefined },
       sign: (result) => ({ ...result, signature: new Uint8Array(64) }),
@@ -64,7 +64,7 @@ it("a lease renewed in its last nanosecond lasts strictly until its new end, and
   );
   const stored = async () => (await records.get("1-1"))?.record;
   const reaches = (phase: string) => until(phase, async () => (await stored())?.phase === phase, LONG);
-  const order = anOrder({ user: user.userId, createdNs, durationNs });
+  const order = makeOrder({ user: user.userId, createdNs, durationNs });
   const signed = { ...order, signature: user.sign(buildOrderBytes(order)) };
   const send = () => takeOrder(requests, { order: signed, requestId: "o", source: "nats", dryRun: false });
   /** Repeats its order, so that the engine makes a pass at this time. */
@@ -90,12 +90,12 @@ it("a lease renewed in its last nanosecond lasts strictly until its new end, and
     await reaches("ACTIVE");
     await looksAt(endNs);
     expect(isOver(endNs, nowNs)).toBe(false);
-    await renew(requests, "r-1", renewal(endNs + 5n, 1));
+    await renewLease(requests, "r-1", renewal(endNs + 5n, 1));
     await looksAt(endNs + 1n);
     await looksAt(endNs + 5n);
     expect(await stored()).toMatchObject({ phase: "ACTIVE", expiresAtNs: endNs + 5n });
     nowNs = endNs + 6n;
-    await expect(renew(requests, "r-2", renewal(endNs + 50n, 2))).rejects.toThrow("is over");
+    await expect(renewLease(requests, "r-2", renewal(endNs + 50n, 2))).rejects.toThrow("is over");
     await looksAt(nowNs);
     await reaches("ENDED");
     expect((await stored())?.ending).toMatchObject({ cause: "EXPIRED", atNs: endNs + 6n });

@@ -3,14 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { V1ConfigMap } from "@kubernetes/client-node";
 import { startFaultyApi, type FaultyApi } from "@muster/devcluster";
-import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
+import { makeKubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { labels } from "@muster/proto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { leaseObjects } from "../src/adapters/lease-objects.ts";
+import { makeLeaseObjects } from "../src/adapters/lease-objects.ts";
 import type { LeaseObjects } from "../src/types/workload.ts";
 import type { ObjectKind } from "../src/types/object-kinds.ts";
-import { aLease } from "./a-lease.ts";
-import { leaseLabels } from "../src/types/lease-names.ts";
+import { makeLeaseRecord } from "./a-lease.ts";
+import { buildLeaseLabels } from "../src/types/lease-names.ts";
 import { API_SERVERS } from "./api-servers.ts";
 
 const MAP: ObjectKind = { apiVersion: "v1", kind: "ConfigMap", plural: "configmaps" };
@@ -19,7 +19,7 @@ const maps = { ...MAP, namespace };
 const PATIENCE = { firstMs: 10, maxMs: 50, totalMs: 60_000 };
 const { signal } = new AbortController();
 
-const leaseOf = (id: string, run = 1, user = "user") => aLease({ order: { id, user }, run });
+const leaseOf = (id: string, run = 1, user = "user") => makeLeaseRecord({ order: { id, user }, run });
 const mapOf = (id: string, says = "") => ({ metadata: { name: `lease-${id}`, namespace }, data: { says } });
 
 describe.each(API_SERVERS)("on $title, an object of a lease", ({ skip, start }) => {
@@ -33,8 +33,8 @@ describe.each(API_SERVERS)("on $title, an object of a lease", ({ skip, start }) 
       const server = cleanup.use(await start());
       const directory = cleanup.use(await mkdtempDisposable(join(tmpdir(), "muster-lease-objects-"))).path;
       faults = cleanup.use(await startFaultyApi({ kubeconfig: server.kubeconfig, directory, seed: 1 }));
-      calls = cleanup.use(kubeCalls(loadKube(faults.kubeconfig)));
-      objects = leaseObjects(calls, "muster-1", PATIENCE);
+      calls = cleanup.use(makeKubeCalls(loadKube(faults.kubeconfig)));
+      objects = makeLeaseObjects(calls, "muster-1", PATIENCE);
     });
 
     afterAll(() => cleanup.disposeAsync());
@@ -60,7 +60,10 @@ describe.each(API_SERVERS)("on $title, an object of a lease", ({ skip, start }) 
       // An answer may be lost: the created object is then found.
       expect(reported.length).toBeLessThanOrEqual(1);
       for (const each of reported) expect(each).toBe("ConfigMap lease-1-1");
-      expect(again.metadata?.labels).toEqual({ ...leaseLabels(leaseOf("1-1")), [labels.installation]: "muster-1" });
+      expect(again.metadata?.labels).toEqual({
+        ...buildLeaseLabels(leaseOf("1-1")),
+        [labels.installation]: "muster-1",
+      });
       expect(await objects.list(leaseOf("1-1"), MAP, namespace, signal)).toHaveLength(1);
       expect(await objects.list(leaseOf("1-1", 2), MAP, namespace, signal)).toEqual([]);
     });
@@ -91,7 +94,7 @@ describe.each(API_SERVERS)("on $title, an object of a lease", ({ skip, start }) 
     it("is gone once it is removed, and a finalizer that holds it is reported", async () => {
       await make("4-1", "held");
       await hold("4-1", ["muster.dev/test"]);
-      const impatient = leaseObjects(calls, "muster-1", { ...PATIENCE, totalMs: 0 });
+      const impatient = makeLeaseObjects(calls, "muster-1", { ...PATIENCE, totalMs: 0 });
       await expect(impatient.remove(leaseOf("4-1"), { kinds: [MAP], namespace }, signal)).rejects.toThrow(
         "the removal of ConfigMap lease-4-1",
       );

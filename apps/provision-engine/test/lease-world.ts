@@ -2,10 +2,10 @@ import { isDeepStrictEqual } from "node:util";
 import { FaultError } from "@muster/faults";
 import { isOver } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
-import { callPauses, type CallPauses } from "../src/lead/call-pauses.ts";
-import { ALONE, aLease, anOrder } from "./a-lease.ts";
+import { makeCallPauses, type CallPauses } from "../src/lead/call-pauses.ts";
+import { ALONE, makeLeaseRecord, makeOrder } from "./a-lease.ts";
 import { toReferenced } from "../src/domain/decide-take-over.ts";
-import { mayHoldResources, originOf, type LeaseRecord, type Phase } from "../src/domain/lease.ts";
+import { mayHoldResources, getOrigin, type LeaseRecord, type LeasePhase } from "../src/domain/lease.ts";
 import { takeSnapshot, planLease } from "../src/domain/plan-lease.ts";
 import { planFeedback } from "../src/domain/plan-feedback.ts";
 import { NO_UNITS } from "../src/domain/claim.ts";
@@ -13,8 +13,8 @@ import { readDecision, writeDecision } from "../src/domain/stored-decision.ts";
 import { transitionLease } from "../src/domain/transition-lease.ts";
 import { withEvent, type LeaseChange } from "../src/domain/lease-change.ts";
 import { readClaim } from "../src/types/workload-types.ts";
-import { leasePasses, type Outcome, type PassDeps, type PassPolicy } from "../src/lead/pass.ts";
-import type { Stored } from "../src/holdings/records.ts";
+import { makeLeasePasses, type PassOutcome, type PassDeps, type PassPolicy } from "../src/lead/pass.ts";
+import type { StoredLease } from "../src/holdings/records.ts";
 
 const NS_PER_MS = 1_000_000n;
 const POLICY: PassPolicy = {
@@ -33,7 +33,7 @@ export const REFERENCES: Readonly<Record<string, string>> = { "1-3": "1-1", "1-4
 export type Weather = "well" | "refused" | "failing" | "half-made" | "queued";
 
 /** Phases that one write may lead to. */
-const EDGES: Readonly<Record<Phase, readonly Phase[]>> = {
+const EDGES: Readonly<Record<LeasePhase, readonly LeasePhase[]>> = {
   ORDERED: ["ORDERED", "PROVISIONING", "ENDED", "FAILED"],
   PROVISIONING: ["PROVISIONING", "ACTIVE", "DECOMMISSIONING"],
   ACTIVE: ["ACTIVE", "DECOMMISSIONING", "ENDED"],
@@ -49,7 +49,7 @@ type Gate = { readonly fence: number; readonly open: () => void };
  * A bucket, a cluster and engines. Any engine may stop between two calls, permanently or for a while. The invariants are checked wherever they could break;
  * violations are in `broken`.
  */
-export function leaseWorld() {
+export function makeLeaseWorld() {
   let nowNs = 1_000n;
   let revision = 0;
   let fence = 1;
@@ -57,9 +57,9 @@ export function leaseWorld() {
   let weather: Weather = "well";
   let gates: Gate[] = [];
   const running = new Map<string, Promise<unknown>>();
-  const records = new Map<string, Stored>();
+  const records = new Map<string, StoredLease>();
   /** Records as each engine knows them: the initial ones, its own reads and writes, and the changes that it has heard of. */
-  const seenBy = new Map<number, Map<string, Stored>>();
+  const seenBy = new Map<number, Map<string, StoredLease>>();
   /** The existing workloads by name, with the run that each was last created for. */
   const copies = new Map<string, number>();
   const published: string[] = [];
@@ -71,13 +71,13 @@ export function leaseWorld() {
   const require = (held: boolean, what: string): void => {
     if (!held) broken.push(what);
   };
-  const put = (next: LeaseRecord, before: LeaseRecord | undefined): Stored => {
+  const put = (next: LeaseRecord, before: LeaseRecord | undefined): StoredLease => {
     const { id } = next.order;
     if (before !== undefined)
       require(EDGES[before.phase].includes(next.phase), `${id}: ${before.phase} -> ${next.phase}`);
     if (before?.phase === "ACTIVE" && next.phase === "ENDED") require(next.heir !== undefined, `${id} ends at once`);
     const isCompact = next.orderHash !== undefined;
-    require(next.order.data === (isCompact ? "" : anOrder().data), `${id}: ${next.phase} with the data of another`);
+    require(next.order.data === (isCompact ? "" : makeOrder().data), `${id}: ${next.phase} with the data of another`);
     require(!isCompact || next.phase === "ENDED" || next.phase === "FAILED", `${id}: ${next.phase} without its data`);
     const stored = { record: next, revision: ++revision };
     records.set(id, stored);
@@ -89,7 +89,7 @@ export function leaseWorld() {
       const { order, takesOver, phase } = record;
       const older = takesOver === undefined ? undefined : records.get(takesOver)?.record;
       if (takesOver !== undefined && older?.heir !== order.id) return [];
-      return mayHoldResources(phase) && originOf(older ?? record).id === name ? [order.id] : [];
+      return mayHoldResources(phase) && getOrigin(older ?? record).id === name ? [order.id] : [];
     });
   /** Another writer's change of a stored record. */
   const change = (id: string, made: LeaseChange): void => {
@@ -107,17 +107,17 @@ export function leaseWorld() {
     return found !== undefined && (mayHoldResources(found.phase) || found.heir !== undefined) ? heir : undefined;
   };
   const workloadOf = (record: LeaseRecord): string => {
-    const { id, run } = originOf(record);
+    const { id, run } = getOrigin(record);
     return `${id} ${run}`;
   };
 
   /** Facts that one engine knows. */
   const pausesOf = (own: number): CallPauses => {
-    const pauses = paused.get(own) ?? callPauses(POLICY.retry);
+    const pauses = paused.get(own) ?? makeCallPauses(POLICY.retry);
     paused.set(own, pauses);
     return pauses;
   };
-  const seenOf = (own: number): Map<string, Stored> => {
+  const seenOf = (own: number): Map<string, StoredLease> => {
     const seen = seenBy.get(own) ?? new Map(records);
     seenBy.set(own, seen);
     return seen;
@@ -130,7 +130,7 @@ export function leaseWorld() {
   const depsOf = (own: number, id: string): PassDeps => {
     const pauses = pausesOf(own);
     const seen = seenOf(own);
-    const learnt = (stored: Stored): Stored => {
+    const learnt = (stored: StoredLease): StoredLease => {
       seen.set(stored.record.order.id, stored);
       return stored;
     };
@@ -138,7 +138,7 @@ export function leaseWorld() {
       await new Promise<void>((open) => gates.push({ fence: own, open }));
       return effect();
     };
-    const current = ({ record, revision: expectedRevision }: Stored): void => {
+    const current = ({ record, revision: expectedRevision }: StoredLease): void => {
       const found = records.get(record.order.id);
       const isOvertaken = found === undefined || found.revision !== expectedRevision || found.record.fence > own;
       if (isOvertaken) throw new FaultError({ code: "conflict", id, expectedRevision, actualRevision: 0 });
@@ -195,8 +195,8 @@ export function leaseWorld() {
       provision: (record) => {
         require(!isOver(record.expiresAtNs, nowNs), `${id} is begun after its end`);
         const made = weather;
-        const { id: name, run } = originOf(record);
-        return gate((): Outcome => {
+        const { id: name, run } = getOrigin(record);
+        return gate((): PassOutcome => {
           if (made === "refused") return { ok: false, message: "no", isRetryable: false };
           if (made === "failing") return { ok: false, message: "not now", isRetryable: true };
           if (made === "queued")
@@ -209,8 +209,8 @@ export function leaseWorld() {
       },
       decommission: (record) => {
         const made = weather;
-        const { id: name, run } = originOf(record);
-        return gate((): Outcome => {
+        const { id: name, run } = getOrigin(record);
+        return gate((): PassOutcome => {
           if (made === "failing") return { ok: false, message: "not now", isRetryable: true };
           if ((copies.get(name) ?? 0) <= run) copies.delete(name);
           return { ok: true, data: "null" };
@@ -232,13 +232,13 @@ export function leaseWorld() {
     order: (id: string): void => {
       const found = records.get(id)?.record;
       if (found !== undefined) {
-        change(id, { kind: "resent", data: anOrder().data });
+        change(id, { kind: "resent", data: makeOrder().data });
         return;
       }
       // Always the same order, as a sender who recorded it would send it.
-      const order = anOrder({ id, createdNs: 1_000n, durationNs: DURATION_NS, reference: REFERENCES[id] });
+      const order = makeOrder({ id, createdNs: 1_000n, durationNs: DURATION_NS, reference: REFERENCES[id] });
       if (isOver(order.createdNs + order.durationNs, nowNs)) return;
-      put(withEvent(aLease({ order, phase: "ORDERED", fence: 0 }), "ORDERED", "", nowNs), undefined);
+      put(withEvent(makeLeaseRecord({ order, phase: "ORDERED", fence: 0 }), "ORDERED", "", nowNs), undefined);
     },
     renew: (id: string): void => {
       const found = records.get(id)?.record;
@@ -284,7 +284,7 @@ export function leaseWorld() {
     pass: async (id: string): Promise<void> => {
       const key = `${fence} ${id}`;
       if (running.has(key)) return;
-      const pass = leasePasses(depsOf(fence, id), POLICY)(id, new AbortController().signal);
+      const pass = makeLeasePasses(depsOf(fence, id), POLICY)(id, new AbortController().signal);
       running.set(key, pass);
       void pass.catch((error: unknown) => broken.push(String(error))).finally(() => running.delete(key));
       await settle();
@@ -316,7 +316,7 @@ export function leaseWorld() {
       for (const [id, { record }] of records) {
         const holders = holdersOf(id);
         require(holders.length <= 1, `${holders.join(" and ")} have what is there of ${id}`);
-        if (record.phase === "ACTIVE") require(copies.has(originOf(record).id), `${id} is ACTIVE and not there`);
+        if (record.phase === "ACTIVE") require(copies.has(getOrigin(record).id), `${id} is ACTIVE and not there`);
         // A deposed engine may still create something late, which the sweep removes.
         if (holders.length === 0 && !zombies) require(!copies.has(id), `${id} is ${record.phase} and still there`);
       }

@@ -1,7 +1,7 @@
 import { connectNats, type NatsBus } from "@muster/bus";
 import { buckets, streams } from "@muster/proto";
 import { openBucket } from "@muster/store";
-import { natsServer, type TestNats } from "@muster/testkit";
+import { startTestNats, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openHistory } from "../src/adapters/history.ts";
 import {
@@ -11,18 +11,18 @@ import {
   MAX_RECORD_BYTES,
   MAX_USER_RECORD_BYTES,
 } from "../src/adapters/records.ts";
-import type { Records } from "../src/holdings/records.ts";
-import { aLease } from "./a-lease.ts";
+import type { LeaseRecords } from "../src/holdings/records.ts";
+import { makeLeaseRecord } from "./a-lease.ts";
 import type { LeaseEvent } from "../src/domain/lease.ts";
 import { withEvent } from "../src/domain/lease-change.ts";
 
 describe("records", () => {
   let nats: TestNats;
   let bus: NatsBus;
-  let records: Records;
+  let records: LeaseRecords;
 
   beforeAll(async () => {
-    nats = await natsServer();
+    nats = await startTestNats();
     bus = await connectNats({ url: nats.url, token: nats.token, name: "test" });
     await bus.ensureStream(streams.audit);
     records = makeRecords(await openLeases(bus.connection));
@@ -34,7 +34,7 @@ describe("records", () => {
   });
 
   it("an engine's write sets its fence, and one with an older fence is refused", async () => {
-    const created = await records.create(aLease({ order: { id: "1-1" }, fence: 0 }));
+    const created = await records.create(makeLeaseRecord({ order: { id: "1-1" }, fence: 0 }));
     const written = await records.own(created, created.record, 7);
     expect(written.record.fence).toBe(7);
     await expect(records.own(written, written.record, 6)).rejects.toMatchObject({ fault: { code: "conflict" } });
@@ -45,7 +45,7 @@ describe("records", () => {
   });
 
   it("a user changes nothing of a lease whose history waits for its stream, but the engine does", async () => {
-    const created = await records.create(aLease({ order: { id: "1-2" } }));
+    const created = await records.create(makeLeaseRecord({ order: { id: "1-2" } }));
     let full = created.record;
     for (let count = 0; count <= MAX_OUTBOX_EVENTS; count++) full = withEvent(full, "RESENT", "", 1n);
     const limit = { fault: { code: "limit_exceeded", limit: MAX_OUTBOX_EVENTS } };
@@ -58,7 +58,7 @@ describe("records", () => {
   });
 
   it("a user's record leaves room, and the engine's record is shrunk to the room", async () => {
-    const large = aLease({ order: { id: "2-1" }, requestId: "r".repeat(MAX_USER_RECORD_BYTES) });
+    const large = makeLeaseRecord({ order: { id: "2-1" }, requestId: "r".repeat(MAX_USER_RECORD_BYTES) });
     const refused = { fault: { code: "limit_exceeded", limit: MAX_USER_RECORD_BYTES, retryAfterMs: 0 } };
     await expect(records.create(large)).rejects.toMatchObject(refused);
     const created = await records.create({ ...large, requestId: "r".repeat(MAX_USER_RECORD_BYTES - 1000) });
@@ -82,7 +82,7 @@ describe("records", () => {
 
   it("an event that is published twice is in the history once", async () => {
     const history = openHistory(bus);
-    const { outbox } = withEvent(withEvent(aLease(), "ORDERED", "", 1n), "PROVISIONED", "", 2n);
+    const { outbox } = withEvent(withEvent(makeLeaseRecord(), "ORDERED", "", 1n), "PROVISIONED", "", 2n);
     await history.publish(outbox);
     await history.publish(outbox);
     const page = await history.page("1-1", { limit: 10, before: undefined }, new AbortController().signal);
@@ -91,7 +91,7 @@ describe("records", () => {
 
   it("an event that only another version knows is kept in the history", async () => {
     const history = openHistory(bus);
-    const [known] = withEvent(aLease({ order: { id: "1-9" } }), "ORDERED", "", 1n).outbox;
+    const [known] = withEvent(makeLeaseRecord({ order: { id: "1-9" } }), "ORDERED", "", 1n).outbox;
     const later = { ...known, eventType: "FROZEN" } as LeaseEvent;
     await history.publish([later]);
     const page = await history.page("1-9", { limit: 10, before: undefined }, new AbortController().signal);

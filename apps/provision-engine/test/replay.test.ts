@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { planLease } from "../src/domain/plan-lease.ts";
-import { asJson, readDecision } from "../src/domain/stored-decision.ts";
+import { toDecisionJson, readDecision } from "../src/domain/stored-decision.ts";
 
 /** Decisions logged by running engines. */
 const FOLDER = fileURLToPath(new URL("decisions/", import.meta.url));
@@ -11,7 +11,7 @@ it.each(readdirSync(FOLDER))("%s is decided again as the engine logged it", (fil
   const lines = readFileSync(`${FOLDER}/${file}`, "utf8").trim().split("\n");
   for (const line of lines) {
     const { snapshot, policy, nowNs, plan } = readDecision(line);
-    expect(asJson(planLease(snapshot, policy, nowNs))).toEqual(plan);
+    expect(toDecisionJson(planLease(snapshot, policy, nowNs))).toEqual(plan);
   }
 });
 

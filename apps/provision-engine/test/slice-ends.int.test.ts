@@ -1,19 +1,19 @@
 import type { V1Job, V1PersistentVolumeClaim, V1Pod, V1ReplicaSet } from "@kubernetes/client-node";
-import { nsFromMs } from "@muster/leases";
-import { kubeFault, unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
-import { kubeControllers, until } from "@muster/testkit";
+import { toNanosecondsFromMs } from "@muster/leases";
+import { toKubeFault, unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
+import { startKubeControllers, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { KINDS } from "../src/types/object-kinds.ts";
-import { aLease } from "./a-lease.ts";
-import { kubernetesWorkload } from "../src/types/kubernetes.ts";
+import { makeLeaseRecord } from "./a-lease.ts";
+import { makeKubernetesWorkload } from "../src/types/kubernetes.ts";
 import type { Workload } from "../src/types/workload.ts";
 import { CLUSTERS, CONTROLLERS } from "./cluster-world.ts";
 import { LONG } from "./engine-world.ts";
 import { sliceWorld, type SliceWorld } from "./slice-world.ts";
 
 const { signal } = new AbortController();
-const nowNs = () => nsFromMs(Date.now());
-const HOUR_NS = nsFromMs(3_600_000);
+const nowNs = () => toNanosecondsFromMs(Date.now());
+const HOUR_NS = toNanosecondsFromMs(3_600_000);
 const JOBS = { apiVersion: "batch/v1", plural: "jobs" };
 const REPLICA_SETS = { apiVersion: "apps/v1", plural: "replicasets" };
 const CONFIG_MAPS = { apiVersion: "v1", plural: "configmaps" };
@@ -22,7 +22,7 @@ type Slice = Awaited<ReturnType<typeof openSlice>>;
 
 /** The access of a slice's user. */
 async function openSlice(world: SliceWorld, slices: Workload, id: string) {
-  const lease = aLease({
+  const lease = makeLeaseRecord({
     order: { id, type: "kubernetes", user: "user", data: '{"size":1}' },
     expiresAtNs: nowNs() + HOUR_NS,
   });
@@ -40,7 +40,7 @@ function codeOf(call: Promise<unknown>): Promise<string> {
   return call.then(
     () => "done",
     (error: unknown) => {
-      const fault = kubeFault(error);
+      const fault = toKubeFault(error);
       return fault?.code === "invalid_request" ? fault.reason : (fault?.code ?? String(error));
     },
   );
@@ -61,8 +61,9 @@ describe.each(CLUSTERS)("on $title", (server) => {
 
     beforeAll(async () => {
       world = stack.use(await sliceWorld(server));
-      if (world.isReal) stack.use(await kubeControllers(world.adminKubeconfig, [...CONTROLLERS, "job-controller"]));
-      slices = kubernetesWorkload(world.cluster, nowNs);
+      if (world.isReal)
+        stack.use(await startKubeControllers(world.adminKubeconfig, [...CONTROLLERS, "job-controller"]));
+      slices = makeKubernetesWorkload(world.cluster, nowNs);
       await world.calls.create({ apiVersion: "v1", plural: "nodes" }, { metadata: { name: "n1" } });
     }, 300_000);
     afterAll(() => stack.disposeAsync());

@@ -1,10 +1,10 @@
 import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { loadAllYaml } from "@kubernetes/client-node";
-import { kubeCalls, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import { makeKubeCalls, loadKube, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openCluster, type Cluster, clusterAccess } from "../src/adapters/cluster.ts";
-import { leaseObjects } from "../src/adapters/lease-objects.ts";
+import { openCluster, type Cluster, makeRequestAccess } from "../src/adapters/cluster.ts";
+import { makeLeaseObjects } from "../src/adapters/lease-objects.ts";
 import { KINDS } from "../src/types/object-kinds.ts";
 import { buildKubeconfig } from "../src/types/kubernetes.ts";
 import type { API_SERVERS } from "./api-servers.ts";
@@ -54,9 +54,9 @@ export async function sliceWorld({ start, isReal }: (typeof API_SERVERS)[number]
   const directory = starting.use(await mkdtempDisposable(join(tmpdir(), "muster-slices-"))).path;
   const server = starting.use(await start());
   const admin = loadKube(server.kubeconfig);
-  const calls = starting.use(kubeCalls(admin));
+  const calls = starting.use(makeKubeCalls(admin));
   await grantRights(calls, isReal ? { ...PLURALS, ...REAL_PLURALS } : PLURALS);
-  const engineAccess = await clusterAccess(admin, calls, undefined)(ENGINE, 3600, AbortSignal.timeout(60_000));
+  const engineAccess = await makeRequestAccess(admin, calls, undefined)(ENGINE, 3600, AbortSignal.timeout(60_000));
   const kubeconfig = join(directory, "engine.kubeconfig");
   await writeFile(kubeconfig, buildKubeconfig({ ...engineAccess, namespace: ENGINE.namespace }));
   const configuration = {
@@ -79,8 +79,8 @@ export async function sliceWorld({ start, isReal }: (typeof API_SERVERS)[number]
   let entered = 0;
   const all = starting.move();
   return {
-    cluster: { ...cluster, objects: leaseObjects(cluster.calls, "muster-1", FIRST_PATIENCE) },
-    impatient: { ...cluster, objects: leaseObjects(cluster.calls, "muster-1", NO_PATIENCE) },
+    cluster: { ...cluster, objects: makeLeaseObjects(cluster.calls, "muster-1", FIRST_PATIENCE) },
+    impatient: { ...cluster, objects: makeLeaseObjects(cluster.calls, "muster-1", NO_PATIENCE) },
     kubeconfig,
     adminKubeconfig: server.kubeconfig,
     calls,
@@ -89,7 +89,7 @@ export async function sliceWorld({ start, isReal }: (typeof API_SERVERS)[number]
     enter: async (text) => {
       const file = join(directory, `${++entered}.kubeconfig`);
       await writeFile(file, text, { mode: 0o600 });
-      return all.use(kubeCalls(loadKube(file)));
+      return all.use(makeKubeCalls(loadKube(file)));
     },
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };

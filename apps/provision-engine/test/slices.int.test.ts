@@ -1,39 +1,39 @@
 import { readFile } from "node:fs/promises";
 import type { V1Pod, V1PersistentVolumeClaim, V1ResourceQuota, V1Secret, V1StatefulSet } from "@kubernetes/client-node";
 import { publishEvent } from "@muster/bus";
-import { nsFromMs } from "@muster/leases";
+import { toNanosecondsFromMs } from "@muster/leases";
 import { openText } from "@muster/leases/keys";
 import { toWireOrder } from "@muster/leases/wire";
-import { kubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import { toKubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { muster, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { KINDS } from "../src/types/object-kinds.ts";
-import { aLease } from "./a-lease.ts";
-import { sliceNamespace, SLICE_ACCOUNT, kubernetesWorkload } from "../src/types/kubernetes.ts";
-import { leaseLabels, networkNamespace } from "../src/types/lease-names.ts";
-import { networkWorkload } from "../src/types/network.ts";
+import { makeLeaseRecord } from "./a-lease.ts";
+import { buildSliceNamespaceName, SLICE_ACCOUNT, makeKubernetesWorkload } from "../src/types/kubernetes.ts";
+import { buildLeaseLabels, buildNetworkNamespaceName } from "../src/types/lease-names.ts";
+import { makeNetworkWorkload } from "../src/types/network.ts";
 import type { Workload } from "../src/types/workload.ts";
-import { zdbWorkload } from "../src/types/zdb.ts";
+import { makeZdbWorkload } from "../src/types/zdb.ts";
 import { API_SERVERS } from "./api-servers.ts";
 import {
-  aUser,
-  engineWorld,
-  historyOf,
+  makeUser,
+  openEngineWorld,
+  listHistory,
   LONG,
-  order,
-  phase,
-  ready,
-  signedAsIs,
-  signedEnd,
-  signedOrder,
+  sendOrder,
+  readPhase,
+  waitUntilReady,
+  signUnchanged,
+  signEnd,
+  signOrder,
   type EngineWorld,
 } from "./engine-world.ts";
 import { sliceWorld, type SliceWorld } from "./slice-world.ts";
 
 const { signal } = new AbortController();
-const nowNs = () => nsFromMs(Date.now());
-const HOUR_NS = nsFromMs(3_600_000);
+const nowNs = () => toNanosecondsFromMs(Date.now());
+const HOUR_NS = toNanosecondsFromMs(3_600_000);
 
 type Heard = { readonly subject: string; readonly text: string };
 
@@ -57,14 +57,18 @@ describe.each(API_SERVERS)("on $title", (server) => {
 
     beforeAll(async () => {
       world = await sliceWorld(server);
-      slices = kubernetesWorkload(world.cluster, nowNs);
-      stores = zdbWorkload(world.cluster);
+      slices = makeKubernetesWorkload(world.cluster, nowNs);
+      stores = makeZdbWorkload(world.cluster);
     }, 300_000);
 
     afterAll(() => world[Symbol.asyncDispose]());
 
     const leaseOf = (type: string, id: string, data: object, run = 1) =>
-      aLease({ order: { id, type, user: "user", data: JSON.stringify(data) }, run, expiresAtNs: nowNs() + HOUR_NS });
+      makeLeaseRecord({
+        order: { id, type, user: "user", data: JSON.stringify(data) },
+        run,
+        expiresAtNs: nowNs() + HOUR_NS,
+      });
 
     /** The outcome of the call while controllers work. */
     async function played<Value>(call: Promise<Value>): Promise<Value> {
@@ -88,7 +92,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       call.then(
         () => "done",
         (error: unknown) => {
-          const fault = kubeFault(error);
+          const fault = toKubeFault(error);
           return fault?.code === "invalid_request" ? fault.reason : (fault?.code ?? String(error));
         },
       );
@@ -153,7 +157,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
 
     it("kubernetes is a namespace that its user may fill up to its size, with a token that ends with it", async () => {
       const lease = leaseOf("kubernetes", "1-1", { size: 1 });
-      const namespace = sliceNamespace("1-1");
+      const namespace = buildSliceNamespaceName("1-1");
       const { kubeconfig, ...rest } = read(await played(slices.provision(lease, signal)));
       expect(rest).toEqual({ namespace, token_expires_at: expect.any(String) as unknown });
       const endsInMs = Date.parse(String(rest["token_expires_at"])) - Date.now();
@@ -207,9 +211,9 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(await codeOf(cluster.calls.get(nowhere, "key"))).toBe("not_found");
       expect(await codeOf(cluster.calls.create(nowhere, { metadata: { name: "key" } }))).toBe("not_found");
       const network = leaseOf("network", "7-1", { name: "rights" });
-      await played(networkWorkload(cluster).provision(network, signal));
-      const inside = { ...KINDS.secret, namespace: networkNamespace("user", "rights") };
-      await calls.create(inside, { metadata: { name: "own", labels: leaseLabels(network) } });
+      await played(makeNetworkWorkload(cluster).provision(network, signal));
+      const inside = { ...KINDS.secret, namespace: buildNetworkNamespaceName("user", "rights") };
+      await calls.create(inside, { metadata: { name: "own", labels: buildLeaseLabels(network) } });
       expect(await codeOf(cluster.calls.get(inside, "own"))).toBe("done");
       // A cluster-wide list finds the objects in lease namespaces.
       const { items } = await cluster.calls.list<V1Secret & KubeObject>(KINDS.secret);
@@ -232,7 +236,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(await codeOf(cluster.calls.delete(pods, "one"))).toContain("only pods of slices");
       const plain = { metadata: { name: "plain" } };
       expect(await codeOf(cluster.calls.create(KINDS.namespace, plain))).toContain("only namespaces of leases");
-      const body = { metadata: { labels: leaseLabels(network) } };
+      const body = { metadata: { labels: buildLeaseLabels(network) } };
       const label = cluster.calls.patch(KINDS.namespace, "muster-system", { kind: "merge", body });
       expect(await codeOf(label)).toContain("cannot patch");
     });
@@ -240,9 +244,9 @@ describe.each(API_SERVERS)("on $title", (server) => {
     it("kubernetes does not let its user shut out the engine: a foreign binding of its name is replaced", async () => {
       const { cluster, calls } = world;
       const network = leaseOf("network", "8-1", { name: "beside" });
-      await played(networkWorkload(cluster).provision(network, signal));
-      const beside = { ...KINDS.secret, namespace: networkNamespace("user", "beside") };
-      await calls.create(beside, { metadata: { name: "found", labels: leaseLabels(network) } });
+      await played(makeNetworkWorkload(cluster).provision(network, signal));
+      const beside = { ...KINDS.secret, namespace: buildNetworkNamespaceName("user", "beside") };
+      await calls.create(beside, { metadata: { name: "found", labels: buildLeaseLabels(network) } });
       const lease = leaseOf("kubernetes", "8-2", { size: 1 });
       const { kubeconfig, namespace } = read(await played(slices.provision(lease, signal)));
       const tenant: KubeCalls = await world.enter(String(kubeconfig));
@@ -266,23 +270,26 @@ describe.each(API_SERVERS)("on $title", (server) => {
       expect(await refused(), "it was not asked for there").toBe(true);
       expect(await codeOf(cluster.calls.list(secrets))).toBe("done");
       await played(slices.decommission(lease, signal));
-      await played(networkWorkload(cluster).decommission(network, signal));
+      await played(makeNetworkWorkload(cluster).decommission(network, signal));
     });
 
     it("kubernetes fails if its quota is never counted, its role is missing, or its name has another owner", async () => {
       const { cluster, impatient, calls } = world;
       const uncounted = leaseOf("kubernetes", "2-1", { size: 2 });
       if (world.isReal) {
-        const hasty = kubernetesWorkload(impatient, nowNs);
+        const hasty = makeKubernetesWorkload(impatient, nowNs);
         await expect(hasty.provision(uncounted, signal)).rejects.toMatchObject({
           fault: { code: "deadline_exceeded", operation: "the count of the quota" },
         });
         await played(slices.decommission(uncounted, signal));
       }
-      const roleless = kubernetesWorkload({ ...cluster, slices: { role: "muster-lease-2", url: undefined } }, nowNs);
+      const roleless = makeKubernetesWorkload(
+        { ...cluster, slices: { role: "muster-lease-2", url: undefined } },
+        nowNs,
+      );
       await expect(roleless.provision(uncounted, signal)).rejects.toThrow("muster-lease-2");
-      expect(await find(KINDS.namespace, sliceNamespace("2-1"))).toBeUndefined();
-      const taken = sliceNamespace("2-2");
+      expect(await find(KINDS.namespace, buildSliceNamespaceName("2-1"))).toBeUndefined();
+      const taken = buildSliceNamespaceName("2-2");
       await calls.create(KINDS.namespace, { metadata: { name: taken } });
       const lease = leaseOf("kubernetes", "2-2", { size: 2 });
       await expect(slices.provision(lease, signal)).rejects.toMatchObject({ fault: { code: "already_exists" } });
@@ -292,8 +299,8 @@ describe.each(API_SERVERS)("on $title", (server) => {
     });
 
     it("zdb is a store with a disk and a secret, in the network of its user, and is removed with both", async () => {
-      const namespace = networkNamespace("user", "net");
-      const itsLabels = leaseLabels(leaseOf("network", "3-2", { name: "net" }));
+      const namespace = buildNetworkNamespaceName("user", "net");
+      const itsLabels = buildLeaseLabels(leaseOf("network", "3-2", { name: "net" }));
       await world.calls.create(KINDS.namespace, { metadata: { name: namespace, labels: itsLabels } });
       const data = { size: 3, mode: "seq", disk_type: "ssd", password: "hush", network: "net" };
       const lease = leaseOf("zdb", "3-1", data);
@@ -326,11 +333,11 @@ describe.each(API_SERVERS)("on $title", (server) => {
 
     it("zdb waits for a store that does not start, with the reason, and runs the image of the engine", async () => {
       const lease = leaseOf("zdb", "4-1", { size: 1, mode: "user", disk_type: "hdd" });
-      await expect(zdbWorkload(world.impatient).provision(lease, signal)).rejects.toMatchObject({
+      await expect(makeZdbWorkload(world.impatient).provision(lease, signal)).rejects.toMatchObject({
         fault: { code: "deadline_exceeded", operation: expect.stringContaining("the start of the store") as unknown },
       });
       await played(stores.decommission(lease, signal));
-      const none = zdbWorkload({ ...world.cluster, zdb: undefined });
+      const none = makeZdbWorkload({ ...world.cluster, zdb: undefined });
       for (const asked of [none.provision, none.preflight])
         await expect(asked?.(lease, signal)).rejects.toMatchObject({
           fault: {
@@ -353,7 +360,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
         const account = { metadata: { name: "default" } };
         if (isReal) await calls.create({ ...KINDS.serviceAccount, namespace }, account);
         const { metadata, spec } = podOf("crashing", "1");
-        const pod = { metadata: { ...metadata, labels: leaseLabels(lease) }, spec } as KubeObject;
+        const pod = { metadata: { ...metadata, labels: buildLeaseLabels(lease) }, spec } as KubeObject;
         await calls.create({ ...KINDS.pod, namespace }, pod);
         await calls.patch({ ...KINDS.pod, namespace }, "crashing", { kind: "merge", body }, { subresource: "status" });
       }
@@ -363,29 +370,29 @@ describe.each(API_SERVERS)("on $title", (server) => {
     });
 
     it("kubernetes or zdb is served by an engine that shows its secrets only to its user", async () => {
-      await using engines = await engineWorld();
+      await using engines = await openEngineWorld();
       const { leases } = engines;
       await engines.startEngine({
         MUSTER_KUBECONFIG: world.kubeconfig,
         PROVISION_ZDB_IMAGE: "zdb:1",
         MUSTER_LOG_LEVEL: "debug",
       });
-      await ready(engines);
+      await waitUntilReady(engines);
       const heard = hear(engines);
-      const user = aUser();
+      const user = makeUser();
       const reaches = (id: string, wanted: string) =>
         until(
           `${id} is ${wanted}`,
           async () => {
             await world.play();
-            return (await phase(engines, id)) === wanted;
+            return (await readPhase(engines, id)) === wanted;
           },
           LONG,
         );
       const store = { size: 1, mode: "seq", disk_type: "hdd", password: "very-secret" };
       const orders = { "5-1": ["kubernetes", { size: 18 }], "5-2": ["zdb", store] } as const;
       for (const [id, [type, data]] of Object.entries(orders)) {
-        await order(engines, signedOrder(user, { id, type, data: JSON.stringify(data) }));
+        await sendOrder(engines, signOrder(user, { id, type, data: JSON.stringify(data) }));
         await reaches(id, "ACTIVE");
       }
       const { dataJson } = (await leases.getLease({ id: "5-1" })).lease?.record?.result ?? {};
@@ -397,12 +404,12 @@ describe.each(API_SERVERS)("on $title", (server) => {
       const token = users[0]?.user.token ?? "";
       expect(token.length).toBeGreaterThan(100);
       for (const id of Object.keys(orders)) {
-        await leases.endLease({ requestId: id, end: signedEnd(user, id) });
+        await leases.endLease({ requestId: id, end: signEnd(user, id) });
         await reaches(id, "ENDED");
       }
-      expect(await find(KINDS.namespace, sliceNamespace("5-1"))).toBeUndefined();
+      expect(await find(KINDS.namespace, buildSliceNamespaceName("5-1"))).toBeUndefined();
       expect(await find(KINDS.statefulSet, "lease-5-2", "default")).toBeUndefined();
-      for (const id of Object.keys(orders)) await historyOf(engines, id);
+      for (const id of Object.keys(orders)) await listHistory(engines, id);
       await engines.bus.connection.flush();
       const reported = [...engines.logLines, ...heard.map(({ text }) => text)];
       expect(reported.filter((text) => text.includes(token) || text.includes("very-secret"))).toEqual([]);
@@ -411,14 +418,14 @@ describe.each(API_SERVERS)("on $title", (server) => {
     });
 
     it("zdb is not stored with a plain password, not even as a dead letter", async () => {
-      await using engines = await engineWorld();
+      await using engines = await openEngineWorld();
       await engines.startEngine({ MUSTER_LOG_LEVEL: "debug" });
-      await ready(engines);
+      await waitUntilReady(engines);
       const heard = hear(engines);
       const data = JSON.stringify({ size: 1, mode: "seq", disk_type: "hdd", password: "very-secret" });
-      const [asked, streamed] = ["6-1", "6-2"].map((id) => signedAsIs(aUser(), { id, type: "zdb", data }));
+      const [asked, streamed] = ["6-1", "6-2"].map((id) => signUnchanged(makeUser(), { id, type: "zdb", data }));
       if (asked === undefined || streamed === undefined) throw new Error("there are two");
-      await expect(order(engines, asked)).rejects.toMatchObject({ fault: { field: "data.password" } });
+      await expect(sendOrder(engines, asked)).rejects.toMatchObject({ fault: { field: "data.password" } });
       const { Order } = muster.provision.v1;
       await publishEvent(engines.bus, subjects.orderLease("main", "6-2"), Order, toWireOrder(streamed), {
         messageId: "6-2",

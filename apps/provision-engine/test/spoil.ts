@@ -6,7 +6,7 @@ import { join } from "node:path";
  * A file `<lease>.<what>` in the directory makes the next call for the lease kill the process after its effect (`kill`), or hang and ignore all signals
  * (`hang`).
  */
-export async function spoil(directory: string, id: string): Promise<void> {
+export async function spoilRecord(directory: string, id: string): Promise<void> {
   const [kill, hang] = [join(directory, `${id}.kill`), join(directory, `${id}.hang`)];
   if (existsSync(kill)) {
     await rm(kill);

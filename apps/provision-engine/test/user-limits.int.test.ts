@@ -1,27 +1,30 @@
 import { connectNats } from "@muster/bus";
 import { buildOrderBytes } from "@muster/leases";
 import { digest, verifySignature } from "@muster/leases/keys";
-import { natsServer } from "@muster/testkit";
+import { startTestNats } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { makeRecords, openLeases } from "../src/adapters/records.ts";
-import type { Records } from "../src/holdings/records.ts";
+import type { LeaseRecords } from "../src/holdings/records.ts";
 import { readConfig } from "../src/config.ts";
-import { aLease, anOrder } from "./a-lease.ts";
-import { openHoldings } from "../src/holdings/holdings.ts";
+import { makeLeaseRecord, makeOrder } from "./a-lease.ts";
+import { openLeaseRegistry } from "../src/holdings/lease-registry.ts";
 import { takeOrder, type RequestDeps } from "../src/orders/requests.ts";
-import { aUser, ENGINE_KEY } from "./engine-world.ts";
+import { makeUser, ENGINE_KEY } from "./engine-world.ts";
 
 const NOW_NS = 2_000_000_000n;
-const user = aUser();
+const user = makeUser();
 
 /** Orders of one user, taken by one engine from a real bucket; `records` is between the two. */
-async function ordering(limits: { readonly leases: number }, between: (records: Records) => Records = (same) => same) {
+async function ordering(
+  limits: { readonly leases: number },
+  between: (records: LeaseRecords) => LeaseRecords = (same) => same,
+) {
   await using undo = new AsyncDisposableStack();
-  const nats = undo.use(await natsServer());
+  const nats = undo.use(await startTestNats());
   const bus = undo.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   const records = makeRecords(await openLeases(bus.connection));
   const config = readConfig({ PROVISION_KEY: ENGINE_KEY, PROVISION_USER_LEASES: String(limits.leases) });
-  const holdings = openHoldings({}, {});
+  const holdings = openLeaseRegistry({}, {});
   const requests: RequestDeps = {
     records: between(records),
     holdings,
@@ -32,7 +35,7 @@ async function ordering(limits: { readonly leases: number }, between: (records: 
     quota: config.quota,
   };
   const signed = (id: string) => {
-    const order = anOrder({ id, user: user.userId, createdNs: 1_000_000_000n, durationNs: 3_600_000_000_000n });
+    const order = makeOrder({ id, user: user.userId, createdNs: 1_000_000_000n, durationNs: 3_600_000_000_000n });
     return { ...order, signature: user.sign(buildOrderBytes(order)) };
   };
   const send = async (id: string): Promise<string> => {
@@ -58,7 +61,7 @@ it("takes no more orders of a user than the limit, however many arrive concurren
 it("restarts no more failed leases of a user than the limit, however many orders arrive concurrently", async () => {
   await using world = await ordering({ leases: 5 });
   for (const id of ids(50)) {
-    const failed = aLease({ order: world.signed(id), phase: "FAILED", fence: 0 });
+    const failed = makeLeaseRecord({ order: world.signed(id), phase: "FAILED", fence: 0 });
     world.holdings.learn(await world.records.create(failed));
   }
   const outcomes = await Promise.all(ids(50).map(world.send));

@@ -1,10 +1,10 @@
-import { sized } from "@muster/testkit";
-import { aRollout, aSet, aSpec } from "../test/a-set.ts";
-import { passWorld, type PassWorld } from "../test/pass-world.ts";
-import { median } from "./median.ts";
+import { selectSize } from "@muster/testkit";
+import { makeRollout, makeSet, makeSpec } from "../test/a-set.ts";
+import { openPassWorld, type PassWorld } from "../test/pass-world.ts";
+import { computeMedian } from "./median.ts";
 
-const SIZES = sized([250, 1000], [20]);
-const ROUNDS = sized(5, 1);
+const SIZES = selectSize([250, 1000], [20]);
+const ROUNDS = selectSize(5, 1);
 const EVENTS = 50;
 const APPLIES = 10;
 const WRITES_AT_ONCE = 64;
@@ -12,7 +12,7 @@ const WRITES_AT_ONCE = 64;
 /** Which sets an event concerns, and which sets an apply has to be compared with: by the indexes, beside a loop over all sets and all rolling updates. */
 export async function measureEvents(): Promise<void> {
   for (const size of SIZES) {
-    await using world = await passWorld();
+    await using world = await openPassWorld();
     const names = Array.from({ length: size }, (_, index) => `set-${index}`);
     await fill(world, names);
     const sample = (count: number): string[] => names.slice(0, count);
@@ -23,7 +23,7 @@ export async function measureEvents(): Promise<void> {
       byList?.push(await timed(sample(APPLIES), () => world.listSets()));
       byView?.push(await timed(sample(APPLIES), (name) => world.world.storedSetsOf(name)));
     }
-    const [loop, index, list, view] = [byLoop, byIndex, byList, byView].map((times) => median(times ?? []));
+    const [loop, index, list, view] = [byLoop, byIndex, byList, byView].map((times) => computeMedian(times ?? []));
     console.log(`events: ${size} sets, a tenth of them in rolling updates; medians of ${ROUNDS} rounds in turns`);
     console.log(`  an event, by a loop   ${showUs(loop, EVENTS)}`);
     console.log(
@@ -58,9 +58,9 @@ function concernedByLoop({ world }: PassWorld, names: readonly string[], changed
 
 async function fill(world: PassWorld, names: readonly string[]): Promise<void> {
   await each(names, async (name, index) => {
-    await world.sets.create(name, aSet({ name, uid: name, spec: aSpec({ podId: name }) }));
+    await world.sets.create(name, makeSet({ name, uid: name, spec: makeSpec({ podId: name }) }));
     if (index % 10 === 0)
-      await world.rollouts.create(name, aRollout({ id: name, oldSet: `${name}-old`, newSet: name }));
+      await world.rollouts.create(name, makeRollout({ id: name, oldSet: `${name}-old`, newSet: name }));
   });
   const rolls = Math.ceil(names.length / 10);
   while (world.world.sets().length < names.length || world.world.rollouts().length < rolls)

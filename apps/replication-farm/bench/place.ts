@@ -2,17 +2,17 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { V1Pod } from "@kubernetes/client-node";
-import { client, connectNats } from "@muster/bus";
+import { makeClient, connectNats } from "@muster/bus";
 import { startApiServer, startSimulatedNodes } from "@muster/devcluster";
-import { informer, kubeCalls, listWatch, loadKube } from "@muster/kube";
+import { openInformer, makeKubeCalls, listWatch, loadKube } from "@muster/kube";
 import { FarmService } from "@muster/proto";
-import { apiServers, natsServer, sized, until } from "@muster/testkit";
-import { specOf } from "../test/farm-world.ts";
-import { median } from "./median.ts";
+import { listApiServers, startTestNats, selectSize, until } from "@muster/testkit";
+import { buildSpec } from "../test/farm-world.ts";
+import { computeMedian } from "./median.ts";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
-const PODS = Number(process.env["BENCH_PODS"] ?? sized(1000, 20));
-const ROUNDS = Number(process.env["BENCH_ROUNDS"] ?? sized(3, 1));
+const PODS = Number(process.env["BENCH_PODS"] ?? selectSize(1000, 20));
+const ROUNDS = Number(process.env["BENCH_ROUNDS"] ?? selectSize(3, 1));
 /** As many requests as a farm has under way. */
 const AT_ONCE = 32;
 const POD_RESOURCE = { apiVersion: "v1", plural: "pods", namespace: "default" };
@@ -23,16 +23,16 @@ const TEMPLATE = { spec: { containers: [{ name: "main", image: "simulated", comm
 /** From the request for a set until its pods are there, beside a bare loop that creates as many with the same client. Both ways take turns. */
 export async function measurePlacement(): Promise<void> {
   await using stack = new AsyncDisposableStack();
-  const [embedded, real] = apiServers(startApiServer);
+  const [embedded, real] = listApiServers(startApiServer);
   const which = real.skip ? embedded : real;
   const server = stack.use(await which.start());
   const { kubeconfig } = server;
   stack.use(await startSimulatedNodes({ kubeconfig, pools: { n: PODS }, nodeGraceMs: 600_000, ...server.nodeOptions }));
-  const nats = stack.use(await natsServer());
+  const nats = stack.use(await startTestNats());
   const config = loadKube(kubeconfig);
-  const calls = stack.use(kubeCalls(config, { maxInFlight: AT_ONCE }));
+  const calls = stack.use(makeKubeCalls(config, { maxInFlight: AT_ONCE }));
   const pods = stack.use(
-    informer<V1Pod, { readonly gated: boolean }>({
+    openInformer<V1Pod, { readonly gated: boolean }>({
       source: listWatch<V1Pod>(config, "/api/v1/namespaces/default/pods"),
       project: ({ spec }) => ({ gated: (spec?.schedulingGates ?? []).length > 0 }),
     }),
@@ -40,7 +40,7 @@ export async function measurePlacement(): Promise<void> {
   await pods.synced;
   startServices(stack, { nats, kubeconfig });
   const bus = stack.use(await connectNats({ url: nats.url, token: nats.token, name: "bench" }));
-  const farms = client(bus, FarmService);
+  const farms = makeClient(bus, FarmService);
   await until("a farm answers", () => farms.listReplicaSets({}, { timeoutMs: 2000 }).then(() => true), LONG);
   const count = (): number => pods.list().filter(({ gated }) => !gated).length;
   const gone = () => until("all pods are gone", () => pods.list().length === 0, LONG);
@@ -50,7 +50,7 @@ export async function measurePlacement(): Promise<void> {
   for (let round = 0; round < ROUNDS; round += 1) {
     const name = `round-${round}`;
     let start = performance.now();
-    const spec = specOf("pool=n", PODS, { templateJson: JSON.stringify(TEMPLATE) });
+    const spec = buildSpec("pool=n", PODS, { templateJson: JSON.stringify(TEMPLATE) });
     await farms.applyReplicaSet({ requestId: name, name, spec }, { timeoutMs: 30_000 });
     await until("the set's pods are there", () => count() === PODS, LONG);
     farmMs.push(performance.now() - start);
@@ -112,9 +112,9 @@ function report(server: string, farmMs: readonly number[], bareMs: readonly numb
   console.log(
     `place: ${PODS} pods on ${PODS} simulated nodes of ${server}, ${AT_ONCE} requests in flight; medians of ${ROUNDS} rounds in turns`,
   );
-  console.log(`  a bare loop of the client  ${(median(bareMs) / 1000).toFixed(1)} s`);
+  console.log(`  a bare loop of the client  ${(computeMedian(bareMs) / 1000).toFixed(1)} s`);
   console.log(
-    `  one set                    ${(median(farmMs) / 1000).toFixed(1)} s, ratio ${median(ratios).toFixed(2)}`,
+    `  one set                    ${(computeMedian(farmMs) / 1000).toFixed(1)} s, ratio ${computeMedian(ratios).toFixed(2)}`,
   );
 }
 

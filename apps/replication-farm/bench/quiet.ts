@@ -1,16 +1,16 @@
-import { sized } from "@muster/testkit";
-import { aPlacement, aSet, aSpec } from "../test/a-set.ts";
-import { passWorld, type PassWorld } from "../test/pass-world.ts";
-import { median } from "./median.ts";
+import { selectSize } from "@muster/testkit";
+import { makePlacement, makeSet, makeSpec } from "../test/a-set.ts";
+import { openPassWorld, type PassWorld } from "../test/pass-world.ts";
+import { computeMedian } from "./median.ts";
 
-const SETS = Number(process.env["BENCH_SETS"] ?? sized(1000, 20));
+const SETS = Number(process.env["BENCH_SETS"] ?? selectSize(1000, 20));
 const NODES = 100;
-const ROUNDS = sized(5, 1);
+const ROUNDS = selectSize(5, 1);
 const AT_ONCE = 32;
 
 /** A pass over each of many sets at rest, beside the bare reading of the same records, with the same number under way. Counts the writes. */
 export async function measureQuiet(): Promise<void> {
-  await using world = await passWorld();
+  await using world = await openPassWorld();
   const names = Array.from({ length: SETS }, (_, index) => `set-${index}`);
   await fill(world, names);
   const passes: number[] = [];
@@ -21,12 +21,12 @@ export async function measureQuiet(): Promise<void> {
     reads.push(await timed(() => each(names, (name) => world.sets.get(name))));
     passes.push(await timed(() => each(names, (name) => world.pass(name))));
   }
-  const ratio = median(passes.map((ms, round) => ms / (reads[round] ?? NaN)));
+  const ratio = computeMedian(passes.map((ms, round) => ms / (reads[round] ?? NaN)));
   console.log(
     `quiet: a pass over each of ${SETS} sets of one pod, ${AT_ONCE} at once; medians of ${ROUNDS} rounds in turns`,
   );
-  console.log(`  reading the records bare  ${median(reads).toFixed(0)} ms`);
-  console.log(`  passes                    ${median(passes).toFixed(0)} ms, ratio ${ratio.toFixed(2)}`);
+  console.log(`  reading the records bare  ${computeMedian(reads).toFixed(0)} ms`);
+  console.log(`  passes                    ${computeMedian(passes).toFixed(0)} ms, ratio ${ratio.toFixed(2)}`);
   console.log(`  writes of ${ROUNDS * SETS} passes   ${(await world.writes()) - before}`);
 }
 
@@ -35,9 +35,9 @@ async function fill(world: PassWorld, names: readonly string[]): Promise<void> {
   await each(nodes, (node) => world.putNode(node));
   await world.complete();
   await each(names, async (name) => {
-    const placements = [aPlacement(nodes[Number(name.split("-")[1]) % NODES] ?? "", 1)];
-    const spec = aSpec({ podId: name, nodeSelector: "", replicasDesired: 1 });
-    const set = aSet({ name, uid: name, spec, placements, nextOrdinal: 2 });
+    const placements = [makePlacement(nodes[Number(name.split("-")[1]) % NODES] ?? "", 1)];
+    const spec = makeSpec({ podId: name, nodeSelector: "", replicasDesired: 1 });
+    const set = makeSet({ name, uid: name, spec, placements, nextOrdinal: 2 });
     await world.sets.create(name, set);
     await world.putPod(set, 1);
   });

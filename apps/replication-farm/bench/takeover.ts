@@ -1,26 +1,26 @@
 import { startApiServer } from "@muster/devcluster";
-import { apiServers, sized } from "@muster/testkit";
-import { farmWorld, ready, settledAt, specOf, type FarmProcess } from "../test/farm-world.ts";
-import { median } from "./median.ts";
+import { listApiServers, selectSize } from "@muster/testkit";
+import { openFarmWorld, waitUntilReady, waitForSettled, buildSpec, type FarmProcess } from "../test/farm-world.ts";
+import { computeMedian } from "./median.ts";
 
-const TTL_MS = Number(process.env["BENCH_TTL_MS"] ?? sized(3000, 1000));
+const TTL_MS = Number(process.env["BENCH_TTL_MS"] ?? selectSize(3000, 1000));
 /** As many in a quick run: of a few sets one farm may own all, and the other is never seen as an owner. */
 const SETS = 20;
-const ROUNDS = sized(5, 1);
+const ROUNDS = selectSize(5, 1);
 const LOOK_MS = 20;
 
 /** From the SIGKILL of a farm until all its sets have another owner. */
 export async function measureTakeover(): Promise<void> {
-  const [embedded] = apiServers(startApiServer);
-  await using world = await farmWorld(await embedded.start(), 2);
+  const [embedded] = listApiServers(startApiServer);
+  await using world = await openFarmWorld(await embedded.start(), 2);
   const env = { FARM_SESSION_TTL_MS: String(TTL_MS) };
   let farms: FarmProcess[] = [await world.startFarm(env), await world.startFarm(env)];
-  await ready(world);
+  await waitUntilReady(world);
   for (let index = 0; index < SETS; index += 1) {
     const name = `set-${index}`;
-    await world.farms.applyReplicaSet({ requestId: name, name, spec: specOf("", 1) }, { timeoutMs: 10_000 });
+    await world.farms.applyReplicaSet({ requestId: name, name, spec: buildSpec("", 1) }, { timeoutMs: 10_000 });
   }
-  for (let index = 0; index < SETS; index += 1) await settledAt(world, `set-${index}`, 1);
+  for (let index = 0; index < SETS; index += 1) await waitForSettled(world, `set-${index}`, 1);
   const times: number[] = [];
   for (let round = 0; round < ROUNDS; round += 1) {
     const [victim] = farms;
@@ -44,7 +44,9 @@ export async function measureTakeover(): Promise<void> {
   }
   const ratios = times.map((ms) => ms / TTL_MS);
   console.log(`takeover: ${SETS} sets, two farms, one killed; time to live ${TTL_MS} ms; ${times.length} rounds`);
-  console.log(`  median ${median(times).toFixed(0)} ms (${median(ratios).toFixed(2)} of the time to live)`);
+  console.log(
+    `  median ${computeMedian(times).toFixed(0)} ms (${computeMedian(ratios).toFixed(2)} of the time to live)`,
+  );
   console.log(`  most   ${Math.max(...times).toFixed(0)} ms (${Math.max(...ratios).toFixed(2)})`);
 }
 

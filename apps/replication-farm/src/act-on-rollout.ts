@@ -3,10 +3,10 @@ import type { RolloutStep } from "./domain/plan-rollout.ts";
 import type { AuditRecord } from "./domain/replica-set.ts";
 import type { Rollout } from "./domain/rollout.ts";
 import type { SeenRollout } from "./observe-set.ts";
-import type { Owned, PassDeps } from "./pass-deps.ts";
-import { inStep } from "./pass-trace.ts";
+import type { SetOwnership, PassDeps } from "./pass-deps.ts";
+import { runInStepSpan } from "./pass-trace.ts";
 import { raiseAbandoned, raiseRolloutTrouble, resolveAbandoned } from "./pass-trouble.ts";
-import { auditsOf, publish } from "./pass-writes.ts";
+import { buildAuditRecords, publishOutbox } from "./pass-writes.ts";
 
 /** The fence of a rolling update that no farm has run yet. */
 const NO_OWNER = 0;
@@ -16,7 +16,7 @@ type Written = Extract<RolloutPlan, { kind: "step" }>;
 /** Carries out the plan of the set's rolling update. `none`: nothing was written. `failed`: its end waits for the audit stream. */
 export async function actOnRollout(
   deps: PassDeps,
-  owned: Owned,
+  owned: SetOwnership,
   seen: SeenRollout,
   plan: RolloutPlan,
 ): Promise<"again" | "lost" | "none" | "failed"> {
@@ -29,7 +29,7 @@ export async function actOnRollout(
     owned.isRolloutFenced = rollout.fence === NO_OWNER;
     return "again";
   }
-  if (await publish(deps, owned, rollout)) {
+  if (await publishOutbox(deps, owned, rollout)) {
     if (!owned.isHeld()) return "lost";
     await deps.rollouts.own({ ...own, next: { ...rollout, outbox: [] } }, owned.fence);
     return "again";
@@ -45,12 +45,12 @@ export async function actOnRollout(
   if (step.kind === "end" && step.audits.length > 0) {
     // Publish before the end is written: after it, no record can carry the audits.
     const { traceparent } = rollout;
-    const outbox = onceOf(rollout, step, auditsOf(deps, rollout.newSet, step.audits, traceparent));
-    if (!(await publish(deps, owned, { outbox, traceparent }))) return "failed";
+    const outbox = onceOf(rollout, step, buildAuditRecords(deps, rollout.newSet, step.audits, traceparent));
+    if (!(await publishOutbox(deps, owned, { outbox, traceparent }))) return "failed";
   }
   if (!owned.isHeld()) return "lost";
   const traced = { name: "roll replica sets", set: owned.name, because: step.because };
-  await inStep(traced, (traceparent) => writeStep(deps, owned, seen, plan, traceparent || rollout.traceparent));
+  await runInStepSpan(traced, (traceparent) => writeStep(deps, owned, seen, plan, traceparent || rollout.traceparent));
   return "again";
 }
 
@@ -58,7 +58,7 @@ export async function actOnRollout(
  * After a change of owner, writes both sets unchanged, because a set does not carry the fence of the update, which may end without another write to it. A late
  * write of the former, frozen owner then conflicts.
  */
-async function fenceSets(deps: PassDeps, owned: Owned, { sets }: SeenRollout): Promise<"again"> {
+async function fenceSets(deps: PassDeps, owned: SetOwnership, { sets }: SeenRollout): Promise<"again"> {
   for (const each of sets ?? []) {
     if (each === undefined) continue;
     const { set, revision } = each;
@@ -70,7 +70,7 @@ async function fenceSets(deps: PassDeps, owned: Owned, { sets }: SeenRollout): P
 
 async function writeStep(
   deps: PassDeps,
-  owned: Owned,
+  owned: SetOwnership,
   { record: rollout, revision, sets }: SeenRollout,
   { step, trouble }: Written,
   traceparent: string,
@@ -81,7 +81,7 @@ async function writeStep(
       await deps.rollouts.own({ ...own, next: { ...rollout, trouble }, audits: [] }, owned.fence);
       break;
     case "write": {
-      const audits = auditsOf(deps, rollout.newSet, step.audits, traceparent);
+      const audits = buildAuditRecords(deps, rollout.newSet, step.audits, traceparent);
       await deps.rollouts.own({ ...own, next: { ...step.next, trouble: undefined }, audits }, owned.fence);
       break;
     }
@@ -90,7 +90,7 @@ async function writeStep(
       if ((await deps.rollouts.get(rollout.id))?.revision !== revision || !owned.isHeld()) break;
       const next = { ...step.next, traceparent: rollout.traceparent };
       const read = sets?.find((each) => each?.set.name === next.name)?.revision ?? 0;
-      const audits = onceOf(rollout, step, auditsOf(deps, next.name, step.audits, traceparent));
+      const audits = onceOf(rollout, step, buildAuditRecords(deps, next.name, step.audits, traceparent));
       await deps.sets.change({ key: next.name, revision: read, next, audits });
       break;
     }

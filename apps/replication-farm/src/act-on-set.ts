@@ -1,17 +1,17 @@
-import type { Stored } from "./adapters/records.ts";
+import type { StoredRecord } from "./adapters/records.ts";
 import type { SetPassPlan } from "./domain/plan-pass.ts";
 import type { ReplicaSet } from "./domain/replica-set.ts";
 import type { SetSnapshot } from "./domain/set-snapshot.ts";
 import { forcePods } from "./force-pods.ts";
 import type { SeenSet } from "./observe-set.ts";
-import type { Owned, PassDeps } from "./pass-deps.ts";
+import type { SetOwnership, PassDeps } from "./pass-deps.ts";
 import { passMachines } from "./pass-machines.ts";
 import { beginSteps, finishSteps } from "./pass-pods.ts";
 import { raiseTrouble } from "./pass-trouble.ts";
-import { commit, publish, write } from "./pass-writes.ts";
+import { commitSet, publishOutbox, writeSet } from "./pass-writes.ts";
 
 /** `again`: a write happened, and the next round decides on it. `atMs`: the time at which the plan changes without an event. */
-export type Acted = "again" | "gone" | "lost" | { readonly atMs: number; readonly failed: boolean };
+export type RoundResult = "again" | "gone" | "lost" | { readonly atMs: number; readonly failed: boolean };
 
 type WorkPlan = Extract<SetPassPlan, { kind: "work" }>;
 
@@ -19,19 +19,21 @@ type WorkPlan = Extract<SetPassPlan, { kind: "work" }>;
 export async function actOnSet(
   deps: PassDeps,
   seen: SeenSet,
-  stored: Stored<ReplicaSet>,
+  stored: StoredRecord<ReplicaSet>,
   plan: SetPassPlan,
-): Promise<Acted> {
+): Promise<RoundResult> {
   const { owned, snapshot } = seen;
   if (plan.kind === "take") return change(deps, owned, stored, stored.record);
-  const isPublished = await publish(deps, owned, stored.record);
+  const isPublished = await publishOutbox(deps, owned, stored.record);
   const set = isPublished ? { ...stored, record: { ...stored.record, outbox: [] } } : stored;
   if (plan.change === undefined) raiseTrouble(deps, set.record, set.record);
   else deps.report.planned(owned.name, "change", plan.change.because);
   if (plan.change === undefined && !isPublished)
     return plan.kind === "hold" || snapshot === undefined ? SETTLED : settle(deps, seen, set, snapshot, plan);
   const next = plan.change && { ...plan.change, next: { ...plan.change.next, outbox: set.record.outbox } };
-  const written = await (next === undefined ? write(deps, owned, set, set.record) : commit(deps, seen, set, next));
+  const written = await (next === undefined
+    ? writeSet(deps, owned, set, set.record)
+    : commitSet(deps, seen, set, next));
   if (written === undefined) return "lost";
   // Raise after the write: an alert for a decision on an outdated record would never be resolved.
   raiseTrouble(deps, set.record, written.record);
@@ -45,10 +47,10 @@ const SETTLED = { atMs: Infinity, failed: false };
 async function settle(
   deps: PassDeps,
   { owned, inFlight, atMs }: SeenSet,
-  set: Stored<ReplicaSet>,
+  set: StoredRecord<ReplicaSet>,
   snapshot: SetSnapshot,
   plan: WorkPlan,
-): Promise<Acted> {
+): Promise<RoundResult> {
   for (const wait of plan.waits) deps.report.planned(owned.name, "wait", wait);
   beginSteps(deps, owned, snapshot, plan.pods);
   const finished = await finishSteps(deps, owned);
@@ -66,8 +68,13 @@ async function settle(
   return { atMs: Math.min(atMs, finished.atMs, machines.atMs, plan.atMs), failed };
 }
 
-async function change(deps: PassDeps, owned: Owned, set: Stored<ReplicaSet>, next: ReplicaSet): Promise<Acted> {
-  const written = await write(deps, owned, set, next);
+async function change(
+  deps: PassDeps,
+  owned: SetOwnership,
+  set: StoredRecord<ReplicaSet>,
+  next: ReplicaSet,
+): Promise<RoundResult> {
+  const written = await writeSet(deps, owned, set, next);
   if (written === undefined) return "lost";
   raiseTrouble(deps, set.record, written.record);
   return "again";
@@ -76,8 +83,8 @@ async function change(deps: PassDeps, owned: Owned, set: Stored<ReplicaSet>, nex
 /** The record of a deleted set is removed last, so that its pods can always be traced to it. Undefined: the API server still has pods of it. */
 async function removeRecord(
   deps: PassDeps,
-  owned: Owned,
-  { record, revision }: Stored<ReplicaSet>,
+  owned: SetOwnership,
+  { record, revision }: StoredRecord<ReplicaSet>,
 ): Promise<"gone" | "lost" | undefined> {
   if ((await deps.pods.list(record)).length > 0) return undefined;
   if (!owned.isHeld()) return "lost";

@@ -1,13 +1,13 @@
-import { traceparentOf } from "@muster/tracing";
-import { buildAudits, clientDetails } from "./domain/audit.ts";
-import { checkChange, checkSpec, isSameSpec, refuse, refuseDeleted } from "./domain/check-spec.ts";
+import { getTraceparent } from "@muster/tracing";
+import { buildAudits, buildClientDetails } from "./domain/audit.ts";
+import { checkChange, checkSpec, isSameSpec, refuseField, refuseDeleted } from "./domain/check-spec.ts";
 import { findOverlap } from "./domain/find-overlap.ts";
 import { NEW_SET, type ReplicaSet, type ReplicaSetSpec } from "./domain/replica-set.ts";
-import type { Audit } from "./domain/set-plan.ts";
+import type { SetAudit } from "./domain/set-plan.ts";
 import {
   changeSet,
   requireReadable,
-  type Named,
+  type SetRequest,
   type RequestDeps,
   type SetRequestChange,
   type StoredSet,
@@ -28,7 +28,7 @@ type ApplyRequest = {
 type Applied = { readonly set: StoredSet; readonly outcome: "CREATED" | "CHANGED" | "UNCHANGED" };
 
 /** Creates the set, or changes it to the spec. */
-export async function apply(deps: RequestDeps, request: ApplyRequest): Promise<Applied> {
+export async function applySet(deps: RequestDeps, request: ApplyRequest): Promise<Applied> {
   const { name, requestId, replace, dryRun, by } = request;
   const spec = checkSpec(name, request.spec);
   const found = await deps.sets.get(name);
@@ -38,7 +38,7 @@ export async function apply(deps: RequestDeps, request: ApplyRequest): Promise<A
   if (isSameSpec(record.spec, spec)) return { set: { record, revision }, outcome: "UNCHANGED" };
   const change = (set: ReplicaSet): SetRequestChange => ({
     next: { ...set, spec: checkChange(set, spec, replace), generation: set.generation + 1 },
-    audits: [{ eventType: "CHANGED", details: { ...summary(spec), ...clientDetails(by) } }],
+    audits: [{ eventType: "CHANGED", details: { ...summary(spec), ...buildClientDetails(by) } }],
   });
   const { next } = change(record);
   await checkWithCluster(deps, next, record);
@@ -54,9 +54,9 @@ async function create(deps: RequestDeps, request: ApplyRequest, spec: ReplicaSet
 }
 
 /** Builds a new set with the audit of its creation. */
-export function buildSet(deps: RequestDeps, { name, requestId, by }: Named, spec: ReplicaSetSpec): ReplicaSet {
-  const [nowMs, traceparent] = [deps.now(), traceparentOf()];
-  const audit: Audit = { eventType: "CREATED", details: { ...summary(spec), ...clientDetails(by) } };
+export function buildSet(deps: RequestDeps, { name, requestId, by }: SetRequest, spec: ReplicaSetSpec): ReplicaSet {
+  const [nowMs, traceparent] = [deps.now(), getTraceparent()];
+  const audit: SetAudit = { eventType: "CREATED", details: { ...summary(spec), ...buildClientDetails(by) } };
   return {
     ...NEW_SET,
     name,
@@ -93,7 +93,7 @@ async function checkWithCluster(deps: RequestDeps, next: ReplicaSet, before: Rep
     (each) => before?.spec[each] !== next.spec[each],
   );
   // A set that changes its nodes counts as the youngest, whatever its age. Relabelled nodes may cause an overlap as well, which is not its fault.
-  await refuseOverlap(deps, asks ? youngest(next) : next);
+  await refuseOverlap(deps, asks ? withMaxAge(next) : next);
 }
 
 /** An unknown pool is probably a mistake in its name. */
@@ -101,14 +101,14 @@ export async function refuseUnknownPool({ pools }: Pick<RequestDeps, "pools">, {
   const known = pool === undefined ? undefined : await pools();
   if (pool === undefined || known === undefined || known.includes(pool)) return;
   const named = known.toSorted().slice(0, MAX_POOLS_NAMED).join(", ");
-  refuse(
+  refuseField(
     "spec.pool",
     `there is no pool "${pool}": the ledger has ${named}${known.length > MAX_POOLS_NAMED ? ", ..." : ""}`,
   );
 }
 
 /** Returns the set with the age that it has beside others when it changes its nodes. */
-export function youngest(set: ReplicaSet): ReplicaSet {
+export function withMaxAge(set: ReplicaSet): ReplicaSet {
   return { ...set, createdAtMs: Number.POSITIVE_INFINITY };
 }
 
@@ -122,7 +122,7 @@ export async function refuseOverlap(deps: RequestDeps, set: ReplicaSet): Promise
     "selects-everything": "one of the two selects every node",
     "same-nodes": `selects some of the same nodes, such as ${nodes.join(", ")}`,
   }[because];
-  refuse(
+  refuseField(
     "spec.node_selector",
     `replica set ${older}, which exists already, runs pod id ${set.spec.podId} too and ${why}: both would compete for nodes. Choose other nodes, another pod_id, or disable ${older}`,
   );

@@ -1,4 +1,4 @@
-import { documentedVariables, recordingEnv } from "@muster/testkit";
+import { readDocumentedVariables, makeRecordingEnv } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 
@@ -8,8 +8,8 @@ describe("readConfig", () => {
   });
 
   it("reads exactly the documented variables, with the documented defaults", () => {
-    const documented = documentedVariables("replication-farm");
-    const { env, names } = recordingEnv();
+    const documented = readDocumentedVariables("replication-farm");
+    const { env, names } = makeRecordingEnv();
     const config = readConfig(env);
     expect([...names].toSorted()).toEqual([...documented.keys()].toSorted());
     const defaults = [...documented].filter(([, fallback]) => fallback !== undefined);

@@ -2,7 +2,7 @@ import { runPeriodically } from "@muster/controller";
 import type { Session } from "@muster/store";
 import type { WorldChange } from "./adapters/views.ts";
 import { makeScan } from "./ownership.ts";
-import { sweep } from "./sweep.ts";
+import { sweepSets } from "./sweep.ts";
 import { startPasses, type SetPasses } from "./set-passes.ts";
 import type { FarmDeps } from "./farm-deps.ts";
 
@@ -14,7 +14,7 @@ export type Farm = {
 };
 
 /** The facts that a farm publishes about itself in its session. */
-export function aboutFarm(rcSelector: string): { readonly rcSelector: string } {
+export function buildFarmAttributes(rcSelector: string): { readonly rcSelector: string } {
   return { rcSelector };
 }
 
@@ -80,6 +80,6 @@ async function runFarm(deps: FarmDeps, session: Session, passes: SetPasses): Pro
       firstAfterMs: deps.resyncMs,
       stop: session.signal,
     }),
-    sweep(deps, session),
+    sweepSets(deps, session),
   ]);
 }

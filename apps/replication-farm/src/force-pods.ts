@@ -1,8 +1,8 @@
 import { decideForce } from "@muster/health";
-import { podNameOf } from "./domain/replica-set.ts";
+import { buildPodName } from "./domain/replica-set.ts";
 import type { SetSnapshot } from "./domain/set-snapshot.ts";
-import type { Owned, PassDeps } from "./pass-deps.ts";
-import { inStep } from "./pass-trace.ts";
+import type { SetOwnership, PassDeps } from "./pass-deps.ts";
+import { runInStepSpan } from "./pass-trace.ts";
 
 /**
  * Force-deletes pods without a placement whose nodes will never report their end; otherwise a deleted set would stay forever. The API server is read only when
@@ -10,11 +10,11 @@ import { inStep } from "./pass-trace.ts";
  */
 export async function forcePods(
   { pods, force, now, report }: PassDeps,
-  owned: Pick<Owned, "name" | "isHeld">,
+  owned: Pick<SetOwnership, "name" | "isHeld">,
   { set, pods: seen, nodes }: SetSnapshot,
 ): Promise<void> {
   if (nodes === undefined) return;
-  const wanted = new Set(set.placements.map(({ ordinal }) => podNameOf(set.name, ordinal)));
+  const wanted = new Set(set.placements.map(({ ordinal }) => buildPodName(set.name, ordinal)));
   const isSuspect = ({ name, node }: { readonly name: string; readonly node: string }): boolean =>
     node !== "" && !nodes.usable.has(node) && !wanted.has(name);
   if (![...seen.values()].some((pod) => pod.deleting && isSuspect(pod))) return;
@@ -22,6 +22,6 @@ export async function forcePods(
     const because = wanted.has(pod) ? undefined : decideForce(overdueOn, now(), force);
     if (because === undefined || !owned.isHeld()) continue;
     report.planned(owned.name, "force", because);
-    await inStep({ name: "force pod", set: owned.name, because }, () => pods.delete(pod, uid, true));
+    await runInStepSpan({ name: "force pod", set: owned.name, because }, () => pods.delete(pod, uid, true));
   }
 }

@@ -1,5 +1,5 @@
-import type { Observed, Reconciled } from "@muster/controller";
-import type { Stored } from "./adapters/records.ts";
+import type { ObservedInput, ReconcileResult } from "@muster/controller";
+import type { StoredRecord } from "./adapters/records.ts";
 import { countAvailable } from "./domain/count-healthy.ts";
 import { nextAvailableAtMs } from "./domain/decide-available.ts";
 import type { PassSnapshot, RolloutState } from "./domain/plan-pass.ts";
@@ -7,21 +7,21 @@ import type { RolloutSet } from "./domain/plan-rollout.ts";
 import type { ReplicaSet } from "./domain/replica-set.ts";
 import type { Rollout } from "./domain/rollout.ts";
 import type { SetSnapshot } from "./domain/set-snapshot.ts";
-import type { Owned, PassDeps } from "./pass-deps.ts";
+import type { SetOwnership, PassDeps } from "./pass-deps.ts";
 import { findUnhealthy, nextUnhealthyAtMs } from "./pass-health.ts";
 import { observeMachines } from "./pass-machines.ts";
-import { forgetGone, forgetRestarts, nextForgetAtMs, occupiedBy, podsOf } from "./pass-pods.ts";
+import { forgetGone, forgetRestarts, nextForgetAtMs, findOccupiedNodes, listPodsOfSet } from "./pass-pods.ts";
 
 /** The observed state of a set, with the revisions that writes name. */
 export type SeenSet = Omit<PassSnapshot, "rollout"> & {
-  readonly owned: Owned;
-  readonly stored: Stored<ReplicaSet> | undefined;
+  readonly owned: SetOwnership;
+  readonly stored: StoredRecord<ReplicaSet> | undefined;
   readonly rollout: SeenRollout | undefined;
   /** The time at which the observation changes without an event. */
   readonly atMs: number;
 };
 
-export type SeenRollout = Stored<Rollout> &
+export type SeenRollout = StoredRecord<Rollout> &
   Omit<RolloutState, "sets"> & {
     readonly sets: readonly [SeenRolloutSet | undefined, SeenRolloutSet | undefined] | undefined;
   };
@@ -29,7 +29,7 @@ export type SeenRollout = Stored<Rollout> &
 type SeenRolloutSet = RolloutSet & { readonly revision: number; readonly nextAtMs: number };
 
 /** Ends the ownership if the set and its rolling update are gone, or have a later owner. An unreadable record stays unchanged. */
-export async function observeSet(deps: PassDeps, owned: Owned): Promise<Observed<SeenSet>> {
+export async function observeSet(deps: PassDeps, owned: SetOwnership): Promise<ObservedInput<SeenSet>> {
   if (!owned.isHeld()) return endOwnership(owned, "lost");
   const found = await deps.sets.get(owned.name);
   if (found !== undefined && "unreadable" in found) return {};
@@ -48,7 +48,7 @@ export async function observeSet(deps: PassDeps, owned: Owned): Promise<Observed
     rollout,
     record: found?.record,
     snapshot,
-    occupied: found === undefined ? new Map() : occupiedBy(deps, owned, found.record),
+    occupied: found === undefined ? new Map() : findOccupiedNodes(deps, owned, found.record),
     restarts: owned.restarts,
     confirmed: owned.confirmed,
     answers: owned.answers,
@@ -65,19 +65,19 @@ export async function observeSet(deps: PassDeps, owned: Owned): Promise<Observed
 }
 
 /** Ends the ownership: no pass over the set follows. */
-export function endOwnership(owned: Owned, end: "gone" | "lost"): Reconciled {
+export function endOwnership(owned: SetOwnership, end: "gone" | "lost"): ReconcileResult {
   owned.end = end;
   return {};
 }
 
 /** Undefined: the rolling update that the record names is missing. */
-async function observeRecord(deps: PassDeps, owned: Owned, set: ReplicaSet): Promise<SetSnapshot | undefined> {
+async function observeRecord(deps: PassDeps, owned: SetOwnership, set: ReplicaSet): Promise<SetSnapshot | undefined> {
   const rollout = set.rollout === undefined ? undefined : await deps.rollouts.get(set.rollout);
   if (set.rollout !== undefined && (rollout === undefined || "unreadable" in rollout)) return undefined;
   const ledger = await observeMachines(deps, owned, set);
   const nodes = deps.world.nodesFor(set);
   await forgetGone(deps, owned, set);
-  const pods = podsOf(deps, owned, set);
+  const pods = listPodsOfSet(deps, owned, set);
   const nowMs = deps.now();
   const { unhealthyMs } = deps;
   return {
@@ -96,7 +96,7 @@ async function observeRecord(deps: PassDeps, owned: Owned, set: ReplicaSet): Pro
 }
 
 /** Returns undefined if no readable rolling update has the set's name. The sets are read after the update. */
-async function observeRollout(deps: PassDeps, owned: Owned): Promise<SeenRollout | undefined> {
+async function observeRollout(deps: PassDeps, owned: SetOwnership): Promise<SeenRollout | undefined> {
   if (deps.world.rollout(owned.name) === undefined) return undefined;
   const found = await deps.rollouts.get(owned.name);
   if (found === undefined || "unreadable" in found) return undefined;

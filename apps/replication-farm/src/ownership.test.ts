@@ -1,17 +1,17 @@
 import type { Session } from "@muster/store";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { aSet } from "../test/a-set.ts";
-import { aboutFarm } from "./farm.ts";
+import { makeSet } from "../test/a-set.ts";
+import { buildFarmAttributes } from "./farm.ts";
 import { makeScan } from "./ownership.ts";
 
-const seen = { name: "web", revision: 1, read: { record: aSet({ name: "web" }) } };
+const seen = { name: "web", revision: 1, read: { record: makeSet({ name: "web" }) } };
 
 /** A farm whose view contains the set, whatever the store contains. */
 function lateView(isStored: () => boolean) {
   const locked: string[] = [];
   const stop = new AbortController();
-  const sessions = new Map([["ours", { id: "ours", holder: "us", about: aboutFarm("") }]]);
+  const sessions = new Map([["ours", { id: "ours", holder: "us", about: buildFarmAttributes("") }]]);
   const session: Session = {
     id: "ours",
     signal: stop.signal,

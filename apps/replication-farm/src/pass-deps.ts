@@ -1,7 +1,7 @@
 import type { ForcePolicy } from "@muster/health";
-import type { Alerts } from "./adapters/alerts.ts";
+import type { SetAlerts } from "./adapters/alerts.ts";
 import type { AuditLog } from "./adapters/audit-log.ts";
-import type { Records } from "./adapters/records.ts";
+import type { FarmRecords } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
 import type { RolloutWait } from "./domain/decide-stuck.ts";
 import type { ReplicaSet } from "./domain/replica-set.ts";
@@ -13,8 +13,8 @@ import type { PodDeps, PodsOwned } from "./pass-pods.ts";
 /** The dependencies of passes over sets. */
 export type PassDeps = PodDeps & {
   readonly newId: () => string;
-  readonly sets: Records<ReplicaSet>;
-  readonly rollouts: Records<Rollout>;
+  readonly sets: FarmRecords<ReplicaSet>;
+  readonly rollouts: FarmRecords<Rollout>;
   readonly world: Pick<World, "nodesFor" | "podsOf" | "occupied" | "takenFrom" | "contestFor" | "rollout">;
   readonly auditLog: Pick<AuditLog, "publish">;
   readonly scheduler: MachineDeps["scheduler"];
@@ -26,11 +26,11 @@ export type PassDeps = PodDeps & {
   readonly force: ForcePolicy;
   /** Pods and rolling updates raise an alert after being unhealthy or stuck for this long. */
   readonly unhealthyMs: number;
-  readonly alerts: Pick<Alerts, "raise" | "resolve">;
+  readonly alerts: Pick<SetAlerts, "raise" | "resolve">;
 };
 
 /** A set that a farm owns, and the farm's memory of it. */
-export type Owned = MachinesOwned &
+export type SetOwnership = MachinesOwned &
   PodsOwned & {
     /** Since when the pod of each placement has been unready. */
     readonly unreadySince: Map<number, number>;

@@ -1,11 +1,11 @@
-import { podOf } from "./domain/places.ts";
+import { findReplicaPod } from "./domain/places.ts";
 import type { ReplicaSet } from "./domain/replica-set.ts";
 import type { SetPod } from "./domain/set-snapshot.ts";
-import type { Owned } from "./pass-deps.ts";
+import type { SetOwnership } from "./pass-deps.ts";
 
 /** Finds nodes on which the set's pods have been unready for `unhealthyMs`, as observed by this farm since it owns the set. */
 export function findUnhealthy(
-  { unreadySince }: Pick<Owned, "unreadySince">,
+  { unreadySince }: Pick<SetOwnership, "unreadySince">,
   set: ReplicaSet,
   pods: ReadonlyMap<string, SetPod>,
   { nowMs, unhealthyMs }: { readonly nowMs: number; readonly unhealthyMs: number },
@@ -17,7 +17,7 @@ export function findUnhealthy(
     const { node, ordinal } = placement;
     // A transfer has its own time limit.
     if (node === oldNode || node === newNode) return [];
-    if (podOf(set, pods, placement)?.health === "READY") {
+    if (findReplicaPod(set, pods, placement)?.health === "READY") {
       unreadySince.delete(ordinal);
       return [];
     }
@@ -29,7 +29,7 @@ export function findUnhealthy(
 
 /** Returns when the next pod will have been unready for too long; Infinity: all are ready, or already known to be unhealthy. */
 export function nextUnhealthyAtMs(
-  { unreadySince }: Pick<Owned, "unreadySince">,
+  { unreadySince }: Pick<SetOwnership, "unreadySince">,
   { nowMs, unhealthyMs }: { readonly nowMs: number; readonly unhealthyMs: number },
 ): number {
   return Math.min(...[...unreadySince.values()].map((sinceMs) => sinceMs + unhealthyMs).filter((atMs) => atMs > nowMs));

@@ -1,18 +1,18 @@
-import { backoffMs } from "@muster/backoff";
-import { describeFault, faultOf } from "@muster/faults";
+import { computeBackoffMs } from "@muster/backoff";
+import { describeFault, findFault } from "@muster/faults";
 import { QUEUE_LABEL, type QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { PoolScheduler } from "./adapters/pool-scheduler.ts";
 import type { SetQueues } from "./adapters/set-queues.ts";
-import type { Records } from "./adapters/records.ts";
+import type { FarmRecords } from "./adapters/records.ts";
 import { isClear, type AllocationStep } from "./domain/plan-allocation.ts";
 import type { OwnedPod } from "./domain/plan-sweep.ts";
-import type { ReplicaSet, Trouble } from "./domain/replica-set.ts";
+import type { ReplicaSet, SetTrouble } from "./domain/replica-set.ts";
 import type { LedgerState, MachineState } from "./domain/set-snapshot.ts";
 
 /** The dependencies of passes over a set's machines. */
 export type MachineDeps = {
   readonly now: () => number;
-  readonly sets: Pick<Records<ReplicaSet>, "get">;
+  readonly sets: Pick<FarmRecords<ReplicaSet>, "get">;
   readonly scheduler: Pick<PoolScheduler, "machinesOf" | "allocate" | "deallocate" | "ask" | "trouble">;
   readonly queueOf: SetQueues["choose"];
   readonly pods: { list(set: ReplicaSet): Promise<readonly OwnedPod[]> };
@@ -51,7 +51,7 @@ export async function observeMachines(deps: MachineDeps, owned: MachinesOwned, s
     try {
       byNumber.set(number, (await deps.scheduler.ask(set.name, number)) ?? { kind: "gone" });
     } catch (error) {
-      if (faultOf(error) === undefined) throw error;
+      if (findFault(error) === undefined) throw error;
       deps.report.failed(set.name, "ask-for-machine", error);
       return { known: false, byNumber: new Map(), trouble, queue };
     }
@@ -98,7 +98,7 @@ async function allocate(
       report.failed(name, "allocate", error);
       refusals.times += 1;
       // One farm requests all machines of a set, so the pause needs no jitter.
-      refusals.notBeforeMs = now() + backoffMs(refusals.times, RETRY, () => 1);
+      refusals.notBeforeMs = now() + computeBackoffMs(refusals.times, RETRY, () => 1);
       const isNew = refusals.trouble?.code !== trouble.code || refusals.trouble.message !== trouble.message;
       refusals.trouble = trouble;
       return { atMs: isNew ? now() : refusals.notBeforeMs, failed: false };
@@ -114,8 +114,8 @@ const REFUSALS: readonly string[] = [
 ];
 
 /** Rethrows defects. */
-function troubleOf(error: unknown, pool: string): Omit<Trouble, "sinceMs"> {
-  const fault = faultOf(error);
+function troubleOf(error: unknown, pool: string): Omit<SetTrouble, "sinceMs"> {
+  const fault = findFault(error);
   if (fault === undefined) throw error;
   const isAnswer = REFUSALS.includes(fault.code);
   if (isAnswer) return { code: "MACHINE_REFUSED", message: `no machine of pool ${pool}: ${describeFault(fault)}` };
@@ -153,7 +153,7 @@ async function deallocate(
       await scheduler.deallocate({ set: name, number, reservation });
       outcome = { ...outcome, atMs: now() };
     } catch (error) {
-      if (faultOf(error) === undefined) throw error;
+      if (findFault(error) === undefined) throw error;
       report.failed(name, "deallocate", error);
       return { ...outcome, failed: true };
     }

@@ -1,6 +1,6 @@
 import { FaultError } from "@muster/faults";
 import { expect, it } from "vitest";
-import { finishSteps, newPodsOwned, type PodsOwned } from "./pass-pods.ts";
+import { finishSteps, makePodsOwned, type PodsOwned } from "./pass-pods.ts";
 
 type Steps = PodsOwned["steps"];
 type Outcome = Awaited<Steps extends Map<string, infer Step> ? Step : never>;
@@ -9,7 +9,7 @@ type Outcome = Awaited<Steps extends Map<string, infer Step> ? Step : never>;
 function ownedAfter(outcomes: readonly Outcome[]): PodsOwned {
   const steps: Steps = new Map(outcomes.map((outcome, at) => [`web-${at}`, Promise.resolve(outcome)]));
   const sets = { get: () => Promise.resolve(undefined) };
-  return { ...newPodsOwned({ sets }, { name: "web", fence: 1, isHeld: () => true }), steps };
+  return { ...makePodsOwned({ sets }, { name: "web", fence: 1, isHeld: () => true }), steps };
 }
 
 it("rethrows the defect of a step once all steps have ended", async () => {

@@ -1,20 +1,20 @@
-import { faultOf } from "@muster/faults";
-import { backoffMs, takeTurns, type Turns } from "@muster/backoff";
-import { inStep } from "./pass-trace.ts";
+import { findFault } from "@muster/faults";
+import { computeBackoffMs, takeTurns, type TakeTurn } from "@muster/backoff";
+import { runInStepSpan } from "./pass-trace.ts";
 import type { CreateOutcome } from "./adapters/pods.ts";
-import type { Records } from "./adapters/records.ts";
+import type { FarmRecords } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
 import type { PodAnswer } from "./domain/plan-answers.ts";
-import type { PodAction, Restarts } from "./domain/plan-pods.ts";
+import type { PodAction, PlacementRestarts } from "./domain/plan-pods.ts";
 import type { OwnedPod } from "./domain/plan-sweep.ts";
-import { podNameOf, type ReplicaSet } from "./domain/replica-set.ts";
+import { buildPodName, type ReplicaSet } from "./domain/replica-set.ts";
 import type { SetPod, SetSnapshot } from "./domain/set-snapshot.ts";
-import { shareReads } from "./share-reads.ts";
+import { makeSharedReads } from "./shared-reads.ts";
 
 /** The dependencies of the steps that make pods match the record. */
 export type PodDeps = {
   readonly now: () => number;
-  readonly sets: Pick<Records<ReplicaSet>, "get">;
+  readonly sets: Pick<FarmRecords<ReplicaSet>, "get">;
   readonly world: Pick<World, "podsOf" | "occupied">;
   readonly pods: {
     create(set: ReplicaSet, place: { readonly node: string; readonly ordinal: number }): Promise<CreateOutcome>;
@@ -35,7 +35,7 @@ export type PodsOwned = {
   readonly name: string;
   readonly fence: number;
   readonly isHeld: () => boolean;
-  readonly restarts: Map<number, Restarts & { readonly readySinceMs?: number }>;
+  readonly restarts: Map<number, PlacementRestarts & { readonly readySinceMs?: number }>;
   /** Own creations, confirmations and deletions that the watcher has not published yet. */
   readonly made: Map<string, { readonly uid: string; readonly node: string; readonly atMs: number }>;
   readonly confirmed: Set<string>;
@@ -44,9 +44,9 @@ export type PodsOwned = {
   readonly steps: Map<string, Promise<Outcome>>;
   /** The results of the steps that finished last. */
   answers: readonly PodAnswer[];
-  readonly turns: Turns;
+  readonly turns: TakeTurn;
   /** Reads the record; called after the step. */
-  readonly reread: () => ReturnType<Records<ReplicaSet>["get"]>;
+  readonly reread: () => ReturnType<FarmRecords<ReplicaSet>["get"]>;
 };
 
 /** The results of the started steps. */
@@ -65,7 +65,7 @@ const RESTART = { firstMs: 1000, maxMs: 300_000 };
 const RESTART_FORGET_MS = 600_000;
 
 /** Returns an empty memory of pods. */
-export function newPodsOwned(
+export function makePodsOwned(
   { sets }: Pick<PodDeps, "sets">,
   set: Pick<PodsOwned, "name" | "fence" | "isHeld">,
 ): PodsOwned {
@@ -78,7 +78,7 @@ export function newPodsOwned(
     steps: new Map(),
     answers: [],
     turns: takeTurns(MAX_CONCURRENT_STEPS),
-    reread: shareReads(() => sets.get(set.name)),
+    reread: makeSharedReads(() => sets.get(set.name)),
   };
 }
 
@@ -99,7 +99,7 @@ export async function forgetGone(
       else owned.made.delete(name);
     }
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     report.failed(owned.name, "list-pods", error);
   }
 }
@@ -114,7 +114,7 @@ function dueAtMs({ deleted }: PodsOwned, { uid, atMs }: { readonly uid: string; 
 }
 
 /** Returns the published pods, with own changes that the watcher does not show yet. */
-export function podsOf(
+export function listPodsOfSet(
   { world }: Pick<PodDeps, "world">,
   { made, deleted }: PodsOwned,
   set: ReplicaSet,
@@ -132,7 +132,7 @@ export function podsOf(
 /**
  * Returns nodes with a live pod of this pod id, by the pod's name. It includes own pods that the watcher does not show yet, which `forgetGone` keeps in `made`.
  */
-export function occupiedBy(
+export function findOccupiedNodes(
   { world }: Pick<PodDeps, "world">,
   { made }: Pick<PodsOwned, "made">,
   { spec }: Pick<ReplicaSet, "spec">,
@@ -154,7 +154,7 @@ export async function finishSteps({ now }: Pick<PodDeps, "now">, owned: PodsOwne
   const outcomes = await Promise.all(owned.steps.values());
   owned.steps.clear();
   for (const outcome of outcomes) {
-    if (outcome.kind === "failed" && faultOf(outcome.error) === undefined) throw outcome.error;
+    if (outcome.kind === "failed" && findFault(outcome.error) === undefined) throw outcome.error;
   }
   owned.answers = outcomes.filter((outcome) => outcome.kind === "name-taken" || outcome.kind === "refused");
   const nowMs = now();
@@ -173,9 +173,9 @@ async function tryStep(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, s
   deps.report.planned(owned.name, step.kind, step.because);
   try {
     const traced = { name: `${step.kind} pod`, set: owned.name, because: step.because };
-    return await inStep(traced, () => act(deps, owned, snapshot, step));
+    return await runInStepSpan(traced, () => act(deps, owned, snapshot, step));
   } catch (error) {
-    if (faultOf(error) !== undefined) deps.report.failed(owned.name, step.kind, error);
+    if (findFault(error) !== undefined) deps.report.failed(owned.name, step.kind, error);
     return { kind: "failed", error };
   }
 }
@@ -234,14 +234,14 @@ async function confirm(
 }
 
 function noteRestart(owned: PodsOwned, { set, nowMs }: SetSnapshot, pod: string): void {
-  const place = set.placements.find(({ ordinal }) => podNameOf(set.name, ordinal) === pod);
+  const place = set.placements.find(({ ordinal }) => buildPodName(set.name, ordinal) === pod);
   if (place !== undefined) pauseFor(owned, place.ordinal, nowMs);
 }
 
 function pauseFor({ restarts }: PodsOwned, ordinal: number, nowMs: number): void {
   const times = (restarts.get(ordinal)?.times ?? 0) + 1;
   // One farm creates all pods of a set, so the pause needs no jitter.
-  restarts.set(ordinal, { times, notBeforeMs: nowMs + backoffMs(times, RESTART, () => 1) });
+  restarts.set(ordinal, { times, notBeforeMs: nowMs + computeBackoffMs(times, RESTART, () => 1) });
 }
 
 /** Forgets the restarts of removed placements, and of placements whose pods have been ready for long. */
@@ -251,7 +251,7 @@ export function forgetRestarts(
 ): void {
   const ordinals = new Set(set.placements.map(({ ordinal }) => ordinal));
   for (const [ordinal, { readySinceMs, ...restart }] of restarts) {
-    const isReady = pods.get(podNameOf(set.name, ordinal))?.health === "READY";
+    const isReady = pods.get(buildPodName(set.name, ordinal))?.health === "READY";
     if (!ordinals.has(ordinal) || (isReady && nowMs - (readySinceMs ?? nowMs) > RESTART_FORGET_MS))
       restarts.delete(ordinal);
     else restarts.set(ordinal, isReady ? { ...restart, readySinceMs: readySinceMs ?? nowMs } : restart);

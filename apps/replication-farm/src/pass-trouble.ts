@@ -1,4 +1,4 @@
-import type { ReplicaSet, Trouble } from "./domain/replica-set.ts";
+import type { ReplicaSet, SetTrouble } from "./domain/replica-set.ts";
 import type { Rollout } from "./domain/rollout.ts";
 import type { RolloutStep } from "./domain/plan-rollout.ts";
 import type { PassDeps } from "./pass-deps.ts";
@@ -15,14 +15,14 @@ export function raiseTrouble({ alerts }: Pick<PassDeps, "alerts">, before: Repli
   alerts.raise({
     incidentKey: incidentOf(code, name),
     description: `replica set ${name}: ${message}`,
-    urgency: urgencyOf(code),
+    urgency: getUrgency(code),
     details: { code },
     replicaSet: name,
   });
 }
 
 /** HIGH: the set has no node for its replicas, and cannot get one by itself. */
-export function urgencyOf(code: Trouble["code"]): "HIGH" | "LOW" {
+export function getUrgency(code: SetTrouble["code"]): "HIGH" | "LOW" {
   return code === "NO_ELIGIBLE_NODES" || code === "MACHINES_GONE" ? "HIGH" : "LOW";
 }
 
@@ -31,7 +31,7 @@ export function raiseRolloutTrouble(
   { alerts }: Pick<PassDeps, "alerts">,
   rollout: Rollout,
   step: RolloutStep,
-  trouble: Trouble | undefined,
+  trouble: SetTrouble | undefined,
 ): void {
   const incidentKey = `roll_stuck_${rollout.id}`;
   if (step.kind !== "wait") alerts.resolve(incidentKey);

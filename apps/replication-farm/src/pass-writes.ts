@@ -1,41 +1,46 @@
-import { faultOf } from "@muster/faults";
-import type { Stored } from "./adapters/records.ts";
+import { findFault } from "@muster/faults";
+import type { StoredRecord } from "./adapters/records.ts";
 import { buildAudits } from "./domain/audit.ts";
-import { requestOf } from "./domain/plan-pass.ts";
+import { buildRequest } from "./domain/plan-pass.ts";
 import type { AuditRecord, ReplicaSet } from "./domain/replica-set.ts";
-import type { Audit, SetChange } from "./domain/set-plan.ts";
+import type { SetAudit, SetChange } from "./domain/set-plan.ts";
 import type { SeenSet } from "./observe-set.ts";
-import type { Owned, PassDeps } from "./pass-deps.ts";
-import { inStep, inTrace } from "./pass-trace.ts";
+import type { SetOwnership, PassDeps } from "./pass-deps.ts";
+import { runInStepSpan, runInTrace } from "./pass-trace.ts";
 
 /** Writes a change, which keeps the trace of its request. Undefined: this farm no longer owns the set. */
-export function commit(
+export function commitSet(
   deps: PassDeps,
   seen: SeenSet,
-  set: Stored<ReplicaSet>,
+  set: StoredRecord<ReplicaSet>,
   { next, because, audits }: SetChange,
-): Promise<Stored<ReplicaSet> | undefined> {
+): Promise<StoredRecord<ReplicaSet> | undefined> {
   const { owned } = seen;
-  return inStep({ name: "change replica set", set: owned.name, because }, (traceparent) => {
-    const records = auditsOf(deps, owned.name, audits, traceparent);
-    return write(deps, owned, set, { ...next, traceparent: requestOf(seen, because) || traceparent }, records);
+  return runInStepSpan({ name: "change replica set", set: owned.name, because }, (traceparent) => {
+    const records = buildAuditRecords(deps, owned.name, audits, traceparent);
+    return writeSet(deps, owned, set, { ...next, traceparent: buildRequest(seen, because) || traceparent }, records);
   });
 }
 
 /** Undefined: this farm no longer owns the set. */
-export async function write(
+export async function writeSet(
   deps: PassDeps,
-  { name, fence, isHeld }: Owned,
-  { revision }: Stored<ReplicaSet>,
+  { name, fence, isHeld }: SetOwnership,
+  { revision }: StoredRecord<ReplicaSet>,
   next: ReplicaSet,
   audits: readonly AuditRecord[] = [],
-): Promise<Stored<ReplicaSet> | undefined> {
+): Promise<StoredRecord<ReplicaSet> | undefined> {
   if (!isHeld()) return undefined;
   return deps.sets.own({ key: name, revision, next, audits }, fence);
 }
 
 /** Audit records with ids. */
-export function auditsOf(deps: PassDeps, set: string, audits: readonly Audit[], traceparent: string): AuditRecord[] {
+export function buildAuditRecords(
+  deps: PassDeps,
+  set: string,
+  audits: readonly SetAudit[],
+  traceparent: string,
+): AuditRecord[] {
   return buildAudits(set, audits, { nowMs: deps.now(), traceparent, newId: deps.newId });
 }
 
@@ -43,17 +48,17 @@ export function auditsOf(deps: PassDeps, set: string, audits: readonly Audit[], 
  * Publishes the outbox. True: it is published, and the next write empties it; until then it is published again, and the stream drops duplicates. An unavailable
  * stream delays nothing until the outbox is full. Rethrows a defect.
  */
-export async function publish(
+export async function publishOutbox(
   deps: PassDeps,
-  owned: Owned,
+  owned: SetOwnership,
   { outbox, traceparent }: { readonly outbox: readonly AuditRecord[]; readonly traceparent: string },
 ): Promise<boolean> {
   if (outbox.length === 0 || !owned.isHeld()) return false;
   try {
-    await inTrace(traceparent, () => deps.auditLog.publish(outbox));
+    await runInTrace(traceparent, () => deps.auditLog.publish(outbox));
     return true;
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     deps.report.failed(owned.name, "publish-audits", error);
     return false;
   }

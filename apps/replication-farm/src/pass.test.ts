@@ -1,6 +1,6 @@
 import { FaultError } from "@muster/faults";
 import { expect, it } from "vitest";
-import { retryAfter } from "./pass.ts";
+import { requeueLater } from "./pass.ts";
 
 const conflict = { code: "conflict", id: "set web", expectedRevision: 1, actualRevision: 2 } as const;
 const away = { code: "unavailable", dependency: "nats", retryAfterMs: 1000 } as const;
@@ -13,12 +13,12 @@ it.each([
 ] as const)("leaves the pause after %s to the queue", (_title, error, next, reported) => {
   const failed: string[] = [];
   const report = { failed: (_set: string, what: string) => failed.push(what), planned: () => undefined };
-  expect(retryAfter({ report }, { name: "web" }, error)).toEqual(next);
+  expect(requeueLater({ report }, { name: "web" }, error)).toEqual(next);
   expect(failed).toEqual(reported);
 });
 
 it("leaves a defect to the controller, which reports and retries it", () => {
   const defect = new TypeError("no such field");
   const report = { failed: () => expect.fail("reported twice"), planned: () => undefined };
-  expect(() => retryAfter({ report }, { name: "web" }, defect)).toThrow(defect);
+  expect(() => requeueLater({ report }, { name: "web" }, defect)).toThrow(defect);
 });

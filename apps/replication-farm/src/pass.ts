@@ -1,14 +1,17 @@
-import type { Passes, Reconciled } from "@muster/controller";
-import { faultOf, isRetryable } from "@muster/faults";
+import type { ControllerParts, ReconcileResult } from "@muster/controller";
+import { findFault, isRetryable } from "@muster/faults";
 import { actOnRollout } from "./act-on-rollout.ts";
-import { actOnSet, type Acted } from "./act-on-set.ts";
+import { actOnSet, type RoundResult } from "./act-on-set.ts";
 import { planPass, type PassPlan } from "./domain/plan-pass.ts";
 import { endOwnership, observeSet, type SeenSet } from "./observe-set.ts";
-import type { Owned, PassDeps } from "./pass-deps.ts";
-import { spanOfPass, TRACER } from "./pass-trace.ts";
+import type { SetOwnership, PassDeps } from "./pass-deps.ts";
+import { buildPassSpan, TRACER } from "./pass-trace.ts";
 
 /** The passes over the sets that a farm owns. */
-export function setPasses(deps: PassDeps, ownedOf: (name: string) => Owned | undefined): Passes<SeenSet, PassPlan> {
+export function makeSetPasses(
+  deps: PassDeps,
+  ownedOf: (name: string) => SetOwnership | undefined,
+): ControllerParts<SeenSet, PassPlan> {
   const policy = { ...deps.policy, unhealthyMs: deps.unhealthyMs };
   return {
     tracer: TRACER,
@@ -18,20 +21,24 @@ export function setPasses(deps: PassDeps, ownedOf: (name: string) => Owned | und
     },
     plan: (seen) => planPass(seen, policy),
     act: async (seen, plan) => nextOf(deps, seen.owned, await act(deps, seen, plan)),
-    span: ({ owned }, { steps, under }) => (steps.length === 0 ? undefined : spanOfPass(owned.name, under)),
+    span: ({ owned }, { steps, under }) => (steps.length === 0 ? undefined : buildPassSpan(owned.name, under)),
   };
 }
 
 /** Handles a pass that threw; rethrows a defect. */
-export function retryAfter(deps: Pick<PassDeps, "report">, owned: Pick<Owned, "name">, error: unknown): Reconciled {
-  const fault = faultOf(error);
+export function requeueLater(
+  deps: Pick<PassDeps, "report">,
+  owned: Pick<SetOwnership, "name">,
+  error: unknown,
+): ReconcileResult {
+  const fault = findFault(error);
   if (fault === undefined) throw error;
   // After a conflict the next pass decides on the record of the other writer.
   if (fault.code !== "conflict") deps.report.failed(owned.name, isRetryable(fault) ? "pass" : "refused", error);
   return { isFailed: true };
 }
 
-async function act(deps: PassDeps, seen: SeenSet, plan: PassPlan): Promise<Acted> {
+async function act(deps: PassDeps, seen: SeenSet, plan: PassPlan): Promise<RoundResult> {
   const ofRollout =
     seen.rollout && plan.rollout ? await actOnRollout(deps, seen.owned, seen.rollout, plan.rollout) : "none";
   if (ofRollout === "again" || ofRollout === "lost") return ofRollout;
@@ -40,7 +47,7 @@ async function act(deps: PassDeps, seen: SeenSet, plan: PassPlan): Promise<Acted
   return { atMs: Infinity, failed: ofRollout === "failed" };
 }
 
-function nextOf(deps: PassDeps, owned: Owned, acted: Acted): Reconciled | "again" {
+function nextOf(deps: PassDeps, owned: SetOwnership, acted: RoundResult): ReconcileResult | "again" {
   if (acted === "gone" || acted === "lost") return endOwnership(owned, acted);
   if (acted === "again") return acted;
   if (acted.failed) return { isFailed: true };

@@ -1,22 +1,22 @@
 import { retryOnConflict } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import { checkDnsLabel } from "@muster/names";
-import { traceparentOf } from "@muster/tracing";
+import { getTraceparent } from "@muster/tracing";
 import type { AuditLog } from "./adapters/audit-log.ts";
-import type { Records, Stored } from "./adapters/records.ts";
+import type { FarmRecords, StoredRecord } from "./adapters/records.ts";
 import type { World } from "./adapters/views.ts";
 import { buildAudits } from "./domain/audit.ts";
-import { refuse, requireNone } from "./domain/check-spec.ts";
+import { refuseField, requireNone } from "./domain/check-spec.ts";
 import { MAX_NAME_LENGTH, type ReplicaSet } from "./domain/replica-set.ts";
 import type { Rollout } from "./domain/rollout.ts";
-import type { Audit } from "./domain/set-plan.ts";
+import type { SetAudit } from "./domain/set-plan.ts";
 
 /** The dependencies of requests by users. */
 export type RequestDeps = {
   readonly now: () => number;
   readonly newId: () => string;
-  readonly sets: Records<ReplicaSet>;
-  readonly rollouts: Records<Rollout>;
+  readonly sets: FarmRecords<ReplicaSet>;
+  readonly rollouts: FarmRecords<Rollout>;
   readonly world: Pick<
     World,
     | "sets"
@@ -44,9 +44,9 @@ export type RequestDeps = {
   readonly farmOf: (set: string) => string;
 };
 
-export type StoredSet = Stored<ReplicaSet>;
+export type StoredSet = StoredRecord<ReplicaSet>;
 
-export type Named = {
+export type SetRequest = {
   readonly requestId: string;
   readonly name: string;
   /** Name of the client; empty: anonymous. */
@@ -65,22 +65,22 @@ export async function requireSet(deps: Pick<RequestDeps, "sets">, name: string):
 type Found = NonNullable<Awaited<ReturnType<RequestDeps["sets"]["get"]>>>;
 
 export function requireReadable(name: string, found: Found): StoredSet {
-  return "unreadable" in found ? refuse("record", `of ${name} cannot be read: ${found.unreadable}`) : found;
+  return "unreadable" in found ? refuseField("record", `of ${name} cannot be read: ${found.unreadable}`) : found;
 }
 
-export type SetRequestChange = { readonly next: ReplicaSet; readonly audits: readonly Audit[] };
+export type SetRequestChange = { readonly next: ReplicaSet; readonly audits: readonly SetAudit[] };
 
 /** Changes the newest record; writes nothing if nothing changes. */
 export async function changeSet(
   deps: RequestDeps,
-  { name, requestId }: Pick<Named, "name" | "requestId">,
+  { name, requestId }: Pick<SetRequest, "name" | "requestId">,
   change: (set: ReplicaSet) => SetRequestChange | undefined,
 ): Promise<StoredSet> {
   return retryOnConflict(`replica set ${name}`, async () => {
     const stored = await requireSet(deps, name);
     const wanted = change(stored.record);
     if (wanted === undefined) return { unchanged: stored };
-    const traceparent = traceparentOf();
+    const traceparent = getTraceparent();
     const next = { ...wanted.next, requestId, traceparent };
     const audits = buildAudits(name, wanted.audits, { nowMs: deps.now(), traceparent, newId: deps.newId });
     return { write: () => deps.sets.change({ key: name, revision: stored.revision, next, audits }) };

@@ -1,11 +1,11 @@
-import { connectService, serve } from "@muster/bus";
+import { connectService, serveMethods } from "@muster/bus";
 import { buckets, FarmService } from "@muster/proto";
 import { holdLogger, type ServiceContext } from "@muster/service";
 import { withSessions } from "@muster/store";
 import { openDeps } from "./adapters/deps.ts";
 import { makeHandlers } from "./adapters/handlers.ts";
 import type { Config } from "./config.ts";
-import { aboutFarm } from "./farm.ts";
+import { buildFarmAttributes } from "./farm.ts";
 
 /** Maximum per method. A waiting long poll is cheap. */
 const MAX_CONCURRENT_REQUESTS = 1024;
@@ -15,7 +15,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
   await using deps = await openDeps(context, bus);
-  await using _served = await serve(bus, FarmService, makeHandlers(deps.requests), {
+  await using _served = await serveMethods(bus, FarmService, makeHandlers(deps.requests), {
     version: context.version,
     description: "Pods that are kept on chosen nodes",
     concurrency: MAX_CONCURRENT_REQUESTS,
@@ -28,7 +28,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
       bucket: buckets.farmLocks,
       holder: instance,
       ttlMs: config.sessionTtlMs,
-      about: aboutFarm(config.rcSelector),
+      about: buildFarmAttributes(config.rcSelector),
       signal,
       onChange: holdLogger(logger, "session of this farm"),
       onProblem: (error) => logger.warn({ err: error }, "the session of this farm cannot be created; it is retried"),

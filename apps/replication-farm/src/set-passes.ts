@@ -1,8 +1,15 @@
-import { openStopGrace, reconciler, runController, workQueue, type Lead, type Reconcile } from "@muster/controller";
+import {
+  openStopGrace,
+  makeReconciler,
+  runController,
+  workQueue,
+  type ControllerLead,
+  type Reconcile,
+} from "@muster/controller";
 import { NO_REFUSALS } from "./pass-machines.ts";
-import { newPodsOwned } from "./pass-pods.ts";
-import { retryAfter, setPasses } from "./pass.ts";
-import type { Owned, PassDeps } from "./pass-deps.ts";
+import { makePodsOwned } from "./pass-pods.ts";
+import { requeueLater, makeSetPasses } from "./pass.ts";
+import type { SetOwnership, PassDeps } from "./pass-deps.ts";
 
 /** The passes over all sets that a farm owns. */
 export type SetPasses = {
@@ -25,7 +32,7 @@ export type SetPasses = {
 const LIMITS = { firstMs: 200, maxMs: 30_000, perSecond: 1000, burst: 10_000 };
 
 /** A set that this farm makes passes over. */
-type OwnedSet = { readonly owned: Owned; readonly ended: PromiseWithResolvers<void> };
+type OwnedSet = { readonly owned: SetOwnership; readonly ended: PromiseWithResolvers<void> };
 
 /**
  * Runs passes over the sets: after each change of the view, after each own write, and at each resync. A failed pass is retried with a growing pause, which a
@@ -33,7 +40,7 @@ type OwnedSet = { readonly owned: Owned; readonly ended: PromiseWithResolvers<vo
  */
 export function startPasses(
   deps: PassDeps,
-  { lead, stop, resyncMs }: { readonly lead: Lead; readonly stop: AbortSignal; readonly resyncMs: number },
+  { lead, stop, resyncMs }: { readonly lead: ControllerLead; readonly stop: AbortSignal; readonly resyncMs: number },
 ): SetPasses {
   const sets = new Map<string, OwnedSet>();
   const queue = workQueue({ limits: LIMITS });
@@ -46,7 +53,7 @@ export function startPasses(
     sets.delete(owned.name);
     ended.resolve();
   };
-  const pass = reconciler(setPasses(deps, (name) => sets.get(name)?.owned));
+  const pass = makeReconciler(makeSetPasses(deps, (name) => sets.get(name)?.owned));
   const reconcile: Reconcile = async (name, signal) => {
     const set = sets.get(name);
     if (set === undefined) return {};
@@ -55,7 +62,7 @@ export function startPasses(
       if (set.owned.end !== undefined) await end(set);
       return next;
     } catch (error) {
-      return retryAfter(deps, set.owned, error);
+      return requeueLater(deps, set.owned, error);
     }
   };
   const running = runController({
@@ -79,7 +86,7 @@ export function startPasses(
     own: (name, fence) => {
       if (ending.aborted || lead.lost.aborted) return Promise.resolve();
       const isHeld = (): boolean => owned.end === undefined && !grace.signal.aborted && lead.isHeld();
-      const owned = newOwned(deps, { name, fence, isHeld });
+      const owned = makeSetOwnership(deps, { name, fence, isHeld });
       const ended: OwnedSet["ended"] = Promise.withResolvers();
       sets.set(name, { owned, ended });
       queue.add(name);
@@ -103,9 +110,12 @@ export function startPasses(
 }
 
 /** Returns a newly owned set without memory. */
-export function newOwned(deps: Pick<PassDeps, "sets">, set: Pick<Owned, "name" | "fence" | "isHeld">): Owned {
+export function makeSetOwnership(
+  deps: Pick<PassDeps, "sets">,
+  set: Pick<SetOwnership, "name" | "fence" | "isHeld">,
+): SetOwnership {
   return {
-    ...newPodsOwned(deps, set),
+    ...makePodsOwned(deps, set),
     refusals: { ...NO_REFUSALS },
     unreadySince: new Map(),
     rolloutWait: undefined,

@@ -1,11 +1,11 @@
 import { runPeriodically } from "@muster/controller";
-import { describeFault, faultOf } from "@muster/faults";
+import { describeFault, findFault } from "@muster/faults";
 import { logNotRemoved, sweepOwners, type SweepOptions } from "@muster/ledger-client";
-import { decideSweepBrake, type Brake, type OwnedObject, type SweepStep } from "@muster/ledger-client/plan-sweep";
+import { decideSweepBrake, type SweepBrake, type OwnedObject, type SweepStep } from "@muster/ledger-client/plan-sweep";
 import type { Session } from "@muster/store";
 import type { World } from "./adapters/views.ts";
-import { reservationStanding, type OwnedReservation } from "./domain/plan-allocation.ts";
-import { podStanding, type OwnedPod } from "./domain/plan-sweep.ts";
+import { decideReservationStanding, type OwnedReservation } from "./domain/plan-allocation.ts";
+import { decidePodStanding, type OwnedPod } from "./domain/plan-sweep.ts";
 import type { FarmDeps } from "./farm-deps.ts";
 import type { PassDeps } from "./pass-deps.ts";
 
@@ -15,18 +15,18 @@ const SWEEP_LOCK = "_sweep";
 const GRACE_MS = 0;
 
 /** Removes pods and machines of sets that do not exist; one farm at a time. */
-export async function sweep(deps: FarmDeps, session: Session): Promise<void> {
+export async function sweepSets(deps: FarmDeps, session: Session): Promise<void> {
   const { pass, logger, sweepMs } = deps;
   const left = { pods: new Map<string, number>(), machines: new Map<string, number>() };
   const sweepOne = async <Item extends OwnedObject>(what: keyof typeof left, own: OwnSweep<Item>): Promise<void> => {
     try {
-      const brake = (steps: readonly SweepStep<Item>[]): Promise<Brake | undefined> => brakeOn(deps, what, steps);
+      const brake = (steps: readonly SweepStep<Item>[]): Promise<SweepBrake | undefined> => brakeOn(deps, what, steps);
       const report = { ...own.report, notRemoved: logNotRemoved<Item>(logger, what) };
       const options = { ...own, report, brake, leftSince: left[what] };
       const swept = await sweepOwners({ ...options, graceMs: GRACE_MS, nowMs: pass.now });
       if (swept.brake !== undefined) left[what].clear();
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined) throw error;
       // Objects that cannot be listed now count as new in the next sweep.
       left[what].clear();
@@ -66,7 +66,7 @@ function podSweep({ pods, pass, logger, reportForeign }: FarmDeps, session: Sess
         if (found !== undefined) uids.set(name, "record" in found ? found.record.uid : undefined);
       }
       const nowMs = pass.now();
-      return { objects, standingOf: (pod) => podStanding(pod, uids, nowMs, pass.force) };
+      return { objects, standingOf: (pod) => decidePodStanding(pod, uids, nowMs, pass.force) };
     },
     remove: async (step) => {
       const { pod, uid, set, deleting: force } = step.object;
@@ -95,7 +95,7 @@ function machineSweep(
       const isDue = objects.some(({ set, uid }) => !sets.has(set) && leftSince.has(uid));
       const own = isDue ? (await pods.list()).filter(({ otherInstallation }) => otherInstallation === undefined) : [];
       const withPods = new Set(own.map(({ set }) => set));
-      return { objects, standingOf: (owned) => reservationStanding(owned, { sets, withPods }) };
+      return { objects, standingOf: (owned) => decideReservationStanding(owned, { sets, withPods }) };
     },
     remove: async (step) => {
       const { set, number, reservation } = step.object;
@@ -116,7 +116,7 @@ async function brakeOn(
   { pass, world }: FarmDeps,
   what: "pods" | "machines",
   steps: readonly SweepStep<OwnedObject>[],
-): Promise<Brake | undefined> {
+): Promise<SweepBrake | undefined> {
   const incidentKey = `no-sets-for-${what}`;
   const left = steps.filter((step) => step.kind !== "keep").length;
   if (left === 0) pass.alerts.resolve(incidentKey);
@@ -150,7 +150,7 @@ async function alertLostSets({ pods, pass, world, logger }: FarmDeps): Promise<v
       replicaSet: "",
     });
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined) throw error;
     logger.warn({ reason: describeFault(fault) }, "pods without replica sets could not be listed");
   }

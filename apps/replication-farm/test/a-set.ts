@@ -1,10 +1,10 @@
 import {
   NEW_SET,
-  podNameOf,
-  type Placement,
+  buildPodName,
+  type ReplicaPlacement,
   type ReplicaSet,
   type ReplicaSetSpec,
-  type Transfer,
+  type PodTransfer,
 } from "../src/domain/replica-set.ts";
 import type { Rollout } from "../src/domain/rollout.ts";
 import type { SetPod, SetPolicy, SetSnapshot } from "../src/domain/set-snapshot.ts";
@@ -17,7 +17,7 @@ export const POLICY: SetPolicy = {
   transferRetry: { firstMs: 10_000, maxMs: 600_000 },
 };
 
-export function aSpec(spec: Partial<ReplicaSetSpec> = {}): ReplicaSetSpec {
+export function makeSpec(spec: Partial<ReplicaSetSpec> = {}): ReplicaSetSpec {
   return {
     podId: "web",
     template: "{}",
@@ -32,12 +32,12 @@ export function aSpec(spec: Partial<ReplicaSetSpec> = {}): ReplicaSetSpec {
   };
 }
 
-export function aSet(set: Partial<ReplicaSet> = {}): ReplicaSet {
+export function makeSet(set: Partial<ReplicaSet> = {}): ReplicaSet {
   return {
     ...NEW_SET,
     name: "web",
     uid: "u1",
-    spec: aSpec(),
+    spec: makeSpec(),
     fence: 1,
     outbox: [],
     createdAtMs: 0,
@@ -48,32 +48,40 @@ export function aSet(set: Partial<ReplicaSet> = {}): ReplicaSet {
 }
 
 /** A set with a place on each of these nodes, in this order. */
-export function placedOn(nodes: readonly string[], set: Partial<ReplicaSet> = {}): ReplicaSet {
-  return aSet({
-    placements: nodes.map((node, index) => aPlacement(node, index + 1)),
+export function makePlacedSet(nodes: readonly string[], set: Partial<ReplicaSet> = {}): ReplicaSet {
+  return makeSet({
+    placements: nodes.map((node, index) => makePlacement(node, index + 1)),
     nextOrdinal: nodes.length + 1,
-    spec: aSpec({ replicasDesired: nodes.length }),
+    spec: makeSpec({ replicasDesired: nodes.length }),
     ...set,
   });
 }
 
-export function aPlacement(node: string, ordinal: number, templateHash = "h1"): Placement {
+export function makePlacement(node: string, ordinal: number, templateHash = "h1"): ReplicaPlacement {
   return { node, ordinal, templateHash, sinceMs: 0, reservation: undefined };
 }
 
 /** A transfer that a user asked for and that does not expire. */
-export function aTransfer(oldNode: string, newNode: string | undefined): Transfer {
+export function makeTransfer(oldNode: string, newNode: string | undefined): PodTransfer {
   const deadlineMs = Number.MAX_SAFE_INTEGER;
   return { id: "t", oldNode, newNode, deadlineMs, startedAtMs: 0, because: { code: "REQUESTED" } };
 }
 
-export function aPod(set: ReplicaSet, { node, ordinal }: Placement, pod: Partial<SetPod> = {}): [string, SetPod] {
-  const name = podNameOf(set.name, ordinal);
+export function makePod(
+  set: ReplicaSet,
+  { node, ordinal }: ReplicaPlacement,
+  pod: Partial<SetPod> = {},
+): [string, SetPod] {
+  const name = buildPodName(set.name, ordinal);
   return [name, { name, uid: `uid-${name}`, node, health: "READY", sinceMs: 0, deleting: false, ...pod }];
 }
 
 /** All pods are there and ready. */
-export function aSnapshot(set: ReplicaSet, eligible: readonly string[], rest: Partial<SetSnapshot> = {}): SetSnapshot {
+export function makeSnapshot(
+  set: ReplicaSet,
+  eligible: readonly string[],
+  rest: Partial<SetSnapshot> = {},
+): SetSnapshot {
   return {
     nowMs: 1_000_000,
     set,
@@ -83,7 +91,7 @@ export function aSnapshot(set: ReplicaSet, eligible: readonly string[], rest: Pa
     unhealthy: [],
     contest: { nodes: new Map(), yields: new Set() },
     ledger: { known: true, byNumber: new Map(), trouble: undefined },
-    pods: new Map(set.placements.map((placement) => aPod(set, placement))),
+    pods: new Map(set.placements.map((placement) => makePod(set, placement))),
     templateHash: "h1",
     failsafe: false,
     ...rest,
@@ -91,7 +99,7 @@ export function aSnapshot(set: ReplicaSet, eligible: readonly string[], rest: Pa
 }
 
 /** From `web` to `web-2`, of three replicas. */
-export function aRollout(roll: Partial<Rollout> = {}): Rollout {
+export function makeRollout(roll: Partial<Rollout> = {}): Rollout {
   return {
     id: "web-2",
     oldSet: "web",

@@ -1,21 +1,21 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { annotations, buckets, labels, streams, subjects } from "@muster/proto";
-import { installationOf, openBucket } from "@muster/store";
+import { readInstallationId, openBucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { aPlacement } from "./a-set.ts";
+import { makePlacement } from "./a-set.ts";
 import { EMBEDDED } from "./api-servers.ts";
-import { farmStore, placedAt, uidsOf, type FarmStore } from "./farm-store.ts";
-import { alerted, farmWorld, ready, templateOf, type FarmWorld } from "./farm-world.ts";
+import { openFarmStore, waitForPlaced, listUids, type FarmStore } from "./farm-store.ts";
+import { waitForAlert, openFarmWorld, waitUntilReady, buildTemplate, type FarmWorld } from "./farm-world.ts";
 import { startMeteredFarm, type MeteredFarm } from "./metered-farm.ts";
 
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
 const PATIENT = { timeoutMs: 90_000, everyMs: 50 };
 
 it("a farm of a new installation removes nothing and raises no alert", { timeout: 300_000 }, async () => {
-  await using world = await farmWorld(await EMBEDDED.start(), 1);
+  await using world = await openFarmWorld(await EMBEDDED.start(), 1);
   const farm = await startMeteredFarm(world, { FARM_SWEEP_MS: "100" });
-  await ready(world);
+  await waitUntilReady(world);
   await until("it has swept several times", async () => (await farm.waits("failsafe")) > 3, PATIENT);
   expect(await world.bus.readMessage(streams.events.name, subjects.farmAlerted("no-sets"), 1)).toBeUndefined();
 });
@@ -26,8 +26,8 @@ describe("a farm that finds no desired replicas", { timeout: 300_000 }, () => {
   let farm: MeteredFarm;
 
   beforeAll(async () => {
-    world = await farmWorld(await EMBEDDED.start(), 3);
-    store = await farmStore(world.bus);
+    world = await openFarmWorld(await EMBEDDED.start(), 3);
+    store = await openFarmStore(world.bus);
     await Promise.all(["n-0", "n-1", "n-2"].map((node) => world.label(node, { zone: "a" })));
     await makePod("lost-1", "lost");
     // It is listed first, and so would go first.
@@ -35,7 +35,7 @@ describe("a farm that finds no desired replicas", { timeout: 300_000 }, () => {
     await makePod("kept-1", "lost", { [annotations.kept]: "wanted for a look at its files" });
     await makePod("corrupt-1", "corrupt");
     farm = await startMeteredFarm(world, { FARM_SWEEP_MS: "100" });
-    await ready(world);
+    await waitUntilReady(world);
   }, 240_000);
 
   afterAll(() => world[Symbol.asyncDispose]());
@@ -43,7 +43,7 @@ describe("a farm that finds no desired replicas", { timeout: 300_000 }, () => {
   type Texts = Readonly<Record<string, string>>;
   const makePod = async (name: string, set: string, notes: Texts = {}, marks: Texts = {}): Promise<void> => {
     const own = { [labels.ownerKind]: "replica-set", [labels.owner]: set, [labels.ownerUid]: "u", ...marks };
-    const { spec } = JSON.parse(templateOf()) as Required<Pick<V1Pod, "spec">>;
+    const { spec } = JSON.parse(buildTemplate()) as Required<Pick<V1Pod, "spec">>;
     const metadata = { name, labels: { ...own, replication_controller_id: set }, annotations: notes };
     await world.calls.create<V1Pod>(PODS, { apiVersion: "v1", kind: "Pod", metadata, spec });
   };
@@ -58,14 +58,14 @@ describe("a farm that finds no desired replicas", { timeout: 300_000 }, () => {
   };
 
   it("removes nothing, and reports it", async () => {
-    await alerted(world, "no-sets");
+    await waitForAlert(world, "no-sets");
     await hasLookedOften("failsafe");
     expect((await world.pods("lost")).map(({ metadata }) => metadata?.name).toSorted()).toEqual(["kept-1", "lost-1"]);
     // As if a number that was not understood had been read as none.
     await store.create("zeroed", { nodeSelector: "zone=a", replicasDesired: 0 });
-    await store.change("zeroed", (set) => ({ ...set, placements: [aPlacement("n-0", 1)], nextOrdinal: 2 }));
-    await alerted(world, "no-replicas");
-    await placedAt(world, store, "zeroed", 1);
+    await store.change("zeroed", (set) => ({ ...set, placements: [makePlacement("n-0", 1)], nextOrdinal: 2 }));
+    await waitForAlert(world, "no-replicas");
+    await waitForPlaced(world, store, "zeroed", 1);
     await hasLookedOften("failsafe");
     expect((await store.set("zeroed")).placements).toHaveLength(1);
   });
@@ -74,9 +74,9 @@ describe("a farm that finds no desired replicas", { timeout: 300_000 }, () => {
     const codec = { encode: (bytes: Uint8Array) => bytes, decode: (bytes: Uint8Array) => bytes };
     const raw = await openBucket(world.bus.connection, { name: buckets.replicaSets, codec });
     await raw.create("corrupt", new Uint8Array([255]));
-    await alerted(world, "unreadable_set_corrupt");
+    await waitForAlert(world, "unreadable_set_corrupt");
     await store.create("wanted", { nodeSelector: "zone=a", replicasDesired: 2 });
-    await placedAt(world, store, "wanted", 2);
+    await waitForPlaced(world, store, "wanted", 2);
     await until("what is not wanted is gone", async () => (await world.pods("zeroed")).length === 0, PATIENT);
     expect((await raw.get("corrupt"))?.value).toEqual(new Uint8Array([255]));
   });
@@ -91,7 +91,7 @@ describe("a farm that finds no desired replicas", { timeout: 300_000 }, () => {
     expect(await isThere("alien-1")).toBe(true);
     expect(await farm.leftAlone()).toBe(1);
     const [ours] = await world.pods("wanted");
-    expect(ours?.metadata?.labels?.[labels.installation]).toBe(await installationOf(world.bus.connection));
+    expect(ours?.metadata?.labels?.[labels.installation]).toBe(await readInstallationId(world.bus.connection));
   });
 
   it("reports an unreadable record, which only a forced deletion removes, and its pods after it", async () => {
@@ -115,9 +115,9 @@ describe("a farm that finds no desired replicas", { timeout: 300_000 }, () => {
     // No request has compared them, as when both were looked at before either was there.
     await store.create("twin-b", { podId: "twin", nodeSelector: "twin", replicasDesired: 2 });
     await store.create("twin-a", { podId: "twin", nodeSelector: "twin=yes", replicasDesired: 2 });
-    await alerted(world, "overlap_twin-b");
-    await placedAt(world, store, "twin-a", 2);
-    await placedAt(world, store, "twin-b", 0);
+    await waitForAlert(world, "overlap_twin-b");
+    await waitForPlaced(world, store, "twin-a", 2);
+    await waitForPlaced(world, store, "twin-b", 0);
     const troubles = async () => Promise.all(["twin-a", "twin-b"].map(async (name) => (await store.set(name)).trouble));
     await until(
       "the one that leaves the nodes reports it, and the other one has no trouble",
@@ -128,13 +128,13 @@ describe("a farm that finds no desired replicas", { timeout: 300_000 }, () => {
 
   it("keeps the pods of a daemon set for which no node is eligible any more", async () => {
     await store.create("daemon", { nodeSelector: "zone=a", daemon: true });
-    const uids = uidsOf(await placedAt(world, store, "daemon", 3));
+    const uids = listUids(await waitForPlaced(world, store, "daemon", 3));
     await store.change("daemon", (set) => ({ ...set, spec: { ...set.spec, nodeSelector: "zone=b" } }));
-    await alerted(world, "no_eligible_nodes_daemon");
+    await waitForAlert(world, "no_eligible_nodes_daemon");
     await hasLookedOften("no-eligible-nodes");
-    expect(uidsOf(await world.pods("daemon"))).toEqual(uids);
+    expect(listUids(await world.pods("daemon"))).toEqual(uids);
     await world.label("n-1", { zone: "b" });
-    const left = uidsOf(await placedAt(world, store, "daemon", 1));
+    const left = listUids(await waitForPlaced(world, store, "daemon", 1));
     expect(uids).toEqual(expect.arrayContaining(left));
     await until("its trouble is over", async () => (await store.set("daemon")).trouble === undefined, PATIENT);
   });
@@ -149,7 +149,7 @@ describe("a farm that finds no desired replicas", { timeout: 300_000 }, () => {
       },
       PATIENT,
     );
-    await placedAt(world, store, "wanted", 2);
+    await waitForPlaced(world, store, "wanted", 2);
     await until("no pod is on its way out", async () => {
       const pods = await world.calls.list<V1Pod>(PODS);
       return pods.items.every(({ metadata }) => metadata?.deletionTimestamp === undefined);
@@ -162,7 +162,7 @@ describe("a farm that finds no desired replicas", { timeout: 300_000 }, () => {
     process.kill(farm.pid, "SIGSTOP");
     for (const { key, revision } of await store.sets.list()) await store.sets.delete(key, revision);
     process.kill(farm.pid, "SIGCONT");
-    await alerted(world, "no-sets-for-pods");
+    await waitForAlert(world, "no-sets-for-pods");
     // Each look waits for the answer of a ledger that is not there.
     await hasLookedOften("no-sets-for-pods", 1);
     expect(await names()).toEqual(before);

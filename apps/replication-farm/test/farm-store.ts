@@ -3,14 +3,14 @@ import type { NatsBus } from "@muster/bus";
 import { buckets } from "@muster/proto";
 import { openBucket, type Bucket } from "@muster/store";
 import { until } from "@muster/testkit";
-import { setCodec, type Readable } from "../src/adapters/messages.ts";
-import { aSet } from "./a-set.ts";
-import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
-import { templateOf, type FarmWorld } from "./farm-world.ts";
+import { setCodec, type StoredValue } from "../src/adapters/messages.ts";
+import { makeSet } from "./a-set.ts";
+import { buildPodName, type ReplicaSet } from "../src/domain/replica-set.ts";
+import { buildTemplate, type FarmWorld } from "./farm-world.ts";
 
 /** The records that farms write, read and changed here without running farms. */
 export type FarmStore = {
-  readonly sets: Bucket<Readable<ReplicaSet>, ReplicaSet>;
+  readonly sets: Bucket<StoredValue<ReplicaSet>, ReplicaSet>;
   /** Throws when the record is missing or unreadable. */
   set(name: string): Promise<ReplicaSet>;
   /** A set that no farm has seen yet; its pods are of its own name. */
@@ -21,7 +21,7 @@ export type FarmStore = {
   sessions(pid: number): Promise<string[]>;
 };
 
-export async function farmStore(bus: NatsBus): Promise<FarmStore> {
+export async function openFarmStore(bus: NatsBus): Promise<FarmStore> {
   const sets = await openBucket(bus.connection, { name: buckets.replicaSets, codec: setCodec });
   const text = {
     encode: (value: string) => new TextEncoder().encode(value),
@@ -37,8 +37,8 @@ export async function farmStore(bus: NatsBus): Promise<FarmStore> {
     sets,
     set: async (name) => (await entry(name)).record,
     create: async (name, spec) => {
-      const set = aSet({ name, uid: `uid-${name}`, fence: 0, requestId: name });
-      await sets.create(name, { ...set, spec: { ...set.spec, podId: name, template: templateOf(), ...spec } });
+      const set = makeSet({ name, uid: `uid-${name}`, fence: 0, requestId: name });
+      await sets.create(name, { ...set, spec: { ...set.spec, podId: name, template: buildTemplate(), ...spec } });
     },
     change: (name, change) =>
       until(`${name} is changed before others change it`, async () => {
@@ -52,13 +52,13 @@ export async function farmStore(bus: NatsBus): Promise<FarmStore> {
 }
 
 /** Waits until the set has so many places, and a pod that is ready in each of them, and no other pod. */
-export function placedAt(world: FarmWorld, store: FarmStore, name: string, count: number): Promise<V1Pod[]> {
+export function waitForPlaced(world: FarmWorld, store: FarmStore, name: string, count: number): Promise<V1Pod[]> {
   return until(
     `${name} has ${count} places and their pods`,
     async () => {
       const { placements } = await store.set(name);
       const pods = await world.pods(name);
-      const wanted = placements.map(({ node, ordinal }) => `${podNameOf(name, ordinal)} on ${node}`).toSorted();
+      const wanted = placements.map(({ node, ordinal }) => `${buildPodName(name, ordinal)} on ${node}`).toSorted();
       const there = pods.filter(isReady).map(({ metadata, spec }) => `${metadata?.name} on ${spec?.nodeName}`);
       return placements.length === count && there.toSorted().join() === wanted.join() && pods.length === count && pods;
     },
@@ -66,7 +66,7 @@ export function placedAt(world: FarmWorld, store: FarmStore, name: string, count
   );
 }
 
-export function uidsOf(pods: readonly V1Pod[]): string[] {
+export function listUids(pods: readonly V1Pod[]): string[] {
   return pods.map(({ metadata }) => metadata?.uid ?? "").toSorted();
 }
 

@@ -2,12 +2,19 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
-import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
+import { makeClient, connectNats, type Client, type NatsBus } from "@muster/bus";
 import { attachNodes, type AttachedNodes } from "@muster/devcluster";
-import { faultOf } from "@muster/faults";
-import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
+import { findFault } from "@muster/faults";
+import { makeKubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { FarmService, muster, streams, subjects } from "@muster/proto";
-import { natsServer, processEnv, type TestApiServer, type TestNats, until, patientClient } from "@muster/testkit";
+import {
+  startTestNats,
+  buildProcessEnv,
+  type TestApiServer,
+  type TestNats,
+  until,
+  makePatientClient,
+} from "@muster/testkit";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
 const NODES = { apiVersion: "v1", plural: "nodes" };
@@ -41,7 +48,7 @@ export type FarmWorld = AsyncDisposable & {
 };
 
 /** Nodes n-0, n-1, ... without a label of their own. */
-export async function farmWorld(server: TestApiServer, nodes: number): Promise<FarmWorld> {
+export async function openFarmWorld(server: TestApiServer, nodes: number): Promise<FarmWorld> {
   await using starting = new AsyncDisposableStack();
   starting.use(server);
   const { kubeconfig } = server;
@@ -55,12 +62,12 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
       ...server.nodeOptions,
     }),
   );
-  const nats = starting.use(await natsServer());
+  const nats = starting.use(await startTestNats());
   let stack = starting;
   const start = async (app: string, more: Readonly<Record<string, string>>): Promise<ChildProcess> => {
     const child = spawn(process.execPath, [`${APPS}${app}/src/main.ts`], {
       env: {
-        ...processEnv(),
+        ...buildProcessEnv(),
         MUSTER_NATS_URL: nats.url,
         MUSTER_NATS_TOKEN: nats.token,
         MUSTER_KUBECONFIG: kubeconfig,
@@ -74,9 +81,9 @@ export async function farmWorld(server: TestApiServer, nodes: number): Promise<F
     return child;
   };
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
-  const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  const calls = starting.use(makeKubeCalls(loadKube(kubeconfig)));
   const watcher = processOf(await start("watcher", {}));
-  const farms = patientClient(client(bus, FarmService));
+  const farms = makePatientClient(makeClient(bus, FarmService));
   stack = starting.move();
   let labelled: Promise<unknown> = Promise.resolve();
   return {
@@ -124,7 +131,7 @@ async function ended(child: ChildProcess, signal: NodeJS.Signals = "SIGKILL"): P
 const { ALLOCATION_STRATEGY_DYNAMIC } = muster.farm.v1.AllocationStrategy;
 
 /** A pod that runs until it is reported to end, and reports nothing; `version` makes the template another one. */
-export function templateOf(version = "1"): string {
+export function buildTemplate(version = "1"): string {
   const container = {
     name: "main",
     image: "scripted",
@@ -136,9 +143,9 @@ export function templateOf(version = "1"): string {
 
 export type SpecProperties = muster.farm.v1.ReplicaSetSpec.$Properties;
 
-export function specOf(selector: string, replicasDesired: number, more: SpecProperties = {}): SpecProperties {
+export function buildSpec(selector: string, replicasDesired: number, more: SpecProperties = {}): SpecProperties {
   return {
-    templateJson: templateOf(),
+    templateJson: buildTemplate(),
     nodeSelector: selector,
     replicasDesired,
     allocationStrategy: ALLOCATION_STRATEGY_DYNAMIC,
@@ -149,12 +156,12 @@ export function specOf(selector: string, replicasDesired: number, more: SpecProp
 
 type WireSet = muster.farm.v1.ReplicaSet.$Properties;
 
-export function nodesOf(set: WireSet): string[] {
+export function listNodes(set: WireSet): string[] {
   return (set.record?.placements ?? []).map(({ node }) => node ?? "");
 }
 
 /** Waits until the set is on so many nodes and all its pods are healthy. */
-export function settledAt(world: FarmWorld, name: string, count: number): Promise<WireSet> {
+export function waitForSettled(world: FarmWorld, name: string, count: number): Promise<WireSet> {
   return until(
     `${name} has ${count} healthy replicas`,
     async () => {
@@ -167,7 +174,7 @@ export function settledAt(world: FarmWorld, name: string, count: number): Promis
 }
 
 /** Waits until a farm answers. */
-export async function ready(world: FarmWorld): Promise<void> {
+export async function waitUntilReady(world: FarmWorld): Promise<void> {
   await until(
     "a farm answers",
     () =>
@@ -180,7 +187,7 @@ export async function ready(world: FarmWorld): Promise<void> {
 }
 
 /** Waits for an alert on the bus, of a farm that has started. */
-export async function alerted({ bus }: FarmWorld, incident: string): Promise<void> {
+export async function waitForAlert({ bus }: FarmWorld, incident: string): Promise<void> {
   await until(
     `there is an alert ${incident}`,
     () => bus.readMessage(streams.events.name, subjects.farmAlerted(incident), 1),
@@ -189,7 +196,7 @@ export async function alerted({ bus }: FarmWorld, incident: string): Promise<voi
 }
 
 /** The events of the set's trail, the oldest first, once all of them are on their stream. */
-export async function auditsOf({ farms }: FarmWorld, name: string): Promise<(string | null | undefined)[]> {
+export async function listAudits({ farms }: FarmWorld, name: string): Promise<(string | null | undefined)[]> {
   const isPublished = async (): Promise<boolean> =>
     (await farms.getReplicaSet({ name })).set?.record?.outbox.length === 0;
   await until(`all audits of ${name} are published`, isPublished);
@@ -200,6 +207,6 @@ export async function auditsOf({ farms }: FarmWorld, name: string): Promise<(str
 export function isMissing(answer: Promise<unknown>): Promise<boolean> {
   return answer.then(
     () => false,
-    (error: unknown) => faultOf(error)?.code === "not_found",
+    (error: unknown) => findFault(error)?.code === "not_found",
   );
 }

@@ -5,14 +5,14 @@ import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
 import {
-  auditsOf,
-  farmWorld,
+  listAudits,
+  openFarmWorld,
   isMissing,
-  nodesOf,
-  ready,
-  settledAt,
-  specOf,
-  templateOf,
+  listNodes,
+  waitUntilReady,
+  waitForSettled,
+  buildSpec,
+  buildTemplate,
   type FarmProcess,
   type FarmWorld,
   PODS,
@@ -26,17 +26,17 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 300_000 }, ({ sk
   let farms: FarmProcess[];
   const labelled = (label: string, ...nodes: string[]) =>
     Promise.all(nodes.map((node) => world.label(node, { [label]: "yes" })));
-  const apply = (name: string, spec: ReturnType<typeof specOf>) =>
+  const apply = (name: string, spec: ReturnType<typeof buildSpec>) =>
     world.farms.applyReplicaSet({ requestId: name, name, spec });
-  const audits = (name: string) => auditsOf(world, name);
+  const audits = (name: string) => listAudits(world, name);
 
   beforeAll(async () => {
     if (skip) return;
-    world = await farmWorld(await start(), 5);
+    world = await openFarmWorld(await start(), 5);
     // Before the farms start, so that whichever of them is asked knows it.
     await labelled("fought", "n-3");
     farms = [await world.startFarm(STEADY), await world.startFarm(STEADY)];
-    await ready(world);
+    await waitUntilReady(world);
   }, 300_000);
 
   afterAll(async () => {
@@ -45,20 +45,20 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 300_000 }, ({ sk
 
   it.skipIf(skip)("run on the selected nodes, one pod per node, and follow their number", async () => {
     await labelled("up", "n-0", "n-1", "n-2");
-    await apply("up", specOf("up=yes", 2));
-    const set = await settledAt(world, "up", 2);
-    expect(nodesOf(set)).toEqual(["n-0", "n-1"]);
+    await apply("up", buildSpec("up=yes", 2));
+    const set = await waitForSettled(world, "up", 2);
+    expect(listNodes(set)).toEqual(["n-0", "n-1"]);
     const pods = await world.pods("up");
     expect(pods.map(({ spec }) => spec?.nodeName).sort()).toEqual(["n-0", "n-1"]);
     expect(pods[0]?.metadata?.labels).toMatchObject({ pod_id: "up", "muster.dev/owner-kind": "replica-set" });
 
     await world.farms.scaleReplicaSet({ requestId: "s1", name: "up", replicasDesired: 3 });
-    await settledAt(world, "up", 3);
+    await waitForSettled(world, "up", 3);
     await world.farms.scaleReplicaSet({ requestId: "s2", name: "up", replicasDesired: 1 });
-    await settledAt(world, "up", 1);
+    await waitForSettled(world, "up", 1);
     await until("surplus pods are gone", async () => (await world.pods("up")).length === 1);
     await world.farms.scaleReplicaSet({ requestId: "s3", name: "up", replicasDesired: 0 });
-    await settledAt(world, "up", 0);
+    await waitForSettled(world, "up", 0);
     await until("no pod is left", async () => (await world.pods("up")).length === 0);
     expect(await audits("up")).toEqual([
       "CREATED",
@@ -74,12 +74,12 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 300_000 }, ({ sk
 
   it.skipIf(skip)("leave a node whose labels no longer match, once the new pod is ready", async () => {
     await labelled("moves", "n-0", "n-1");
-    await apply("moves", specOf("moves=yes", 1));
-    expect(nodesOf(await settledAt(world, "moves", 1))).toEqual(["n-0"]);
+    await apply("moves", buildSpec("moves=yes", 1));
+    expect(listNodes(await waitForSettled(world, "moves", 1))).toEqual(["n-0"]);
     await world.label("n-0", { moves: null });
     await until("it is on the other node", async () => {
-      const set = await settledAt(world, "moves", 1);
-      return nodesOf(set).join() === "n-1";
+      const set = await waitForSettled(world, "moves", 1);
+      return listNodes(set).join() === "n-1";
     });
     const seen = await audits("moves");
     expect(seen.filter((event) => event === "NODE_TRANSFER_START")).toHaveLength(1);
@@ -88,10 +88,10 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 300_000 }, ({ sk
 
   it.skipIf(skip)("cause no work while nothing changes", async () => {
     await labelled("quiet", "n-3");
-    await apply("quiet", specOf("quiet=yes", 1));
-    await settledAt(world, "quiet", 1);
+    await apply("quiet", buildSpec("quiet=yes", 1));
+    await waitForSettled(world, "quiet", 1);
     const values = ["1", "2", "3"];
-    for (const value of values) await apply(`witness-${value}`, specOf(`nothing=${value}`, 0, { daemon: true }));
+    for (const value of values) await apply(`witness-${value}`, buildSpec(`nothing=${value}`, 0, { daemon: true }));
     const codec = { encode: (bytes: Uint8Array) => bytes, decode: (bytes: Uint8Array) => bytes };
     const stored = await Promise.all(
       [buckets.replicaSets, buckets.rolls].map((name) => openBucket(world.bus.connection, { name, codec })),
@@ -112,7 +112,7 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 300_000 }, ({ sk
     // Each of these wakes every set, which looks at its nodes again.
     for (const value of values) {
       await world.label("n-4", { nothing: value });
-      await settledAt(world, `witness-${value}`, 1);
+      await waitForSettled(world, `witness-${value}`, 1);
     }
     expect(await sequences()).toEqual(before);
     for (const value of values)
@@ -121,14 +121,14 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 300_000 }, ({ sk
 
   it.skipIf(skip)("are taken over from a killed farm without duplicate pods", async () => {
     await labelled("kept", "n-0", "n-1", "n-2");
-    await apply("kept", specOf("kept=yes", 2));
-    const { farm } = await settledAt(world, "kept", 2);
+    await apply("kept", buildSpec("kept=yes", 2));
+    const { farm } = await waitForSettled(world, "kept", 2);
     const before = (await world.pods("kept")).map(({ metadata }) => metadata?.uid).sort();
     const owner = farms.find(({ pid }) => farm?.includes(`-${pid}-`));
     expect(owner, `the farm ${farm ?? ""} is one of ours`).toBeDefined();
     await owner?.kill();
     await world.farms.scaleReplicaSet({ requestId: "more", name: "kept", replicasDesired: 3 });
-    const after = await settledAt(world, "kept", 3);
+    const after = await waitForSettled(world, "kept", 3);
     expect(after.farm).not.toBe(farm);
     const uids = (await world.pods("kept")).map(({ metadata }) => metadata?.uid);
     expect(uids).toHaveLength(3);
@@ -148,7 +148,7 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 300_000 }, ({ sk
       "the new farm owns a set",
       async () => {
         made += 1;
-        await apply(`handed-${made}`, specOf(`handed=${made}`, 0));
+        await apply(`handed-${made}`, buildSpec(`handed=${made}`, 0));
         return owns(patient);
       },
       { timeoutMs: 30_000, everyMs: 500 },
@@ -163,13 +163,13 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 300_000 }, ({ sk
 
   it.skipIf(skip)("are rolled to a new one and never have less than the minimum healthy", async () => {
     await labelled("rolled", "n-0", "n-1", "n-2");
-    await apply("old", specOf("rolled=yes", 3, { podId: "rolled" }));
-    await settledAt(world, "old", 3);
+    await apply("old", buildSpec("rolled=yes", 3, { podId: "rolled" }));
+    await waitForSettled(world, "old", 3);
     await world.farms.createRoll({
       requestId: "r",
       oldSet: "old",
       newSet: "new",
-      templateJson: templateOf("2"),
+      templateJson: buildTemplate("2"),
       minimumReplicas: 2,
     });
     const healthy: number[] = [];
@@ -182,7 +182,7 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 300_000 }, ({ sk
       },
       { timeoutMs: 90_000 },
     );
-    const set = await settledAt(world, "new", 3);
+    const set = await waitForSettled(world, "new", 3);
     expect(set.record?.spec?.replicasDesired).toBe(3);
     expect(Math.min(...healthy)).toBeGreaterThanOrEqual(2);
     await expect(
@@ -199,8 +199,8 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 300_000 }, ({ sk
       ["gone", false],
       ["left", true],
     ] as const) {
-      await apply(name, specOf("gone=yes", 1, { podId: name }));
-      await settledAt(world, name, 1);
+      await apply(name, buildSpec("gone=yes", 1, { podId: name }));
+      await waitForSettled(world, name, 1);
       await expect(world.farms.deleteReplicaSet({ requestId: "d", name })).rejects.toThrow(/use force/);
       await world.farms.deleteReplicaSet({ requestId: "d", name, keepPods, force: true });
       await until(`${name} is gone`, () => isMissing(world.farms.getReplicaSet({ name })));
@@ -208,19 +208,19 @@ describe.each(API_SERVERS)("replica sets on $title", { timeout: 300_000 }, ({ sk
     }
     await expect(world.calls.get(PODS, "gone-1")).rejects.toThrow();
     expect(await world.calls.get(PODS, "left-1")).toMatchObject({ spec: { nodeName: "n-0" } });
-    const again = { requestId: "again", name: "left", spec: specOf("gone=yes", 1), dryRun: true };
+    const again = { requestId: "again", name: "left", spec: buildSpec("gone=yes", 1), dryRun: true };
     await expect(world.farms.applyReplicaSet(again)).resolves.toMatchObject({ outcome: "CREATED" });
   });
 
   it.skipIf(skip)("are refused if an older one would compete with them for nodes", async () => {
-    await apply("older", specOf("fought=yes", 1, { podId: "same" }));
-    await expect(apply("newer", specOf("fought in (yes,no)", 1, { podId: "same" }))).rejects.toThrow(
+    await apply("older", buildSpec("fought=yes", 1, { podId: "same" }));
+    await expect(apply("newer", buildSpec("fought in (yes,no)", 1, { podId: "same" }))).rejects.toThrow(
       /replica set older/,
     );
-    await expect(apply("newer", specOf("fought=yes", 1, { pool: "gpu" }))).rejects.toThrow(
+    await expect(apply("newer", buildSpec("fought=yes", 1, { pool: "gpu" }))).rejects.toThrow(
       /node_selector.*with a pool/,
     );
-    await expect(apply("newer", specOf("fought=yes", 1, { templateJson: "{}" }))).rejects.toThrow(/containers/);
+    await expect(apply("newer", buildSpec("fought=yes", 1, { templateJson: "{}" }))).rejects.toThrow(/containers/);
   });
 });
 

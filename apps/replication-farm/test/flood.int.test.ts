@@ -1,9 +1,9 @@
-import { faultOf, isRetryable } from "@muster/faults";
+import { findFault, isRetryable } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
-import { farmStore, placedAt, type FarmStore } from "./farm-store.ts";
-import { farmWorld, ready, specOf, type FarmWorld } from "./farm-world.ts";
+import { openFarmStore, waitForPlaced, type FarmStore } from "./farm-store.ts";
+import { openFarmWorld, waitUntilReady, buildSpec, type FarmWorld } from "./farm-world.ts";
 
 const NODES = ["n-0", "n-1", "n-2"];
 const SETS = Array.from({ length: 10 }, (_, index) => `flooded-${index}`);
@@ -13,19 +13,19 @@ let world: FarmWorld;
 let store: FarmStore;
 
 beforeAll(async () => {
-  world = await farmWorld(await EMBEDDED.start(), NODES.length);
-  store = await farmStore(world.bus);
+  world = await openFarmWorld(await EMBEDDED.start(), NODES.length);
+  store = await openFarmStore(world.bus);
   await Promise.all(NODES.map((node) => world.label(node, { zone: "a" })));
   await world.startFarm();
   await world.startFarm();
-  await ready(world);
+  await waitUntilReady(world);
 }, 300_000);
 
 afterAll(() => world[Symbol.asyncDispose]());
 
 /** Acts as a client: retries faults that allow it. */
 async function apply(name: string, count: number): Promise<void> {
-  const spec = specOf("zone=a", count % 3, { labels: { count: `${count}` } });
+  const spec = buildSpec("zone=a", count % 3, { labels: { count: `${count}` } });
   const request = { requestId: `${name}-${count}`, name, spec };
   await until(
     `apply ${count} of ${name} is taken`,
@@ -34,7 +34,7 @@ async function apply(name: string, count: number): Promise<void> {
         await world.farms.applyReplicaSet(request, { timeoutMs: 30_000 });
         return true;
       } catch (error) {
-        const fault = faultOf(error);
+        const fault = findFault(error);
         if (fault !== undefined && (isRetryable(fault) || fault.code === "conflict")) return false;
         throw error;
       }
@@ -49,7 +49,7 @@ it("a thousand concurrent changes end in the state of the last ones, each audite
       for (let count = 1; count <= APPLIES; count += 1) await apply(name, count);
     }),
   );
-  for (const name of SETS) await placedAt(world, store, name, APPLIES % 3);
+  for (const name of SETS) await waitForPlaced(world, store, name, APPLIES % 3);
   await until("all audits are on their stream", async () =>
     (await store.sets.list()).every(({ value }) => "record" in value && value.record.outbox.length === 0),
   );

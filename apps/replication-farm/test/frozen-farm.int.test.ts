@@ -1,11 +1,11 @@
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { aRollout, aSpec, placedOn } from "./a-set.ts";
+import { makeRollout, makeSpec, makePlacedSet } from "./a-set.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
-import { newOwned } from "../src/set-passes.ts";
-import { passOnce } from "./pass-once.ts";
+import { makeSetOwnership } from "../src/set-passes.ts";
+import { runPassOnce } from "./pass-once.ts";
 import type { PassDeps } from "../src/pass-deps.ts";
-import { passWorld, type PassWorld } from "./pass-world.ts";
+import { openPassWorld, type PassWorld } from "./pass-world.ts";
 
 const [OLD, NEW] = ["web-1", "web-2"] as const;
 
@@ -35,15 +35,15 @@ it.each([
 ] as const)(
   "a farm that was frozen after it had %s does not mark the set once another farm has ended the update",
   async (_when, call) => {
-    await using world = await passWorld();
+    await using world = await openPassWorld();
     const podId = "web";
     await world.putNode("n1", { labels: { disk: "ssd" } });
     await world.complete();
-    await world.sets.create(OLD, placedOn(["n1"], { name: OLD, spec: aSpec({ podId, replicasDesired: 1 }) }));
-    await world.sets.create(NEW, placedOn([], { name: NEW, uid: "u2", spec: aSpec({ podId }) }));
+    await world.sets.create(OLD, makePlacedSet(["n1"], { name: OLD, spec: makeSpec({ podId, replicasDesired: 1 }) }));
+    await world.sets.create(NEW, makePlacedSet([], { name: NEW, uid: "u2", spec: makeSpec({ podId }) }));
     await world.rollouts.create(
       NEW,
-      aRollout({ id: NEW, oldSet: OLD, newSet: NEW, target: 1, minimum: 0, phase: "CREATING", fence: 0 }),
+      makeRollout({ id: NEW, oldSet: OLD, newSet: NEW, target: 1, minimum: 0, phase: "CREATING", fence: 0 }),
     );
     await until("all is seen", () => world.world.sets().length === 2 && world.world.rollout(NEW) !== undefined);
 
@@ -51,12 +51,12 @@ it.each([
     const sleeping = passUntilChanged(sleeper.deps, world);
     await sleeper.reached;
 
-    const successor = newOwned(world.deps, { name: NEW, fence: 2, isHeld: () => true });
-    await passOnce(world.deps, successor);
+    const successor = makeSetOwnership(world.deps, { name: NEW, fence: 2, isHeld: () => true });
+    await runPassOnce(world.deps, successor);
     expect(await world.rollouts.get(NEW)).toMatchObject({ record: { fence: 2 } });
     await replace(world, NEW, { deletion: { keepPods: false, atMs: 1 } });
     await until("the successor has ended the update", async () => {
-      await passOnce(world.deps, successor);
+      await runPassOnce(world.deps, successor);
       return (await world.rollouts.get(NEW)) === undefined;
     });
     await replace(world, NEW, { uid: "u3", deletion: undefined });
@@ -69,9 +69,9 @@ it.each([
 
 /** Passes of the farm that owned the update, which does not notice that it has lost it, until it has marked the set or has nothing to do. */
 async function passUntilChanged(deps: PassDeps, world: PassWorld): Promise<void> {
-  const owned = newOwned(deps, { name: NEW, fence: 1, isHeld: () => true });
+  const owned = makeSetOwnership(deps, { name: NEW, fence: 1, isHeld: () => true });
   for (let pass = 0; pass < 5; pass += 1) {
-    const passed = await passOnce(deps, owned).catch(() => undefined);
+    const passed = await runPassOnce(deps, owned).catch(() => undefined);
     if (passed?.kind === "settled" || passed?.kind === "lost") return;
     if ((await recordOf(world, OLD)).rollout !== undefined) return;
   }

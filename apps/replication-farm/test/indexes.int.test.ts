@@ -1,16 +1,16 @@
 import { buckets } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { aRollout, aSpec, placedOn } from "./a-set.ts";
-import { passWorld, type PassWorld } from "./pass-world.ts";
+import { makeRollout, makeSpec, makePlacedSet } from "./a-set.ts";
+import { openPassWorld, type PassWorld } from "./pass-world.ts";
 
 const OTHERS = 200;
 
 let world: PassWorld;
 
 beforeAll(async () => {
-  world = await passWorld();
-  const named = (name: string, podId: string) => placedOn(["n1"], { name, uid: name, spec: aSpec({ podId }) });
+  world = await openPassWorld();
+  const named = (name: string, podId: string) => makePlacedSet(["n1"], { name, uid: name, spec: makeSpec({ podId }) });
   const sets = [
     named("web", "web"),
     named("web-b", "web"),
@@ -20,7 +20,7 @@ beforeAll(async () => {
     ...Array.from({ length: OTHERS }, (_, index) => named(`set-${index}`, `id-${index}`)),
   ];
   for (const set of sets) await world.sets.create(set.name, set);
-  await world.rollouts.create("new", aRollout({ id: "new", oldSet: "old", newSet: "new" }));
+  await world.rollouts.create("new", makeRollout({ id: "new", oldSet: "old", newSet: "new" }));
   await until("all is seen", () => world.world.sets().length === sets.length && world.world.rollouts().length === 1);
 });
 
@@ -39,7 +39,10 @@ it.each<[changed: string, concerned: readonly string[]]>([
 
 it("overlaps are found without a list of all sets, also for a set that was just stored", async () => {
   const before = world.lists();
-  await world.sets.create("web-c", placedOn(["n2"], { name: "web-c", uid: "c", spec: aSpec({ podId: "web" }) }));
+  await world.sets.create(
+    "web-c",
+    makePlacedSet(["n2"], { name: "web-c", uid: "c", spec: makeSpec({ podId: "web" }) }),
+  );
   const found = (await world.world.storedSetsOf("web")).map(({ name }) => name);
   expect(found.toSorted()).toEqual(["web", "web-b", "web-c"]);
   expect(world.lists() - before).toBe(0);

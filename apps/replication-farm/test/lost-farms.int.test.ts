@@ -7,10 +7,10 @@ import { openBucket, type Bucket } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
-import { rolloutCodec, type Readable } from "../src/adapters/messages.ts";
-import { aRollout } from "./a-set.ts";
-import { farmStore, placedAt, uidsOf, type FarmStore } from "./farm-store.ts";
-import { farmWorld, templateOf, type FarmProcess, type FarmWorld } from "./farm-world.ts";
+import { rolloutCodec, type StoredValue } from "../src/adapters/messages.ts";
+import { makeRollout } from "./a-set.ts";
+import { openFarmStore, waitForPlaced, listUids, type FarmStore } from "./farm-store.ts";
+import { openFarmWorld, buildTemplate, type FarmProcess, type FarmWorld } from "./farm-world.ts";
 
 const NODES = ["n-0", "n-1", "n-2", "n-3", "n-4"];
 /** Longer than a busy machine pauses, so that a farm is lost only at a command of a test. */
@@ -26,10 +26,10 @@ describe("lost farms", () => {
 
   beforeAll(async () => {
     const server = await EMBEDDED.start();
-    world = await farmWorld(server, NODES.length);
+    world = await openFarmWorld(server, NODES.length);
     directory = await mkdtemp(join(tmpdir(), "muster-lost-farms-"));
     api = await startFaultyApi({ kubeconfig: server.kubeconfig, directory, seed: 1 });
-    store = await farmStore(world.bus);
+    store = await openFarmStore(world.bus);
   }, 300_000);
 
   afterAll(async () => {
@@ -48,7 +48,7 @@ describe("lost farms", () => {
 
   /** Who owns it by each of its records from now on, until it is stopped. */
   const follow = <Record extends { readonly fence: number }>(
-    bucket: Pick<Bucket<Readable<Record>>, "watch">,
+    bucket: Pick<Bucket<StoredValue<Record>>, "watch">,
     name: string,
   ) => {
     const stop = new AbortController();
@@ -85,7 +85,7 @@ describe("lost farms", () => {
       const wrote = await matched("writes");
 
       const other = await startFarm("other");
-      const uids = uidsOf(await placedAt(world, store, name, 5));
+      const uids = listUids(await waitForPlaced(world, store, name, 5));
       const { placements, nextOrdinal, fence } = await store.set(name);
       expect(placements.map(({ node }) => node)).toEqual(NODES);
       expect(nextOrdinal).toBe(6);
@@ -99,7 +99,7 @@ describe("lost farms", () => {
         expect(await matched("writes")).toBe(wrote);
         await store.change(name, (set) => ({ ...set, spec: { ...set.spec, replicasDesired: 4 } }));
         await other.stop();
-        const after = uidsOf(await placedAt(world, store, name, 4));
+        const after = listUids(await waitForPlaced(world, store, name, 4));
         expect(uids).toEqual(expect.arrayContaining(after));
         expectNoneBelow(fence, await seen.stop());
       } else await other.stop();
@@ -118,18 +118,18 @@ describe("lost farms", () => {
     const sleeper = await startFarm("roller");
     await label("rolled");
     await store.create("was", { nodeSelector: "rolled=y", replicasDesired: 4 });
-    await placedAt(world, store, "was", 4);
+    await waitForPlaced(world, store, "was", 4);
     await api.inject({
       id: "late",
       match: { who: ["roller"], verbs: ["create"] },
       fault: { do: "delay", ms: NEVER_MS },
     });
-    await store.create("is", { nodeSelector: "rolled=y", podId: "was", template: templateOf("2") });
+    await store.create("is", { nodeSelector: "rolled=y", podId: "was", template: buildTemplate("2") });
     // Its second step is long after the test.
     const counts = { oldDesired: 4, newDesired: 0, target: 4, undoTarget: 4, minimum: 3, delayMs: NEVER_MS };
     await rolls.create(
       "is",
-      aRollout({ id: "is", oldSet: "was", newSet: "is", phase: "CREATING", fence: 0, ...counts }),
+      makeRollout({ id: "is", oldSet: "was", newSet: "is", phase: "CREATING", fence: 0, ...counts }),
     );
     await until("an old pod is gone, and the new one is not made", async () => {
       return (await matched("late")) >= 1 && (await world.pods("was")).length === 3;
@@ -141,8 +141,8 @@ describe("lost farms", () => {
     const other = await startFarm("other");
     await until("another runs it", async () => ((await read())?.roll.fence ?? 0) > fence, { timeoutMs: 90_000 });
     const names = ["was", "is"];
-    const placed = () => Promise.all([placedAt(world, store, "was", 3), placedAt(world, store, "is", 1)]);
-    const pods = (await placed()).map(uidsOf);
+    const placed = () => Promise.all([waitForPlaced(world, store, "was", 3), waitForPlaced(world, store, "is", 1)]);
+    const pods = (await placed()).map(listUids);
     const atRest = [(await read())?.roll, ...(await Promise.all(names.map((name) => store.set(name))))];
     const seen = [follow(rolls, "is"), ...names.map((name) => follow(store.sets, name))];
     process.kill(sleeper.pid, "SIGCONT");
@@ -150,7 +150,7 @@ describe("lost farms", () => {
       const sessions = await store.sessions(sleeper.pid);
       return sessions.some((each) => !before.includes(each));
     });
-    expect((await placed()).map(uidsOf)).toEqual(pods);
+    expect((await placed()).map(listUids)).toEqual(pods);
     expect(await read()).toMatchObject({ roll: { oldDesired: 3, newDesired: 1, phase: "RUNNING" } });
     await api.remove();
     await until("the update may continue", async () => {
@@ -159,7 +159,7 @@ describe("lost farms", () => {
       return found?.revision;
     });
     await until("the update has ended", async () => (await rolls.get("is")) === undefined, { timeoutMs: 90_000 });
-    await placedAt(world, store, "is", 4);
+    await waitForPlaced(world, store, "is", 4);
     for (const [index, { stop }] of seen.entries()) expectNoneBelow(atRest[index]?.fence ?? 0, await stop());
     await Promise.all([sleeper, other].map((farm) => farm.kill()));
   }, 300_000);
@@ -168,7 +168,7 @@ describe("lost farms", () => {
     const farms = [await world.startFarm(), await world.startFarm()];
     await label("kept");
     await store.create("kept", { nodeSelector: "kept=y", replicasDesired: 3 });
-    const uids = uidsOf(await placedAt(world, store, "kept", 3));
+    const uids = listUids(await waitForPlaced(world, store, "kept", 3));
     await until("all audits are on their stream", async () =>
       (await store.sets.list()).every(({ value }) => "record" in value && value.record.outbox.length === 0),
     );
@@ -183,7 +183,7 @@ describe("lost farms", () => {
       return taken.fence > before.set.fence && taken;
     });
     expect({ ...after, fence: 0 }).toEqual({ ...before.set, fence: 0 });
-    expect(uidsOf(await placedAt(world, store, "kept", 3))).toEqual(uids);
+    expect(listUids(await waitForPlaced(world, store, "kept", 3))).toEqual(uids);
     expect(await auditsThere()).toBe(before.audits);
     await Promise.all(farms.map((farm) => farm.kill()));
   }, 300_000);

@@ -3,8 +3,8 @@ import { labels } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { farmStore, placedAt, type FarmStore } from "./farm-store.ts";
-import { farmWorld, templateOf, type FarmWorld } from "./farm-world.ts";
+import { openFarmStore, waitForPlaced, type FarmStore } from "./farm-store.ts";
+import { openFarmWorld, buildTemplate, type FarmWorld } from "./farm-world.ts";
 
 const NODES = { apiVersion: "v1", plural: "nodes" };
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
@@ -16,8 +16,8 @@ describe.each(API_SERVERS)("a node that dies, under $title", ({ skip, start }) =
 
   beforeAll(async () => {
     if (skip) return;
-    world = await farmWorld(await start(), 4);
-    store = await farmStore(world.bus);
+    world = await openFarmWorld(await start(), 4);
+    store = await openFarmStore(world.bus);
     await world.startFarm(LOST);
   }, 300_000);
 
@@ -37,21 +37,21 @@ describe.each(API_SERVERS)("a node that dies, under $title", ({ skip, start }) =
   it.skipIf(skip)("loses its sets, and their pods on it are removed without its confirmation", async () => {
     await Promise.all(["n-0", "n-1"].map((node) => world.label(node, { moves: "yes" })));
     await store.create("moves", { nodeSelector: "moves=yes", replicasDesired: 1 });
-    await placedAt(world, store, "moves", 1);
+    await waitForPlaced(world, store, "moves", 1);
     await die(0);
     await until("it is on the other node", async () => {
       const { placements, transfer } = await store.set("moves");
       return transfer === undefined && placements.map(({ node }) => node).join() === "n-1";
     });
-    await placedAt(world, store, "moves", 1);
+    await waitForPlaced(world, store, "moves", 1);
   });
 
   it.skipIf(skip)("blocks neither the end of a deleted set nor the sweep", async () => {
     await world.label("n-2", { goes: "yes" });
     await store.create("goes", { nodeSelector: "goes=yes", replicasDesired: 1 });
-    await placedAt(world, store, "goes", 1);
+    await waitForPlaced(world, store, "goes", 1);
     const own = { [labels.ownerKind]: "replica-set", [labels.owner]: "missing", [labels.ownerUid]: "u" };
-    const { spec } = JSON.parse(templateOf()) as { spec: object };
+    const { spec } = JSON.parse(buildTemplate()) as { spec: object };
     const metadata = { name: "orphan", labels: own };
     await world.calls.create(PODS, {
       apiVersion: "v1",

@@ -2,15 +2,15 @@ import type { V1Node } from "@kubernetes/client-node";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { farmStore, placedAt, type FarmStore } from "./farm-store.ts";
-import { farmWorld, ready, templateOf, type FarmWorld } from "./farm-world.ts";
+import { openFarmStore, waitForPlaced, type FarmStore } from "./farm-store.ts";
+import { openFarmWorld, waitUntilReady, buildTemplate, type FarmWorld } from "./farm-world.ts";
 
 const NODES = { apiVersion: "v1", plural: "nodes" };
 const HARMS = ["gone", "off", "cordoned", "tainted"] as const;
 type Harm = (typeof HARMS)[number];
 /** A pod of it starts only on the second node of a pair, so that it waits for its place on the first. */
 const TEMPLATE = JSON.stringify({
-  spec: { ...(JSON.parse(templateOf()) as { spec: object }).spec, nodeSelector: { starts: "yes" } },
+  spec: { ...(JSON.parse(buildTemplate()) as { spec: object }).spec, nodeSelector: { starts: "yes" } },
 });
 const PATIENT = { timeoutMs: 90_000, everyMs: 100 };
 
@@ -20,10 +20,10 @@ describe.each(API_SERVERS)("a node that is lost before the pod for it starts, un
 
   beforeAll(async () => {
     if (skip) return;
-    world = await farmWorld(await start(), 2 * HARMS.length);
-    store = await farmStore(world.bus);
+    world = await openFarmWorld(await start(), 2 * HARMS.length);
+    store = await openFarmStore(world.bus);
     await world.startFarm({ FARM_NODE_GRACE_MS: "100", FARM_RESYNC_MS: "300" });
-    await ready(world);
+    await waitUntilReady(world);
     for (const [index, harm] of HARMS.entries()) {
       await world.label(`n-${2 * index}`, { pair: harm });
       await world.label(`n-${2 * index + 1}`, { pair: harm, starts: "yes" });
@@ -83,7 +83,7 @@ describe.each(API_SERVERS)("a node that is lost before the pod for it starts, un
       }
       for (const { harm, index } of sets) await harmNode(index, harm);
       for (const { index, moves } of sets) {
-        const [pod] = await placedAt(world, store, moves, 1);
+        const [pod] = await waitForPlaced(world, store, moves, 1);
         expect(pod?.spec?.nodeName, moves).toBe(`n-${index + 1}`);
       }
       for (const { harm, index, stays } of sets) {

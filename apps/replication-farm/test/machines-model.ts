@@ -1,6 +1,6 @@
 import { FaultError } from "@muster/faults";
 import type { Bucket } from "@muster/store";
-import type { Readable } from "../src/adapters/messages.ts";
+import type { StoredValue } from "../src/adapters/messages.ts";
 import { readMachineOwner } from "../src/domain/plan-set-machines.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
 import type { MachineState, SetPod } from "../src/domain/set-snapshot.ts";
@@ -158,7 +158,7 @@ export class MachinesModel {
   }
 
   /** As of a bucket: compare-and-set. */
-  bucket(): Bucket<Readable<ReplicaSet>, ReplicaSet> {
+  bucket(): Bucket<StoredValue<ReplicaSet>, ReplicaSet> {
     const check = (revision: number): void => {
       const actualRevision = this.#record?.revision ?? 0;
       if (actualRevision !== revision)

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aSet, aSpec } from "./a-set.ts";
-import { machineOwnerOf } from "../src/domain/plan-set-machines.ts";
-import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
+import { makeSet, makeSpec } from "./a-set.ts";
+import { buildMachineOwner } from "../src/domain/plan-set-machines.ts";
+import { buildPodName, type ReplicaSet } from "../src/domain/replica-set.ts";
 import { MachinesModel, POOL, SET } from "./machines-model.ts";
-import { livePods, modelFarm, NODE_LOST_MS, type Fate, type ModelFarm } from "./model-farm.ts";
+import { listLivePods, makeModelFarm, NODE_LOST_MS, type Fate, type ModelFarm } from "./model-farm.ts";
 import { sweepPods, sweepReservations } from "./sweep-plans.ts";
 
 const NODES = 4;
@@ -72,7 +72,7 @@ class Run {
 
   #next(): ModelFarm {
     this.#fences += 1;
-    return modelFarm(this.model, this.#fences, async () => {
+    return makeModelFarm(this.model, this.#fences, async () => {
       this.#farm = this.#next();
       for (const each of this.#meanwhile) await this.take(each);
     });
@@ -80,8 +80,8 @@ class Run {
 
   create(replicasDesired: number): void {
     if (this.model.set !== undefined) return;
-    const spec = aSpec({ pool: POOL, nodeSelector: "", replicasDesired });
-    this.model.put(aSet({ name: SET, uid: `set-${this.model.newId()}`, fence: 0, spec }));
+    const spec = makeSpec({ pool: POOL, nodeSelector: "", replicasDesired });
+    this.model.put(makeSet({ name: SET, uid: `set-${this.model.newId()}`, fence: 0, spec }));
     this.#farm = this.#next();
   }
 
@@ -175,14 +175,14 @@ class Run {
     if (model.ledgerAway) return;
     const uids = new Map(model.set === undefined ? [] : [[SET, model.set.uid]]);
     const force = { nodeLostMs: NODE_LOST_MS };
-    const pods = sweepPods(livePods(model), uids, this.#suspects.pods, model.nowMs, force);
+    const pods = sweepPods(listLivePods(model), uids, this.#suspects.pods, model.nowMs, force);
     for (const { pod, force: forced } of pods.delete) model.deletePod(pod.pod, pod.uid, forced);
     const reserved = [...model.ownReservations()].map(([number, { reservation }]) => ({
       set: SET,
       number,
       reservation,
     }));
-    const withPods = new Set(livePods(model).map(({ set }) => set));
+    const withPods = new Set(listLivePods(model).map(({ set }) => set));
     const sets = new Set(uids.keys());
     const machines = sweepReservations(reserved, { sets, withPods }, this.#suspects.machines);
     for (const { reservation } of machines.deallocate) model.unreserve(reservation);
@@ -224,7 +224,10 @@ function expectRest({ model }: Run): void {
     return;
   }
   expect(set.deletion).toBeUndefined();
-  const machines = set.machines.map(({ number, grant }) => ({ owner: machineOwnerOf(SET, number), ...named(grant) }));
+  const machines = set.machines.map(({ number, grant }) => ({
+    owner: buildMachineOwner(SET, number),
+    ...named(grant),
+  }));
   expect(sorted(own.map(({ id, owner, node }) => (node === undefined ? { owner } : { owner, id, node })))).toEqual(
     sorted(machines),
   );
@@ -232,7 +235,7 @@ function expectRest({ model }: Run): void {
   expect(set.placements.map(({ node }) => node)).toEqual(granted.toSorted());
   const pods = [...model.pods.values()].map(({ name, node, ready }) => `${name} ${node} ${ready}`);
   expect(pods.toSorted()).toEqual(
-    set.placements.map(({ node, ordinal }) => `${podNameOf(SET, ordinal)} ${node} true`).toSorted(),
+    set.placements.map(({ node, ordinal }) => `${buildPodName(SET, ordinal)} ${node} true`).toSorted(),
   );
   const others = model.reservations.filter(({ owner, node }) => owner.startsWith("job-") && node !== undefined).length;
   expect(set.placements).toHaveLength(Math.min(set.spec.replicasDesired, NODES - others));

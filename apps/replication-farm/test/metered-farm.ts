@@ -1,4 +1,4 @@
-import { freePort } from "@muster/testkit";
+import { findFreePort } from "@muster/testkit";
 import type { FarmProcess, FarmWorld } from "./farm-world.ts";
 
 /** A farm whose metrics show a test its work without visible effects. */
@@ -15,7 +15,7 @@ export async function startMeteredFarm(
   world: FarmWorld,
   env: Readonly<Record<string, string>> = {},
 ): Promise<MeteredFarm> {
-  const port = await freePort();
+  const port = await findFreePort();
   const farm = await world.startFarm({ MUSTER_HTTP_ADDR: `127.0.0.1:${port}`, FARM_RESYNC_MS: "100", ...env });
   const values = async (metric: string): Promise<{ readonly labels: string; readonly value: number }[]> => {
     const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();

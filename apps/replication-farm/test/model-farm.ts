@@ -1,12 +1,12 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { readLabelSelector } from "@muster/names";
 import { makeRecords } from "../src/adapters/records.ts";
-import { newOwned } from "../src/set-passes.ts";
+import { makeSetOwnership } from "../src/set-passes.ts";
 import { findNodes } from "../src/domain/eligible-nodes.ts";
-import { machineOwnerOf } from "../src/domain/plan-set-machines.ts";
+import { buildMachineOwner } from "../src/domain/plan-set-machines.ts";
 import type { OwnedPod } from "../src/domain/plan-sweep.ts";
 import type { MachineState, SetPolicy } from "../src/domain/set-snapshot.ts";
-import { passOnce } from "./pass-once.ts";
+import { runPassOnce } from "./pass-once.ts";
 import type { PassDeps } from "../src/pass-deps.ts";
 import { SET, type MachinesModel } from "./machines-model.ts";
 
@@ -32,7 +32,7 @@ export type ModelFarm = {
 class Death extends Error {}
 
 /** The owner of the set, as of the lock with this token. `sleeps`: the events of others that it does not notice. */
-export function modelFarm(model: MachinesModel, fence: number, sleeps: () => Promise<void>): ModelFarm {
+export function makeModelFarm(model: MachinesModel, fence: number, sleeps: () => Promise<void>): ModelFarm {
   const life = { dead: false, calls: 0, fate: undefined as Fate | undefined };
   const call = async <Value>(effect: () => Value | Promise<Value>): Promise<Value> => {
     if (life.dead) throw new Death();
@@ -50,7 +50,7 @@ export function modelFarm(model: MachinesModel, fence: number, sleeps: () => Pro
   };
   const known: { machines: Map<number, MachineState> | undefined } = { machines: undefined };
   const deps = depsOf(model, call, known);
-  const owned = newOwned(deps, { name: SET, fence, isHeld: () => !life.dead });
+  const owned = makeSetOwnership(deps, { name: SET, fence, isHeld: () => !life.dead });
   return {
     fence,
     hear: () => {
@@ -59,9 +59,9 @@ export function modelFarm(model: MachinesModel, fence: number, sleeps: () => Pro
     pass: async (fate) => {
       Object.assign(life, { calls: 0, fate });
       try {
-        return (await passOnce(deps, owned)).kind === "again";
+        return (await runPassOnce(deps, owned)).kind === "again";
       } catch (error) {
-        if (!(error instanceof Death) && faultOf(error) === undefined) throw error;
+        if (!(error instanceof Death) && findFault(error) === undefined) throw error;
         return false;
       } finally {
         await Promise.all(owned.steps.values());
@@ -134,12 +134,12 @@ function podsOf(model: MachinesModel, call: Call): PassDeps["pods"] {
     confirm: (pod, uid) => call(() => model.confirmPod(pod, uid)),
     delete: (pod, uid, force) => call(() => model.deletePod(pod, uid, force)),
     abandon: () => call(() => undefined),
-    list: ({ uid }) => call(() => livePods(model).filter(({ setUid }) => setUid === uid)),
+    list: ({ uid }) => call(() => listLivePods(model).filter(({ setUid }) => setUid === uid)),
   };
 }
 
 /** The pods in the API server. */
-export function livePods(model: MachinesModel): OwnedPod[] {
+export function listLivePods(model: MachinesModel): OwnedPod[] {
   return [...model.pods.values()].map(({ name, uid, setUid, node, placed, deleting }) => {
     const { ready = false, unreadySinceMs } = model.nodes.get(node) ?? {};
     const seen = ready
@@ -165,7 +165,7 @@ function schedulerOf(
     machinesOf: () => known.machines,
     allocate: (set, number) =>
       call(() => {
-        model.reserve(machineOwnerOf(set, number));
+        model.reserve(buildMachineOwner(set, number));
         learn(number);
       }),
     deallocate: ({ number, reservation }) =>

@@ -2,7 +2,16 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { farmWorld, isMissing, nodesOf, ready, settledAt, specOf, type FarmWorld, PODS } from "./farm-world.ts";
+import {
+  openFarmWorld,
+  isMissing,
+  listNodes,
+  waitUntilReady,
+  waitForSettled,
+  buildSpec,
+  type FarmWorld,
+  PODS,
+} from "./farm-world.ts";
 
 const PATIENT = { timeoutMs: 90_000, everyMs: 100 };
 
@@ -11,7 +20,7 @@ describe.each(API_SERVERS)("one pod of a pod id per node on $title", { timeout: 
   const labelled = (label: string, ...nodes: string[]) =>
     Promise.all(nodes.map((node) => world.label(node, { [label]: "yes" })));
   const apply = (name: string, selector: string) =>
-    world.farms.applyReplicaSet({ requestId: crypto.randomUUID(), name, spec: specOf(selector, 1) }, PATIENT);
+    world.farms.applyReplicaSet({ requestId: crypto.randomUUID(), name, spec: buildSpec(selector, 1) }, PATIENT);
   const unlabel = async (pod: string, names: readonly string[]) => {
     const labels = Object.fromEntries(names.map((name) => [name, null]));
     await world.calls.patch<V1Pod>(PODS, pod, { kind: "merge", body: { metadata: { labels } } });
@@ -30,9 +39,9 @@ describe.each(API_SERVERS)("one pod of a pod id per node on $title", { timeout: 
 
   beforeAll(async () => {
     if (skip) return;
-    world = await farmWorld(await start(), 3);
+    world = await openFarmWorld(await start(), 3);
     await world.startFarm();
-    await ready(world);
+    await waitUntilReady(world);
   }, 300_000);
 
   afterAll(async () => {
@@ -42,11 +51,11 @@ describe.each(API_SERVERS)("one pod of a pod id per node on $title", { timeout: 
   it.skipIf(skip)("holds for a set whose pod id an orphaned pod has, and the set names that pod", async () => {
     await labelled("left", "n-0", "n-1");
     await apply("left", "left=yes");
-    await settledAt(world, "left", 1);
+    await waitForSettled(world, "left", 1);
     await world.farms.deleteReplicaSet({ requestId: "d", name: "left", keepPods: true, force: true });
     await until("the set is gone", () => isMissing(world.farms.getReplicaSet({ name: "left" })), PATIENT);
     await apply("left", "left=yes");
-    expect(nodesOf(await settledAt(world, "left", 1))).toEqual(["n-1"]);
+    expect(listNodes(await waitForSettled(world, "left", 1))).toEqual(["n-1"]);
     expect(await placed("left")).toEqual(["n-0", "n-1"]);
     expect(await verdict("left", "n-0")).toBe(
       "TAKEN pod left-1, which belongs to no replica set, runs pod id left there",
@@ -61,12 +70,12 @@ describe.each(API_SERVERS)("one pod of a pod id per node on $title", { timeout: 
     );
     await world.calls.delete(PODS, "left-1");
     expect(
-      nodesOf(
+      listNodes(
         await until(
           "it is on the free node",
           async () => {
-            const set = await settledAt(world, "left", 1);
-            return nodesOf(set)[0] === "n-0" ? set : undefined;
+            const set = await waitForSettled(world, "left", 1);
+            return listNodes(set)[0] === "n-0" ? set : undefined;
           },
           PATIENT,
         ),
@@ -78,7 +87,7 @@ describe.each(API_SERVERS)("one pod of a pod id per node on $title", { timeout: 
   it.skipIf(skip)("holds if all labels of a pod were removed, enforced by the scheduler", async () => {
     await labelled("bare", "n-2");
     await apply("bare", "bare=yes");
-    await settledAt(world, "bare", 1);
+    await waitForSettled(world, "bare", 1);
     const [own] = await world.pods("bare");
     await unlabel("bare-1", Object.keys(own?.metadata?.labels ?? {}));
     await until(
@@ -91,7 +100,7 @@ describe.each(API_SERVERS)("one pod of a pod id per node on $title", { timeout: 
     );
     expect(await placed("bare")).toEqual(["n-2"]);
     await world.calls.delete(PODS, "bare-1");
-    await settledAt(world, "bare", 1);
+    await waitForSettled(world, "bare", 1);
     expect(await placed("bare")).toEqual(["n-2"]);
   });
 });

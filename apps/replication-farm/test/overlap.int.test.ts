@@ -1,11 +1,11 @@
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { aSpec, placedOn } from "./a-set.ts";
+import { makeSpec, makePlacedSet } from "./a-set.ts";
 import type { ReplicaSetSpec } from "../src/domain/replica-set.ts";
-import { apply } from "../src/apply-set.ts";
+import { applySet } from "../src/apply-set.ts";
 import type { RequestDeps } from "../src/request-deps.ts";
-import { enable, remove } from "../src/requests.ts";
-import { passWorld, type PassWorld } from "./pass-world.ts";
+import { enableSet, removeSet } from "../src/requests.ts";
+import { openPassWorld, type PassWorld } from "./pass-world.ts";
 
 const SET_MADE_AT_MS = 1_000_000;
 
@@ -13,7 +13,7 @@ let world: PassWorld;
 let deps: RequestDeps;
 
 beforeAll(async () => {
-  world = await passWorld();
+  world = await openPassWorld();
   const { sets, rollouts: rolls } = world;
   deps = {
     // The clock of this farm is behind.
@@ -35,14 +35,18 @@ beforeAll(async () => {
 
 afterAll(() => world[Symbol.asyncDispose]());
 
-const specOf = (spec: Partial<ReplicaSetSpec>) => aSpec({ replicasDesired: 1, ...spec });
+const specOf = (spec: Partial<ReplicaSetSpec>) => makeSpec({ replicasDesired: 1, ...spec });
 
 function applied(name: string, spec: ReplicaSetSpec) {
-  return apply(deps, { requestId: crypto.randomUUID(), name, spec, replace: false, dryRun: false, by: "" });
+  return applySet(deps, { requestId: crypto.randomUUID(), name, spec, replace: false, dryRun: false, by: "" });
 }
 
-async function stored(name: string, nodeSelector: string, rest: Parameters<typeof placedOn>[1] = {}): Promise<void> {
-  const set = placedOn(["n1"], { name, uid: name, createdAtMs: SET_MADE_AT_MS, ...rest });
+async function stored(
+  name: string,
+  nodeSelector: string,
+  rest: Parameters<typeof makePlacedSet>[1] = {},
+): Promise<void> {
+  const set = makePlacedSet(["n1"], { name, uid: name, createdAtMs: SET_MADE_AT_MS, ...rest });
   await world.sets.create(name, { ...set, spec: specOf({ podId: rest.spec?.podId ?? name, nodeSelector }) });
   await until(`${name} is seen`, () => world.world.set(name) !== undefined);
 }
@@ -56,8 +60,8 @@ it("a set that requests nodes of another set of the pod id is refused, whatever 
   expect((await applied("first", specOf({ podId: "first", nodeSelector: "n1=yes", replicasDesired: 2 }))).outcome).toBe(
     "CHANGED",
   );
-  await stored("off", "disk=ssd", { createdAtMs: 1, disabled: true, spec: aSpec({ podId: "first" }) });
-  await expect(enable(deps, { requestId: "e", name: "off", enabled: true, by: "" })).rejects.toThrow(
+  await stored("off", "disk=ssd", { createdAtMs: 1, disabled: true, spec: makeSpec({ podId: "first" }) });
+  await expect(enableSet(deps, { requestId: "e", name: "off", enabled: true, by: "" })).rejects.toThrow(
     /runs pod id first/,
   );
 });
@@ -68,6 +72,6 @@ it("a set in deletion accepts no spec, and no request to keep its pods", async (
     /is being deleted/,
   );
   const removal = { requestId: "d", name: "leaving", force: true, by: "" };
-  await expect(remove(deps, { ...removal, keepPods: true })).rejects.toThrow(/cannot be kept/);
-  expect((await remove(deps, { ...removal, keepPods: false }))?.record.deletion).toMatchObject({ keepPods: false });
+  await expect(removeSet(deps, { ...removal, keepPods: true })).rejects.toThrow(/cannot be kept/);
+  expect((await removeSet(deps, { ...removal, keepPods: false }))?.record.deletion).toMatchObject({ keepPods: false });
 });

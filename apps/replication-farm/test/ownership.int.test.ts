@@ -2,9 +2,9 @@ import { buckets } from "@muster/proto";
 import { openBucket, withSessions, type Session } from "@muster/store";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { aSet } from "./a-set.ts";
-import { aboutFarm, makeFarm, type Farm } from "../src/farm.ts";
-import { passWorld, type PassWorld } from "./pass-world.ts";
+import { makeSet } from "./a-set.ts";
+import { buildFarmAttributes, makeFarm, type Farm } from "../src/farm.ts";
+import { openPassWorld, type PassWorld } from "./pass-world.ts";
 
 const NEVER_MS = 600_000;
 const json = {
@@ -37,17 +37,17 @@ async function fenceOf({ sets }: PassWorld, name: string): Promise<number> {
 }
 
 async function withSets(world: PassWorld, ...names: readonly string[]): Promise<void> {
-  for (const name of names) await world.sets.create(name, aSet({ name, fence: 0 }));
+  for (const name of names) await world.sets.create(name, makeSet({ name, fence: 0 }));
   await until("the sets are seen", () => world.world.sets().length === names.length);
 }
 
 const live: ReturnType<Session["view"]>["sessions"] = new Map([
-  ["ours", { id: "ours", holder: "us", about: aboutFarm("") }],
+  ["ours", { id: "ours", holder: "us", about: buildFarmAttributes("") }],
 ]);
 
 it("a farm continues if a set of another owner cannot be released, and reports it", async () => {
-  await using world = await passWorld();
-  await world.sets.create("theirs", aSet({ name: "theirs", fence: 9 }));
+  await using world = await openPassWorld();
+  await world.sets.create("theirs", makeSet({ name: "theirs", fence: 9 }));
   await until("the set is seen", () => world.world.sets().length === 1);
   const warned: unknown[] = [];
   const stop = new AbortController();
@@ -69,7 +69,7 @@ it("a farm continues if a set of another owner cannot be released, and reports i
 });
 
 it("a set that becomes free during a failing claim is claimed again immediately", async () => {
-  await using world = await passWorld();
+  await using world = await openPassWorld();
   await withSets(world, "web");
   const stop = new AbortController();
   const asked: PromiseWithResolvers<undefined>[] = [];
@@ -103,11 +103,11 @@ it("a set that becomes free during a failing claim is claimed again immediately"
 });
 
 it("a set is taken over once its owner has been silent for its session TTL, and not before", async () => {
-  await using world = await passWorld();
+  await using world = await openPassWorld();
   await withSets(world, "early", "late");
   const locks = await openBucket(world.connection, { name: buckets.farmLocks, codec: json });
   const lose = async (name: string, ttlMs: number): Promise<void> => {
-    await locks.create(`session.${name}`, { holder: name, ttlMs, about: aboutFarm("none=such") });
+    await locks.create(`session.${name}`, { holder: name, ttlMs, about: buildFarmAttributes("none=such") });
     await locks.create(`lock.${name}`, { holder: name, session: name });
   };
   await lose("early", 1000);
@@ -116,7 +116,7 @@ it("a set is taken over once its owner has been silent for its session TTL, and 
   let nowMs = 0;
   const farm = farmOf(world);
   const seen = Promise.withResolvers<Session>();
-  const options = { bucket: buckets.farmLocks, holder: "us", ttlMs: NEVER_MS, about: aboutFarm("") };
+  const options = { bucket: buckets.farmLocks, holder: "us", ttlMs: NEVER_MS, about: buildFarmAttributes("") };
   const run = withSessions(world.connection, { ...options, signal: stop.signal, now: () => nowMs }, async (session) => {
     seen.resolve(session);
     await farm.run(session);
@@ -140,7 +140,7 @@ it("a set is taken over once its owner has been silent for its session TTL, and 
 });
 
 it("lets the pass in flight finish when it is stopped", async () => {
-  await using world = await passWorld();
+  await using world = await openPassWorld();
   await withSets(world, "web");
   const stop = new AbortController();
   const gate = Promise.withResolvers<undefined>();
@@ -170,7 +170,7 @@ it("lets the pass in flight finish when it is stopped", async () => {
 });
 
 it("keeps a set whose pass has a defect, reports the defect, and retries the pass with a growing pause", async () => {
-  await using world = await passWorld();
+  await using world = await openPassWorld();
   await withSets(world, "web");
   const stop = new AbortController();
   const failed: unknown[] = [];

@@ -1,16 +1,17 @@
-import { reconciler, type Reconciled } from "@muster/controller";
-import { setPasses } from "../src/pass.ts";
-import type { Owned, PassDeps } from "../src/pass-deps.ts";
+import { makeReconciler, type ReconcileResult } from "@muster/controller";
+import { makeSetPasses } from "../src/pass.ts";
+import type { SetOwnership, PassDeps } from "../src/pass-deps.ts";
 
 /** The outcome of one round. */
-export type Passed =
-  { readonly kind: "again" | NonNullable<Owned["end"]> } | { readonly kind: "settled"; readonly failed: boolean };
+export type PassResult =
+  | { readonly kind: "again" | NonNullable<SetOwnership["end"]> }
+  | { readonly kind: "settled"; readonly failed: boolean };
 
 /** One round of a pass by the owner of a set. */
-export async function passOnce(deps: PassDeps, owned: Owned): Promise<Passed> {
-  const passes = setPasses(deps, () => owned);
+export async function runPassOnce(deps: PassDeps, owned: SetOwnership): Promise<PassResult> {
+  const passes = makeSetPasses(deps, () => owned);
   const over = new AbortController();
-  const acts: (Reconciled | "again")[] = [];
+  const acts: (ReconcileResult | "again")[] = [];
   const once: typeof passes = {
     ...passes,
     act: async (...round) => {
@@ -20,7 +21,7 @@ export async function passOnce(deps: PassDeps, owned: Owned): Promise<Passed> {
       return acted;
     },
   };
-  await reconciler(once)(owned.name, over.signal);
+  await makeReconciler(once)(owned.name, over.signal);
   if (owned.end !== undefined) return { kind: owned.end };
   if (acts.includes("again")) return { kind: "again" };
   return { kind: "settled", failed: acts.some((acted) => acted !== "again" && acted.isFailed === true) };

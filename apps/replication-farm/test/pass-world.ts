@@ -1,17 +1,17 @@
 import { connectNats, type NatsBus } from "@muster/bus";
 import { bucketKeys, buckets, muster, streams } from "@muster/proto";
-import { openBucket, protoCodec } from "@muster/store";
-import { natsServer, until } from "@muster/testkit";
+import { openBucket, makeProtoCodec } from "@muster/store";
+import { startTestNats, until } from "@muster/testkit";
 import { openAuditLog } from "../src/adapters/audit-log.ts";
 import { rolloutCodec, setCodec } from "../src/adapters/messages.ts";
-import { makeRecords, openRecords, type Records } from "../src/adapters/records.ts";
+import { makeRecords, openRecords, type FarmRecords } from "../src/adapters/records.ts";
 import { openWorld, type World } from "../src/adapters/views.ts";
 import { POLICY } from "./a-set.ts";
-import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
+import { buildPodName, type ReplicaSet } from "../src/domain/replica-set.ts";
 import type { Rollout } from "../src/domain/rollout.ts";
-import { newOwned } from "../src/set-passes.ts";
-import { passOnce, type Passed } from "./pass-once.ts";
-import type { Owned, PassDeps } from "../src/pass-deps.ts";
+import { makeSetOwnership } from "../src/set-passes.ts";
+import { runPassOnce, type PassResult } from "./pass-once.ts";
+import type { SetOwnership, PassDeps } from "../src/pass-deps.ts";
 
 const wire = muster.watch.v1;
 
@@ -21,15 +21,15 @@ export type PassWorld = AsyncDisposable & {
   readonly bus: NatsBus;
   readonly connection: NatsBus["connection"];
   readonly world: World;
-  readonly sets: Records<ReplicaSet>;
-  readonly rollouts: Records<Rollout>;
+  readonly sets: FarmRecords<ReplicaSet>;
+  readonly rollouts: FarmRecords<Rollout>;
   putNode(name: string, state?: Partial<muster.watch.v1.NodeState>): Promise<void>;
   /** The pod of one of the set's places. */
   putPod(set: ReplicaSet, ordinal: number, state?: Partial<muster.watch.v1.PodState>): Promise<void>;
   /** Marks all nodes as known. */
   complete(): Promise<void>;
   /** One pass by the owner of the set, which remembers the passes before it. */
-  pass(name: string): Promise<Passed>;
+  pass(name: string): Promise<PassResult>;
   /** All that was ever written, stored or asked for: writes of both buckets, audits, events, pods. */
   writes(): Promise<number>;
   /** All records of sets, as they are stored. */
@@ -51,12 +51,12 @@ type Others = Pick<Partial<PassDeps>, "auditLog" | "now" | "unhealthyMs" | "aler
 };
 
 /** `pods`: the API server's behaviour instead of counting; `wallNow`: the clock that the watcher's marks are compared with. */
-export async function passWorld(
+export async function openPassWorld(
   pods: Partial<PassDeps["pods"]> = {},
   { wallNow = Date.now, ...others }: Others = {},
 ): Promise<PassWorld> {
   await using starting = new AsyncDisposableStack();
-  const nats = starting.use(await natsServer());
+  const nats = starting.use(await startTestNats());
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "passes" }));
   const { connection } = bus;
   await bus.ensureStream(streams.events);
@@ -71,9 +71,9 @@ export async function passWorld(
     },
   };
   const rolloutBucket = await openRecords(connection, buckets.rolls, rolloutCodec);
-  const nodes = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(wire.NodeState) });
-  const marks = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(wire.NodesComplete) });
-  const podStates = await openBucket(connection, { name: buckets.pods, codec: protoCodec(wire.PodState) });
+  const nodes = await openBucket(connection, { name: buckets.nodes, codec: makeProtoCodec(wire.NodeState) });
+  const marks = await openBucket(connection, { name: buckets.nodes, codec: makeProtoCodec(wire.NodesComplete) });
+  const podStates = await openBucket(connection, { name: buckets.pods, codec: makeProtoCodec(wire.PodState) });
   const foreign = { isKnown: () => true, on: () => new Map(), onChange: () => () => undefined, ageMs: () => 0 };
   const records = { sets: setBucket, rollouts: rolloutBucket };
   const options = { connection, ...records, foreign, nodesFreshMs: NODES_FRESH_MS, nodeGraceMs: 0 };
@@ -119,7 +119,7 @@ export async function passWorld(
     report: { planned: () => undefined, failed: () => void ask() },
     ...others,
   };
-  const owned = new Map<string, Owned>();
+  const owned = new Map<string, SetOwnership>();
   const stack = starting.move();
   return {
     deps,
@@ -135,7 +135,7 @@ export async function passWorld(
       await nodes.create(name, new wire.NodeState({ name, uid: name, ready: true, schedulable: true, ...state }));
     },
     putPod: async (set, ordinal, state = {}) => {
-      const pod = podNameOf(set.name, ordinal);
+      const pod = buildPodName(set.name, ordinal);
       const node = set.placements.find((place) => place.ordinal === ordinal)?.node ?? "";
       const health = muster.health.v1.Health.HEALTH_READY;
       const owner = { kind: "replica-set", id: set.name };
@@ -149,11 +149,11 @@ export async function passWorld(
     pass: (name) => {
       // It has owned the rolling update of that name since its beginning.
       const owner = owned.get(name) ?? {
-        ...newOwned(deps, { name, fence: FENCE, isHeld: () => true }),
+        ...makeSetOwnership(deps, { name, fence: FENCE, isHeld: () => true }),
         isRolloutFenced: true,
       };
       owned.set(name, owner);
-      return passOnce(deps, owner);
+      return runPassOnce(deps, owner);
     },
     writes: async () => asked + (await storedIn(bus)),
     raised: (incidentKey) => raised.filter((each) => each === incidentKey).length,

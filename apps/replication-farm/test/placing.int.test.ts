@@ -1,9 +1,9 @@
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { aSet, aSpec } from "./a-set.ts";
-import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
+import { makeSet, makeSpec } from "./a-set.ts";
+import { buildPodName, type ReplicaSet } from "../src/domain/replica-set.ts";
 import type { PassDeps } from "../src/pass-deps.ts";
-import { passWorld, type PassWorld } from "./pass-world.ts";
+import { openPassWorld, type PassWorld } from "./pass-world.ts";
 
 const GROUP = 5;
 const STEPS_AT_ONCE = 32;
@@ -16,7 +16,7 @@ function slowServer() {
   let [underWay, mostAtOnce] = [0, 0];
   const pods: Partial<PassDeps["pods"]> = {
     create: async (set, { ordinal }) => {
-      const pod = podNameOf(set.name, ordinal);
+      const pod = buildPodName(set.name, ordinal);
       begun.push(pod);
       underWay += 1;
       mostAtOnce = Math.max(mostAtOnce, underWay);
@@ -34,8 +34,8 @@ async function withSet(world: PassWorld, replicasDesired: number): Promise<void>
   for (const node of NODES) await world.putNode(node);
   await world.complete();
   await until("all nodes are known", () => world.world.observedNodes()?.length === NODES.length);
-  const spec = aSpec({ nodeSelector: "", replicasDesired });
-  await world.sets.create("web", aSet({ name: "web", spec, fence: 1 }));
+  const spec = makeSpec({ nodeSelector: "", replicasDesired });
+  await world.sets.create("web", makeSet({ name: "web", spec, fence: 1 }));
 }
 
 async function read(world: PassWorld): Promise<{ readonly record: ReplicaSet; readonly revision: number }> {
@@ -50,7 +50,7 @@ async function passUntilRest(world: PassWorld): Promise<void> {
 
 it("pods are created while the next group is placed, up to the limit concurrently", async () => {
   const server = slowServer();
-  await using world = await passWorld(server.pods);
+  await using world = await openPassWorld(server.pods);
   await withSet(world, NODES.length);
   for (let placed = GROUP; placed <= NODES.length; placed += GROUP) {
     expect(await world.pass("web")).toEqual({ kind: "again" });
@@ -60,7 +60,7 @@ it("pods are created while the next group is placed, up to the limit concurrentl
   server.open();
   await passUntilRest(world);
   expect(server.mostAtOnce()).toBe(STEPS_AT_ONCE);
-  const all = NODES.map((_, index) => podNameOf("web", index + 1)).toSorted();
+  const all = NODES.map((_, index) => buildPodName("web", index + 1)).toSorted();
   expect(server.begun.toSorted()).toEqual(all);
   expect(server.confirmed.toSorted()).toEqual(all);
   expect(server.deleted).toEqual([]);
@@ -68,7 +68,7 @@ it("pods are created while the next group is placed, up to the limit concurrentl
 
 it("a pod whose placement is removed during its creation never runs, and is deleted", async () => {
   const server = slowServer();
-  await using world = await passWorld(server.pods);
+  await using world = await openPassWorld(server.pods);
   await withSet(world, GROUP);
   await world.pass("web");
   expect(server.begun).toHaveLength(GROUP);
@@ -76,7 +76,7 @@ it("a pod whose placement is removed during its creation never runs, and is dele
   const next = { ...record, spec: { ...record.spec, replicasDesired: 2 } };
   await world.sets.change({ key: "web", revision, next, audits: [] });
   await world.pass("web");
-  const kept = (await read(world)).record.placements.map(({ ordinal }) => podNameOf("web", ordinal));
+  const kept = (await read(world)).record.placements.map(({ ordinal }) => buildPodName("web", ordinal));
   expect(kept).toHaveLength(2);
   server.open();
   await passUntilRest(world);

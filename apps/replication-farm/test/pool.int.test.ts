@@ -1,20 +1,20 @@
 import type { V1Node } from "@kubernetes/client-node";
-import { client, type Client } from "@muster/bus";
+import { makeClient, type Client } from "@muster/bus";
 import { buckets, muster, ReservationService } from "@muster/proto";
-import { openBucket, protoCodec } from "@muster/store";
-import { until, patientClient } from "@muster/testkit";
+import { openBucket, makeProtoCodec } from "@muster/store";
+import { until, makePatientClient } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { setCodec } from "../src/adapters/messages.ts";
 import { makeRecords, openRecords } from "../src/adapters/records.ts";
-import { aSet, aSpec } from "./a-set.ts";
+import { makeSet, makeSpec } from "./a-set.ts";
 import { API_SERVERS } from "./api-servers.ts";
 import {
-  farmWorld,
-  nodesOf,
-  ready,
-  settledAt,
-  specOf,
-  templateOf,
+  openFarmWorld,
+  listNodes,
+  waitUntilReady,
+  waitForSettled,
+  buildSpec,
+  buildTemplate,
   type FarmProcess,
   type FarmWorld,
 } from "./farm-world.ts";
@@ -31,8 +31,8 @@ describe("replica sets on machines of a pool", () => {
   let ledgerProcess: FarmProcess;
   let ledger: Client<typeof ReservationService>;
 
-  const apply = (name: string, replicas: number, more: Parameters<typeof specOf>[2] = {}) =>
-    world.farms.applyReplicaSet({ requestId: name, name, spec: specOf("", replicas, { pool: "n", ...more }) });
+  const apply = (name: string, replicas: number, more: Parameters<typeof buildSpec>[2] = {}) =>
+    world.farms.applyReplicaSet({ requestId: name, name, spec: buildSpec("", replicas, { pool: "n", ...more }) });
   const scale = (name: string, replicasDesired: number) =>
     world.farms.scaleReplicaSet({ requestId: `${name}-${replicasDesired}`, name, replicasDesired });
   const record = async (name: string) => (await world.farms.getReplicaSet({ name })).set?.record;
@@ -79,11 +79,11 @@ describe("replica sets on machines of a pool", () => {
     );
 
   beforeAll(async () => {
-    world = await farmWorld(await embedded.start(), NODES);
-    ledger = patientClient(client(world.bus, ReservationService));
+    world = await openFarmWorld(await embedded.start(), NODES);
+    ledger = makePatientClient(makeClient(world.bus, ReservationService));
     ledgerProcess = await world.startLedger();
     farms = [await world.startFarm({ FARM_RESYNC_MS: "2000" }), await world.startFarm({ FARM_RESYNC_MS: "2000" })];
-    await ready(world);
+    await waitUntilReady(world);
     await until(
       "the ledger knows the nodes",
       async () => {
@@ -102,17 +102,17 @@ describe("replica sets on machines of a pool", () => {
 
   it("run on granted machines, one reservation per replica, and release the machines that they leave", async () => {
     await apply("web", 2);
-    const set = await settledAt(world, "web", 2);
-    expect(await nodesHeld()).toEqual(nodesOf(set));
+    const set = await waitForSettled(world, "web", 2);
+    expect(await nodesHeld()).toEqual(listNodes(set));
     expect((await reserved()).map(({ id }) => id)).toEqual(["web--1", "web--2"]);
     const pods = await world.pods("web");
     expect(pods.map(({ metadata }) => metadata?.labels?.["muster.dev/exclusive"])).toEqual(["true", "true"]);
     await scale("web", 3);
-    await settledAt(world, "web", 3);
+    await waitForSettled(world, "web", 3);
     await scale("web", 1);
-    const left = await settledAt(world, "web", 1);
+    const left = await waitForSettled(world, "web", 1);
     await untilFree(NODES - 1);
-    expect(await nodesHeld()).toEqual(nodesOf(left));
+    expect(await nodesHeld()).toEqual(listNodes(left));
     expect(await world.pods("web")).toHaveLength(1);
     await remove("web");
     expect(await reserved()).toEqual([]);
@@ -120,12 +120,12 @@ describe("replica sets on machines of a pool", () => {
 
   it("leave a cordoned machine for another one, and release it", async () => {
     await apply("moves", 1);
-    const [old = ""] = nodesOf(await settledAt(world, "moves", 1));
+    const [old = ""] = listNodes(await waitForSettled(world, "moves", 1));
     await cordon(old, true);
     await until(
       "it is on another machine alone",
       async () => {
-        const [node, ...more] = nodesOf(await settledAt(world, "moves", 1));
+        const [node, ...more] = listNodes(await waitForSettled(world, "moves", 1));
         return more.length === 0 && node !== old;
       },
       PATIENT,
@@ -154,16 +154,16 @@ describe("replica sets on machines of a pool", () => {
     await owner?.kill();
     farms = [...farms.filter((farm) => farm !== owner), await world.startFarm({ FARM_RESYNC_MS: "2000" })];
     await releaseOfJob("busy");
-    const set = await settledAt(world, "waits", 2);
+    const set = await waitForSettled(world, "waits", 2);
     expect((await reserved()).map(({ id }) => id)).toEqual(["waits--1", "waits--2"]);
-    expect(await nodesHeld()).toEqual(nodesOf(set));
+    expect(await nodesHeld()).toEqual(listNodes(set));
     await until("the trouble is over", async () => !(await record("waits"))?.trouble, PATIENT);
     await remove("waits");
   });
 
   it("stay unchanged while the ledger is away, report it, and continue when it is back", async () => {
     await apply("blind", 1);
-    await settledAt(world, "blind", 1);
+    await waitForSettled(world, "blind", 1);
     await ledgerProcess.kill();
     await scale("blind", 2);
     await until(
@@ -173,7 +173,7 @@ describe("replica sets on machines of a pool", () => {
     );
     expect((await world.farms.getReplicaSet({ name: "blind" })).set).toMatchObject({ healthy: 1 });
     ledgerProcess = await world.startLedger();
-    await settledAt(world, "blind", 2);
+    await waitForSettled(world, "blind", 2);
     await remove("blind");
   });
 
@@ -181,8 +181,8 @@ describe("replica sets on machines of a pool", () => {
     await expect(apply("nowhere", 1, { pool: "none" })).rejects.toThrow(/there is no pool "none"/);
     // As a pool that was there when the set was applied.
     const sets = makeRecords(await openRecords(world.bus.connection, buckets.replicaSets, setCodec));
-    const spec = aSpec({ podId: "nowhere", pool: "none", nodeSelector: "", replicasDesired: 1 });
-    await sets.create("nowhere", aSet({ name: "nowhere", spec, fence: 0 }));
+    const spec = makeSpec({ podId: "nowhere", pool: "none", nodeSelector: "", replicasDesired: 1 });
+    await sets.create("nowhere", makeSet({ name: "nowhere", spec, fence: 0 }));
     const shown = await until(
       "it states the reason",
       async () => {
@@ -206,12 +206,12 @@ describe("replica sets on machines of a pool", () => {
   it("are rolled on a full pool and never have less than the minimum healthy", async () => {
     await reserveForJob("neighbour", 1);
     await apply("old", 3, { podId: "rolled" });
-    await settledAt(world, "old", 3);
+    await waitForSettled(world, "old", 3);
     await world.farms.createRoll({
       requestId: "r",
       oldSet: "old",
       newSet: "new",
-      templateJson: templateOf("2"),
+      templateJson: buildTemplate("2"),
       minimumReplicas: 2,
     });
     const healthy: number[] = [];
@@ -226,10 +226,10 @@ describe("replica sets on machines of a pool", () => {
       },
       { timeoutMs: 90_000, everyMs: 50 },
     );
-    const set = await settledAt(world, "new", 3);
+    const set = await waitForSettled(world, "new", 3);
     await untilGone("old");
     expect(Math.min(...healthy)).toBeGreaterThanOrEqual(2);
-    expect(await nodesHeld()).toEqual(nodesOf(set));
+    expect(await nodesHeld()).toEqual(listNodes(set));
     expect((await reserved()).every(({ id }) => id.startsWith("new--"))).toBe(true);
     await remove("new");
     await releaseOfJob("neighbour");
@@ -237,7 +237,7 @@ describe("replica sets on machines of a pool", () => {
 
   it("that do not exist lose their reservations, and no other reservation is taken for a set's", async () => {
     await apply("stays", 1);
-    await settledAt(world, "stays", 1);
+    await waitForSettled(world, "stays", 1);
     const needs = [{ component: "replica", pool: "n" }];
     for (const id of ["ghost--7", "not-a-part"])
       await ledger.reserve({ requestId: id, owner: { kind: "replica-set", id }, needs });
@@ -255,7 +255,7 @@ describe("replica sets on machines of a pool", () => {
 
   it("request machines in the queue of the set, and move to another one while they wait", async () => {
     await untilFree(NODES);
-    const queues = await openBucket(world.bus.connection, { name: buckets.queues, codec: protoCodec(Queue) });
+    const queues = await openBucket(world.bus.connection, { name: buckets.queues, codec: makeProtoCodec(Queue) });
     const serving = { weightMilli: 1000, namespaces: {} };
     const label = (queue: string) => ({ labels: { "muster.dev/queue": queue } });
     const queued = async () =>

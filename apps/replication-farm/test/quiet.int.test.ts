@@ -1,11 +1,11 @@
 import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { aPlacement, aRollout, aSet, aSpec, aTransfer, placedOn } from "./a-set.ts";
+import { makePlacement, makeRollout, makeSet, makeSpec, makeTransfer, makePlacedSet } from "./a-set.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
 import type { TroubleCode } from "../src/domain/troubles.ts";
 import type { Rollout } from "../src/domain/rollout.ts";
-import { passWorld, type PassWorld } from "./pass-world.ts";
+import { openPassWorld, type PassWorld } from "./pass-world.ts";
 
 const { HEALTH_NOT_READY } = muster.health.v1.Health;
 const NODES = ["n1", "n2", "n3"];
@@ -31,52 +31,59 @@ type AtRest = {
 };
 
 const STATES: readonly AtRest[] = [
-  { set: named("well", placedOn(NODES)) },
-  { set: named("empty", aSet()) },
-  { set: named("disabled", placedOn(["n1"], { disabled: true, spec: aSpec({ replicasDesired: 3 }) })) },
+  { set: named("well", makePlacedSet(NODES)) },
+  { set: named("empty", makeSet()) },
+  { set: named("disabled", makePlacedSet(["n1"], { disabled: true, spec: makeSpec({ replicasDesired: 3 }) })) },
   {
-    set: named("disabled-short", placedOn(["n1", "n2"], { disabled: true })),
+    set: named("disabled-short", makePlacedSet(["n1", "n2"], { disabled: true })),
     missing: [2],
   },
-  { set: named("short", placedOn(NODES, { spec: aSpec({ replicasDesired: 7 }) })), trouble: "TOO_FEW_NODES" },
-  { set: named("starting", placedOn(NODES)), unready: [1, 3] },
-  { set: named("static", placedOn(["gone"]), { allocationStrategy: "static" }) },
+  { set: named("short", makePlacedSet(NODES, { spec: makeSpec({ replicasDesired: 7 }) })), trouble: "TOO_FEW_NODES" },
+  { set: named("starting", makePlacedSet(NODES)), unready: [1, 3] },
+  { set: named("static", makePlacedSet(["gone"]), { allocationStrategy: "static" }) },
   {
-    set: named("held", placedOn(["gone"], { transfersHeld: { by: "ann", because: "a copy", atMs: 1 } })),
+    set: named("held", makePlacedSet(["gone"], { transfersHeld: { by: "ann", because: "a copy", atMs: 1 } })),
   },
-  { set: named("pausing", placedOn(["gone"], { transferFailures: 3, transferNotBeforeMs: LATER_MS })) },
-  { set: named("others-ill", placedOn(["gone", "n1"])), unready: [2] },
+  { set: named("pausing", makePlacedSet(["gone"], { transferFailures: 3, transferNotBeforeMs: LATER_MS })) },
+  { set: named("others-ill", makePlacedSet(["gone", "n1"])), unready: [2] },
   {
     set: named(
       "moving",
-      placedOn(["gone", "n1"], { transfer: aTransfer("gone", "n1"), spec: aSpec({ replicasDesired: 1 }) }),
+      makePlacedSet(["gone", "n1"], { transfer: makeTransfer("gone", "n1"), spec: makeSpec({ replicasDesired: 1 }) }),
     ),
     unready: [2],
   },
-  { set: named("seeking", placedOn(NODES, { transfer: aTransfer("n1", undefined) })) },
-  { set: named("daemon", placedOn(NODES), { daemon: true, replicasDesired: 0 }) },
+  { set: named("seeking", makePlacedSet(NODES, { transfer: makeTransfer("n1", undefined) })) },
+  { set: named("daemon", makePlacedSet(NODES), { daemon: true, replicasDesired: 0 }) },
   {
-    set: named("daemon-nowhere", placedOn(NODES), { daemon: true, nodeSelector: "no=where" }),
+    set: named("daemon-nowhere", makePlacedSet(NODES), { daemon: true, nodeSelector: "no=where" }),
     trouble: "NO_ELIGIBLE_NODES",
   },
   {
-    set: named("renewing", { ...placedOn(NODES), placements: renewing() }, { nodeSelector: "", replicasDesired: 8 }),
+    set: named(
+      "renewing",
+      { ...makePlacedSet(NODES), placements: renewing() },
+      { nodeSelector: "", replicasDesired: 8 },
+    ),
     unready: [4, 5, 6, 7, 8],
   },
-  { set: named("node-away", placedOn(["tainted"]), { allocationStrategy: "static" }), missing: [1] },
+  { set: named("node-away", makePlacedSet(["tainted"]), { allocationStrategy: "static" }), missing: [1] },
   {
-    set: named("deleted", aSet({ ...placedOn(["n1"]), placements: [], deletion: { keepPods: false, atMs: 1 } })),
+    set: named(
+      "deleted",
+      makeSet({ ...makePlacedSet(["n1"]), placements: [], deletion: { keepPods: false, atMs: 1 } }),
+    ),
     deleting: [1],
   },
-  { set: named("roll-old", placedOn(["n1", "n2"], { rollout: "roll-new" }), { podId: "rolled" }) },
-  { set: named("roll-new", placedOn(["n3"], { rollout: "roll-new" }), { podId: "rolled" }), unready: [1] },
-  { set: named("paused-old", placedOn(["n1", "n2"], { rollout: "paused-new" }), { podId: "paused" }) },
-  { set: named("paused-new", placedOn(["n3"], { rollout: "paused-new" }), { podId: "paused" }) },
+  { set: named("roll-old", makePlacedSet(["n1", "n2"], { rollout: "roll-new" }), { podId: "rolled" }) },
+  { set: named("roll-new", makePlacedSet(["n3"], { rollout: "roll-new" }), { podId: "rolled" }), unready: [1] },
+  { set: named("paused-old", makePlacedSet(["n1", "n2"], { rollout: "paused-new" }), { podId: "paused" }) },
+  { set: named("paused-new", makePlacedSet(["n3"], { rollout: "paused-new" }), { podId: "paused" }) },
 ];
 
 const ROLLS: readonly Rollout[] = [
-  aRollout({ id: "roll-new", oldSet: "roll-old", newSet: "roll-new", oldDesired: 2, newDesired: 1, minimum: 2 }),
-  aRollout({
+  makeRollout({ id: "roll-new", oldSet: "roll-old", newSet: "roll-new", oldDesired: 2, newDesired: 1, minimum: 2 }),
+  makeRollout({
     id: "paused-new",
     oldSet: "paused-old",
     newSet: "paused-new",
@@ -88,13 +95,13 @@ const ROLLS: readonly Rollout[] = [
 
 /** Three places of an earlier template, and a whole group that has just been recreated. */
 function renewing() {
-  const earlier = NODES.map((node, index) => aPlacement(node, index + 1, "h0"));
-  const renewed = ["m1", "m2", "m3", "m4", "m5"].map((node, index) => aPlacement(node, index + 4));
+  const earlier = NODES.map((node, index) => makePlacement(node, index + 1, "h0"));
+  const renewed = ["m1", "m2", "m3", "m4", "m5"].map((node, index) => makePlacement(node, index + 4));
   return [...renewed, ...earlier];
 }
 
 it("settled sets, in any state, get passes without a write, a pod, an audit or an event, and show their troubles", async () => {
-  await using world = await passWorld();
+  await using world = await openPassWorld();
   await fill(world);
   await settle(world);
   for (const { set, trouble } of STATES) {

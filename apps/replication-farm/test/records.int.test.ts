@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { connectNats, type NatsBus } from "@muster/bus";
 import { buckets, streams } from "@muster/proto";
-import { natsServer, type TestNats } from "@muster/testkit";
+import { startTestNats, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openAuditLog } from "../src/adapters/audit-log.ts";
 import { setCodec } from "../src/adapters/messages.ts";
-import { makeRecords, openRecords, type Records } from "../src/adapters/records.ts";
-import { aSet } from "./a-set.ts";
+import { makeRecords, openRecords, type FarmRecords } from "../src/adapters/records.ts";
+import { makeSet } from "./a-set.ts";
 import { buildAudits, MAX_OUTBOX } from "../src/domain/audit.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
 
@@ -21,10 +21,10 @@ const audits = (set: string, count: number) =>
 describe("records", () => {
   let nats: TestNats;
   let bus: NatsBus;
-  let records: Records<ReplicaSet>;
+  let records: FarmRecords<ReplicaSet>;
 
   beforeAll(async () => {
-    nats = await natsServer();
+    nats = await startTestNats();
     bus = await connectNats({ url: nats.url, token: nats.token, name: "test" });
     await bus.ensureStream(streams.audit);
     records = makeRecords(await openRecords(bus.connection, buckets.replicaSets, setCodec));
@@ -36,7 +36,7 @@ describe("records", () => {
   });
 
   it("an owner's write sets its fence, and a write with an older one is refused", async () => {
-    const next = aSet({ name: "fenced", fence: 0 });
+    const next = makeSet({ name: "fenced", fence: 0 });
     const revision = await records.create("fenced", next);
     const written = await records.own({ key: "fenced", revision, next, audits: [] }, 7);
     expect(written.record.fence).toBe(7);
@@ -48,7 +48,7 @@ describe("records", () => {
   });
 
   it("a change and its audits are one write, and a full outbox prevents the change", async () => {
-    const next = aSet({ name: "full" });
+    const next = makeSet({ name: "full" });
     const revision = await records.create("full", next);
     const full = await records.change({ key: "full", revision, next, audits: audits("full", MAX_OUTBOX) });
     const more = { key: "full", revision: full.revision, next: full.record, audits: audits("full", 1) };

@@ -6,14 +6,14 @@ import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
 import {
-  auditsOf,
-  farmWorld,
+  listAudits,
+  openFarmWorld,
   isMissing,
-  nodesOf,
-  ready,
-  settledAt,
-  specOf,
-  templateOf,
+  listNodes,
+  waitUntilReady,
+  waitForSettled,
+  buildSpec,
+  buildTemplate,
   type FarmWorld,
   PODS,
 } from "./farm-world.ts";
@@ -27,15 +27,18 @@ describe.each(API_SERVERS)("requests about replica sets on $title", { timeout: 3
   let farms: Client<typeof FarmService>;
   const labelled = (label: string, ...nodes: string[]) =>
     Promise.all(nodes.map((node) => world.label(node, { [label]: "yes" })));
-  const apply = (name: string, spec: ReturnType<typeof specOf>, more: { replace?: boolean; dryRun?: boolean } = {}) =>
-    farms.applyReplicaSet({ requestId: name, name, spec, ...more });
-  const audits = (name: string) => auditsOf(world, name);
+  const apply = (
+    name: string,
+    spec: ReturnType<typeof buildSpec>,
+    more: { replace?: boolean; dryRun?: boolean } = {},
+  ) => farms.applyReplicaSet({ requestId: name, name, spec, ...more });
+  const audits = (name: string) => listAudits(world, name);
   const settledOn = (name: string, ...nodes: string[]) =>
     until(
       `${name} is on ${nodes.join()}`,
       async () => {
-        const set = await settledAt(world, name, nodes.length);
-        return nodesOf(set).join() === nodes.join() && set;
+        const set = await waitForSettled(world, name, nodes.length);
+        return listNodes(set).join() === nodes.join() && set;
       },
       PATIENT,
     );
@@ -45,10 +48,10 @@ describe.each(API_SERVERS)("requests about replica sets on $title", { timeout: 3
   beforeAll(async () => {
     if (skip) return;
     server = await start();
-    world = await farmWorld(server, 4);
+    world = await openFarmWorld(server, 4);
     ({ farms } = world);
     await world.startFarm();
-    await ready(world);
+    await waitUntilReady(world);
   }, 300_000);
 
   afterAll(async () => {
@@ -57,8 +60,8 @@ describe.each(API_SERVERS)("requests about replica sets on $title", { timeout: 3
 
   it.skipIf(skip)("no transfer begins during a hold, and the next one does after it", async () => {
     await labelled("held", "n-0", "n-1");
-    await apply("held", specOf("held=yes", 1));
-    await apply("witness", specOf("held=yes", 1));
+    await apply("held", buildSpec("held=yes", 1));
+    await apply("witness", buildSpec("held=yes", 1));
     await settledOn("held", "n-0");
     await settledOn("witness", "n-0");
     const hold = { requestId: "h1", name: "held", hold: true, by: "ann", because: "the disk is copied" };
@@ -73,7 +76,7 @@ describe.each(API_SERVERS)("requests about replica sets on $title", { timeout: 3
     // The one farm that there is has then seen that the node is no longer eligible.
     await settledOn("witness", "n-1");
     const { set: waiting } = await farms.getReplicaSet({ name: "held" });
-    expect(nodesOf(waiting ?? {})).toEqual(["n-0"]);
+    expect(listNodes(waiting ?? {})).toEqual(["n-0"]);
     expect(waiting?.record?.transfer).toBeUndefined();
     expect(waiting?.replicas[0]).toMatchObject({ node: "n-0", eligible: false });
 
@@ -83,7 +86,7 @@ describe.each(API_SERVERS)("requests about replica sets on $title", { timeout: 3
 
   it.skipIf(skip)("a node is left when a user requests it, for the first free one or the named one", async () => {
     await labelled("asked", "n-0", "n-1", "n-2");
-    await apply("asked", specOf("asked=yes", 1));
+    await apply("asked", buildSpec("asked=yes", 1));
     await settledOn("asked", "n-0");
     const [before] = await world.pods("asked");
     await farms.transferNode({ requestId: "t1", name: "asked", node: "n-0" });
@@ -111,15 +114,15 @@ describe.each(API_SERVERS)("requests about replica sets on $title", { timeout: 3
 
   it.skipIf(skip)("an update is paused, resumed and undone, and no other owner scales its sets", async () => {
     await labelled("paused", "n-0", "n-1", "n-2");
-    await apply("p-old", specOf("paused=yes", 3, { podId: "paused" }));
-    await settledAt(world, "p-old", 3);
-    const roll = { requestId: "r", oldSet: "p-old", newSet: "p-new", templateJson: templateOf("2") };
+    await apply("p-old", buildSpec("paused=yes", 3, { podId: "paused" }));
+    await waitForSettled(world, "p-old", 3);
+    const roll = { requestId: "r", oldSet: "p-old", newSet: "p-new", templateJson: buildTemplate("2") };
     for (const minimumReplicas of [3, 4])
       await expect(farms.createRoll({ ...roll, minimumReplicas })).rejects.toThrow(/minimum_replicas/);
     await farms.createRoll({ ...roll, minimumReplicas: 2, rollDelayMs: 3_600_000 });
     // One step is made at once, and the next one is an hour away.
-    await settledAt(world, "p-new", 1);
-    await settledAt(world, "p-old", 2);
+    await waitForSettled(world, "p-new", 1);
+    await waitForSettled(world, "p-old", 2);
     const change = (requestId: string, word: string) => farms.changeRoll({ requestId, id: "p-new", change: word });
     await expect(change("c0", "STOP")).rejects.toThrow(/PAUSE, RESUME, UNDO, REDO/);
     expect((await change("c1", "PAUSE")).roll?.record?.phase).toBe(ROLL_PHASE_PAUSED);
@@ -144,7 +147,7 @@ describe.each(API_SERVERS)("requests about replica sets on $title", { timeout: 3
     if (again instanceof Error) expect(again.message).toMatch(/does not exist/);
     else expect(again).toMatchObject({ roll: { record: { undone: 1, oldSet: "p-new", newSet: "p-old" } } });
     await isGone("p-new");
-    const set = await settledAt(world, "p-old", 3);
+    const set = await waitForSettled(world, "p-old", 3);
     expect(set.record?.spec?.replicasDesired).toBe(3);
     await hasEnded("p-new");
     expect(await audits("p-old")).toContain("ROLLING_UPDATE_COMPLETION");
@@ -153,19 +156,19 @@ describe.each(API_SERVERS)("requests about replica sets on $title", { timeout: 3
 
   it.skipIf(skip)("a canary leaves the remaining replicas to the old set", async () => {
     await labelled("canary", "n-0", "n-1", "n-2");
-    await apply("c-old", specOf("canary=yes", 3, { podId: "canary" }));
-    await settledAt(world, "c-old", 3);
-    const roll = { requestId: "r", oldSet: "c-old", newSet: "c-new", templateJson: templateOf("2") };
+    await apply("c-old", buildSpec("canary=yes", 3, { podId: "canary" }));
+    await waitForSettled(world, "c-old", 3);
+    const roll = { requestId: "r", oldSet: "c-old", newSet: "c-new", templateJson: buildTemplate("2") };
     await farms.createRoll({ ...roll, replicasDesired: 1, minimumReplicas: 0, leaveOld: true });
     await hasEnded("c-new");
-    const [fresh, old] = [await settledAt(world, "c-new", 1), await settledAt(world, "c-old", 2)];
+    const [fresh, old] = [await waitForSettled(world, "c-new", 1), await waitForSettled(world, "c-old", 2)];
     expect([old, fresh].map(({ record }) => record?.spec?.replicasDesired)).toEqual([2, 1]);
-    expect(new Set([...nodesOf(old), ...nodesOf(fresh)]).size).toBe(3);
+    expect(new Set([...listNodes(old), ...listNodes(fresh)]).size).toBe(3);
   });
 
   it.skipIf(skip)("a daemon set has a pod on each node, including added ones, and none on removed ones", async () => {
     await labelled("each", "n-0", "n-1");
-    await apply("each", specOf("each=yes", 0, { daemon: true }));
+    await apply("each", buildSpec("each=yes", 0, { daemon: true }));
     await settledOn("each", "n-0", "n-1");
     await labelled("each", "n-2");
     await settledOn("each", "n-0", "n-1", "n-2");
@@ -186,7 +189,7 @@ describe.each(API_SERVERS)("requests about replica sets on $title", { timeout: 3
     await expect(farms.scaleReplicaSet({ ...ask, replicasDesired: 1 })).rejects.toThrow(/no number of replicas/);
     await expect(farms.transferNode({ ...ask, node: "n-0" })).rejects.toThrow(/make the node ineligible/);
     await expect(
-      farms.createRoll({ requestId: "r", oldSet: "each", newSet: "each-2", templateJson: templateOf("2") }),
+      farms.createRoll({ requestId: "r", oldSet: "each", newSet: "each-2", templateJson: buildTemplate("2") }),
     ).rejects.toThrow(/apply the new template with `replace`/);
 
     await Promise.all(["n-0", "n-2"].map((node) => world.label(node, { each: null })));
@@ -200,17 +203,17 @@ describe.each(API_SERVERS)("requests about replica sets on $title", { timeout: 3
       PATIENT,
     );
     // Between the two nodes' changes one of them may have been left.
-    expect(nodesOf(stuck).length).toBeGreaterThan(0);
+    expect(listNodes(stuck).length).toBeGreaterThan(0);
     await labelled("each", "n-0", "n-2");
     await settledOn("each", "n-0", "n-2");
   });
 
   it.skipIf(skip)("a changed template is refused while pods run, unless they may be replaced", async () => {
     await labelled("renewed", "n-0", "n-1");
-    await apply("renewed", specOf("renewed=yes", 2));
+    await apply("renewed", buildSpec("renewed=yes", 2));
     await settledOn("renewed", "n-0", "n-1");
     const before = new Set((await world.pods("renewed")).map(({ metadata }) => metadata?.uid));
-    const changed = specOf("renewed=yes", 2, { templateJson: templateOf("2") });
+    const changed = buildSpec("renewed=yes", 2, { templateJson: buildTemplate("2") });
     await expect(apply("renewed", changed)).rejects.toThrow(/roll it to a new set, or use `replace`/);
     const { set, outcome } = await apply("renewed", changed, { replace: true, dryRun: true });
     expect(outcome).toBe("CHANGED");
@@ -231,7 +234,7 @@ describe.each(API_SERVERS)("requests about replica sets on $title", { timeout: 3
 
   it.skipIf(skip)("a disabled set stays unchanged until it is enabled", async () => {
     await labelled("off", "n-0", "n-1");
-    await apply("off", specOf("off=yes", 1));
+    await apply("off", buildSpec("off=yes", 1));
     await settledOn("off", "n-0");
     await farms.enableReplicaSet({ requestId: "d", name: "off", enabled: false });
     await expect(
@@ -240,7 +243,7 @@ describe.each(API_SERVERS)("requests about replica sets on $title", { timeout: 3
     await farms.scaleReplicaSet({ requestId: "s2", name: "off", replicasDesired: 2, expected: 1 });
     // The farm has then looked at it.
     expect((await audits("off")).at(-1)).toBe("SCALED");
-    expect(nodesOf((await farms.getReplicaSet({ name: "off" })).set ?? {})).toEqual(["n-0"]);
+    expect(listNodes((await farms.getReplicaSet({ name: "off" })).set ?? {})).toEqual(["n-0"]);
     await world.calls.delete(PODS, "off-1");
     const { replicas } = await until(
       "the farm has seen the deletion",
@@ -261,7 +264,7 @@ describe.each(API_SERVERS)("requests about replica sets on $title", { timeout: 3
   });
 
   it.skipIf(skip)("the audit trail is listed in pages from its end", async () => {
-    await apply("listed", specOf("listed=yes", 0));
+    await apply("listed", buildSpec("listed=yes", 0));
     // The node selector matches nothing, so only the request has an effect.
     for (const [index, enabled] of [false, true, false, true].entries())
       await farms.enableReplicaSet({ requestId: `e${index}`, name: "listed", enabled });

@@ -3,13 +3,13 @@ import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { makeHandlers } from "../src/adapters/handlers.ts";
-import { aRollout, aSpec, placedOn } from "./a-set.ts";
+import { makeRollout, makeSpec, makePlacedSet } from "./a-set.ts";
 import type { ReplicaSet } from "../src/domain/replica-set.ts";
-import { apply } from "../src/apply-set.ts";
+import { applySet } from "../src/apply-set.ts";
 import { requireSet, type RequestDeps } from "../src/request-deps.ts";
-import { enable, holdTransfers, remove, scale, transferNode } from "../src/requests.ts";
+import { enableSet, holdTransfers, removeSet, scaleSet, transferNode } from "../src/requests.ts";
 import { changeRollout, createRollout, type CreateRolloutRequest } from "../src/rollout-requests.ts";
-import { passWorld, type PassWorld } from "./pass-world.ts";
+import { openPassWorld, type PassWorld } from "./pass-world.ts";
 
 function requestDeps({ sets, rollouts: rolls, world }: PassWorld): RequestDeps {
   return {
@@ -44,45 +44,45 @@ async function askedOf(deps: RequestDeps, sets: readonly ReplicaSet[], request: 
   });
 }
 
-const web = placedOn(["a", "b"]);
+const web = makePlacedSet(["a", "b"]);
 const CONTEXT = { signal: new AbortController().signal, deadlineMs: Infinity, pageBytes: Infinity };
 
 describe("a request for a rolling update", () => {
   it("is refused for a set of another pod id, also an existing one", async () => {
-    await using world = await passWorld();
-    const db = placedOn([], { name: "db", spec: aSpec({ podId: "db" }) });
+    await using world = await openPassWorld();
+    const db = makePlacedSet([], { name: "db", spec: makeSpec({ podId: "db" }) });
     await expect(askedOf(requestDeps(world), [web, db], { newSet: "db" })).rejects.toThrow(/pod id "db".*"web"/);
     expect(await world.rollouts.get("db")).toBeUndefined();
   });
 
   it("continues a canary to the sum of both sets, by default", async () => {
-    await using world = await passWorld();
-    const canary = placedOn(["c"], { name: "web-2" });
+    await using world = await openPassWorld();
+    const canary = makePlacedSet(["c"], { name: "web-2" });
     const { record } = await askedOf(requestDeps(world), [web, canary], {});
     expect(record).toMatchObject({ target: 3 });
   });
 });
 
 it("a rolling update of a set that another one is about to use is refused", async () => {
-  await using world = await passWorld();
-  await world.rollouts.create("web-9", aRollout({ id: "web-9", newSet: "web-9", phase: "CREATING" }));
+  await using world = await openPassWorld();
+  await world.rollouts.create("web-9", makeRollout({ id: "web-9", newSet: "web-9", phase: "CREATING" }));
   await until("the other one is seen", () => world.world.rollouts().length === 1);
-  const fresh = placedOn([], { name: "web-2" });
+  const fresh = makePlacedSet([], { name: "web-2" });
   await expect(askedOf(requestDeps(world), [web, fresh], {})).rejects.toThrow(/web is in rolling update web-9 already/);
 });
 
 describe("a set in a rolling update", () => {
   const request = { requestId: "d", name: "web-2", keepPods: false, by: "" };
-  const fresh = placedOn(["c"], { name: "web-2", rollout: "web-2", fence: 0 });
+  const fresh = makePlacedSet(["c"], { name: "web-2", rollout: "web-2", fence: 0 });
 
   it("is deleted only by force, which ends the update and leaves the other set its replicas", async () => {
-    await using world = await passWorld();
+    await using world = await openPassWorld();
     const deps = requestDeps(world);
     for (const set of [{ ...web, rollout: "web-2" }, fresh]) await world.sets.create(set.name, set);
-    await world.rollouts.create("web-2", aRollout({ oldDesired: 2, newDesired: 1 }));
+    await world.rollouts.create("web-2", makeRollout({ oldDesired: 2, newDesired: 1 }));
     await until("the update is seen", () => world.world.rollouts().length === 1);
-    await expect(remove(deps, { ...request, force: false })).rejects.toThrow(/in rolling update web-2/);
-    await remove(deps, { ...request, force: true });
+    await expect(removeSet(deps, { ...request, force: false })).rejects.toThrow(/in rolling update web-2/);
+    await removeSet(deps, { ...request, force: true });
     await until("the update and the set are gone", async () => (await world.pass("web-2")).kind === "gone");
     expect(await world.rollouts.get("web-2")).toBeUndefined();
     const left = await world.sets.get("web");
@@ -92,26 +92,26 @@ describe("a set in a rolling update", () => {
   });
 
   it("is deleted by force also if the record of the update is lost", async () => {
-    await using world = await passWorld();
+    await using world = await openPassWorld();
     await world.sets.create("web-2", fresh);
     await world.pass("web-2");
-    await remove(requestDeps(world), { ...request, force: true });
+    await removeSet(requestDeps(world), { ...request, force: true });
     await until("the set is gone", async () => (await world.pass("web-2")).kind === "gone");
     expect(await world.sets.get("web-2")).toBeUndefined();
   });
 });
 
 it("a request about a set is audited with its client", async () => {
-  await using world = await passWorld();
+  await using world = await openPassWorld();
   const deps = requestDeps(world);
   const asked = { requestId: "q", name: "web", by: "ann" };
   await world.sets.create("web", web);
-  await scale(deps, { ...asked, replicasDesired: 3, expected: undefined });
-  await enable(deps, { ...asked, enabled: false });
+  await scaleSet(deps, { ...asked, replicasDesired: 3, expected: undefined });
+  await enableSet(deps, { ...asked, enabled: false });
   await holdTransfers(deps, { ...asked, hold: true, because: "repair" });
   await holdTransfers(deps, { ...asked, hold: false, because: "" });
   await transferNode(deps, { ...asked, node: "a", newNode: "" });
-  await remove(deps, { ...asked, keepPods: false, force: true });
+  await removeSet(deps, { ...asked, keepPods: false, force: true });
   const { outbox } = (await requireSet(deps, "web")).record;
   expect(outbox.map(({ eventType }) => eventType)).toEqual([
     "SCALED",
@@ -125,20 +125,20 @@ it("a request about a set is audited with its client", async () => {
 });
 
 it("a missing pool is refused, and the ledger's pools are named", async () => {
-  await using world = await passWorld();
+  await using world = await openPassWorld();
   const deps = requestDeps(world);
   const asked = (pool: string) => ({
     ...{ requestId: "q", name: "web", by: "", replace: false, dryRun: true },
-    spec: aSpec({ pool, nodeSelector: "" }),
+    spec: makeSpec({ pool, nodeSelector: "" }),
   });
-  await expect(apply(deps, asked("gpus"))).rejects.toThrow(/there is no pool "gpus": the ledger has gpu/);
-  expect(await apply(deps, asked("gpu"))).toMatchObject({ outcome: "CREATED" });
+  await expect(applySet(deps, asked("gpus"))).rejects.toThrow(/there is no pool "gpus": the ledger has gpu/);
+  expect(await applySet(deps, asked("gpu"))).toMatchObject({ outcome: "CREATED" });
   const silent = { ...deps, pools: () => Promise.resolve(undefined) };
-  expect(await apply(silent, asked("gpus"))).toMatchObject({ outcome: "CREATED" });
+  expect(await applySet(silent, asked("gpus"))).toMatchObject({ outcome: "CREATED" });
 });
 
 it("a placement without a pod is explained", async () => {
-  await using world = await passWorld();
+  await using world = await openPassWorld();
   await world.sets.create("web", web);
   await world.putPod(web, 1);
   await until("the pod is seen", () => world.world.podsOf("web").size === 1);
@@ -149,9 +149,9 @@ it("a placement without a pod is explained", async () => {
 });
 
 it("rolling updates are listed in pages", async () => {
-  await using world = await passWorld();
+  await using world = await openPassWorld();
   const ids = ["web-2", "web-3", "web-4"];
-  for (const id of ids) await world.rollouts.create(id, aRollout({ id, newSet: id }));
+  for (const id of ids) await world.rollouts.create(id, makeRollout({ id, newSet: id }));
   await until("the updates are seen", () => world.world.rollouts().length === ids.length);
   const { listRolls } = makeHandlers(requestDeps(world));
   const list = async (after: string) => {
@@ -166,10 +166,10 @@ it("rolling updates are listed in pages", async () => {
 });
 
 it("sets are listed in pages that fit into a reply", async () => {
-  await using world = await passWorld();
+  await using world = await openPassWorld();
   const names = ["a", "b", "c", "d"];
-  const spec = aSpec({ template: JSON.stringify({ spec: { hostname: "x".repeat(10_000) } }) });
-  for (const name of names) await world.sets.create(name, placedOn([], { name, spec }));
+  const spec = makeSpec({ template: JSON.stringify({ spec: { hostname: "x".repeat(10_000) } }) });
+  for (const name of names) await world.sets.create(name, makePlacedSet([], { name, spec }));
   await until("the sets are seen", () => world.world.sets().length === names.length);
   const { listReplicaSets } = makeHandlers(requestDeps(world));
   const pages: (string | null | undefined)[][] = [];
@@ -187,10 +187,10 @@ it("sets are listed in pages that fit into a reply", async () => {
 });
 
 it("sets are listed by their labels, and a malformed selector is refused", async () => {
-  await using world = await passWorld();
+  await using world = await openPassWorld();
   const labels = { web: { team: "a" }, cache: { team: "b" }, proxy: { team: "a", tier: "low" } };
   for (const [name, of] of Object.entries(labels))
-    await world.sets.create(name, placedOn([], { name, spec: aSpec({ labels: of }) }));
+    await world.sets.create(name, makePlacedSet([], { name, spec: makeSpec({ labels: of }) }));
   await until("the sets are seen", () => world.world.sets().length === 3);
   const { listReplicaSets } = makeHandlers(requestDeps(world));
   const namesOf = async (labelSelector: string, after = "") => {
@@ -211,12 +211,12 @@ describe("a rolling update that has ended", () => {
     let isAway = true;
     const away = new FaultError({ code: "unavailable", dependency: "the stream", retryAfterMs: 0 });
     const publish = () => (isAway ? Promise.reject(away) : Promise.resolve());
-    await using world = await passWorld({}, { auditLog: { publish } });
+    await using world = await openPassWorld({}, { auditLog: { publish } });
     const event = { eventType: "ROLLING_UPDATE_CREATION", details: "{}", timestampMs: 0, traceparent: "" } as const;
     const outbox = [{ ...event, id: "i", replicaSet: "web-2" }];
     const ids = ["web-2", "web-3"];
-    await world.sets.create("web-2", placedOn(["a", "b", "c"], { name: "web-2" }));
-    for (const id of ids) await world.rollouts.create(id, aRollout({ id, newSet: id, phase: "FINISHING", outbox }));
+    await world.sets.create("web-2", makePlacedSet(["a", "b", "c"], { name: "web-2" }));
+    for (const id of ids) await world.rollouts.create(id, makeRollout({ id, newSet: id, phase: "FINISHING", outbox }));
     await until("the updates are seen", () => world.world.rollouts().length === 2);
     for (const id of ids) {
       expect(await world.pass(id)).toMatchObject({ kind: "settled" });
@@ -235,7 +235,7 @@ describe("a reversed rolling update", () => {
     const deps = requestDeps(world);
     await deps.rollouts.create(
       "web-2",
-      aRollout({ phase: "RUNNING", oldDesired: 2, newDesired: 1, minimum: 2, fence: 0 }),
+      makeRollout({ phase: "RUNNING", oldDesired: 2, newDesired: 1, minimum: 2, fence: 0 }),
     );
     let count = 0;
     return async (word: string, minimum?: number) => {
@@ -246,7 +246,7 @@ describe("a reversed rolling update", () => {
   };
 
   it("goes back however often that is requested, forward again by its own command, and both trails name the user", async () => {
-    await using world = await passWorld();
+    await using world = await openPassWorld();
     const change = await changesOf(world);
     const back = await change("UNDO");
     expect(back).toMatchObject({ oldSet: "web-2", newSet: "web", undone: 1 });
@@ -269,7 +269,7 @@ describe("a reversed rolling update", () => {
   });
 
   it("continues with another minimum, unless that can never be kept", async () => {
-    await using world = await passWorld();
+    await using world = await openPassWorld();
     const change = await changesOf(world);
     await change("UNDO");
     expect(await change("UNDO", 0)).toMatchObject({ newSet: "web", undone: 1, minimum: 0 });

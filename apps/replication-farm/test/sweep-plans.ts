@@ -1,7 +1,7 @@
 import type { ForcePolicy } from "@muster/health";
 import { listForeign, planSweep, type OwnedObject, type SweepStep } from "@muster/ledger-client/plan-sweep";
-import { reservationStanding, type OwnedReservation } from "../src/domain/plan-allocation.ts";
-import { podStanding, type OwnedPod } from "../src/domain/plan-sweep.ts";
+import { decideReservationStanding, type OwnedReservation } from "../src/domain/plan-allocation.ts";
+import { decidePodStanding, type OwnedPod } from "../src/domain/plan-sweep.ts";
 
 type Uids = ReadonlySet<string>;
 
@@ -13,7 +13,7 @@ export function sweepPods(
   nowMs: number,
   policy: ForcePolicy,
 ) {
-  const standingOf = (pod: OwnedPod) => podStanding(pod, setUids, nowMs, policy);
+  const standingOf = (pod: OwnedPod) => decidePodStanding(pod, setUids, nowMs, policy);
   const steps = planSweep(pods, standingOf, memoryOf(suspectsBefore));
   return {
     delete: removed(steps).map((pod) => ({ pod, force: pod.deleting })),
@@ -25,11 +25,11 @@ export function sweepPods(
 /** One sweep of machines. */
 export function sweepReservations(
   reservations: readonly OwnedReservation[],
-  seen: Parameters<typeof reservationStanding>[1],
+  seen: Parameters<typeof decideReservationStanding>[1],
   suspectsBefore: Uids,
 ) {
   const objects = reservations.map((owned) => ({ owned, uid: owned.reservation }));
-  const steps = planSweep(objects, ({ owned }) => reservationStanding(owned, seen), memoryOf(suspectsBefore));
+  const steps = planSweep(objects, ({ owned }) => decideReservationStanding(owned, seen), memoryOf(suspectsBefore));
   return { deallocate: removed(steps).map(({ owned }) => owned), suspects: suspectsOf(steps) };
 }
 

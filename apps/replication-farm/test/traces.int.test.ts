@@ -2,15 +2,15 @@ import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { subjects, streams } from "@muster/proto";
-import { otlpCollector, type OtlpCollector, processEnv, until } from "@muster/testkit";
+import { startOtlpCollector, type OtlpCollector, buildProcessEnv, until } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { aSet, aSpec, placedOn } from "./a-set.ts";
-import { podNameOf, type ReplicaSet } from "../src/domain/replica-set.ts";
+import { makeSet, makeSpec, makePlacedSet } from "./a-set.ts";
+import { buildPodName, type ReplicaSet } from "../src/domain/replica-set.ts";
 import type { PassDeps } from "../src/pass-deps.ts";
 import { EMBEDDED } from "./api-servers.ts";
-import { farmWorld, ready, settledAt, specOf, type FarmWorld } from "./farm-world.ts";
-import { passWorld, type PassWorld } from "./pass-world.ts";
+import { openFarmWorld, waitUntilReady, waitForSettled, buildSpec, type FarmWorld } from "./farm-world.ts";
+import { openPassWorld, type PassWorld } from "./pass-world.ts";
 
 const CLI = fileURLToPath(new URL("../../cli/src/main.ts", import.meta.url));
 const ASKED = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -18,12 +18,13 @@ const TRACEPARENT = `00-${ASKED}-00f067aa0ba902b7-01`;
 /** All there is to do for a set of a test needs fewer passes. */
 const PASSES = 10;
 const TAKES_ALL: Pick<PassDeps["pods"], "create"> = {
-  create: ({ name }, { ordinal }) => Promise.resolve({ kind: "made", uid: podNameOf(name, ordinal), confirmed: true }),
+  create: ({ name }, { ordinal }) =>
+    Promise.resolve({ kind: "made", uid: buildPodName(name, ordinal), confirmed: true }),
 };
 let collector: OtlpCollector;
 
 beforeEach(async () => {
-  collector = await otlpCollector();
+  collector = await startOtlpCollector();
   Object.assign(process.env, collector.variables);
 });
 afterEach(async () => {
@@ -66,12 +67,12 @@ async function settle(world: PassWorld, name: string): Promise<void> {
 it("a requested change is recorded in the trace of its request, and an idle pass in none", async () => {
   {
     await using _telemetry = await startTelemetry({ service: "farm", version: "1", env: process.env });
-    await using world = await passWorld(TAKES_ALL);
+    await using world = await openPassWorld(TAKES_ALL);
     for (const node of ["n1", "n2"]) await world.putNode(node);
     await world.complete();
     await world.sets.create(
       "web",
-      aSet({ name: "web", traceparent: TRACEPARENT, spec: aSpec({ nodeSelector: "", replicasDesired: 2 }) }),
+      makeSet({ name: "web", traceparent: TRACEPARENT, spec: makeSpec({ nodeSelector: "", replicasDesired: 2 }) }),
     );
     await until("the set is seen", () => world.world.set("web") !== undefined);
     await settle(world, "web");
@@ -97,15 +98,15 @@ it("a change without a request starts a trace for all of its effects", async () 
   let own: string;
   {
     await using _telemetry = await startTelemetry({ service: "farm", version: "1", env: process.env });
-    await using world = await passWorld(TAKES_ALL);
+    await using world = await openPassWorld(TAKES_ALL);
     await world.putNode("n1");
     await world.complete();
     await world.sets.create(
       "web",
-      placedOn(["gone"], {
+      makePlacedSet(["gone"], {
         name: "web",
         traceparent: TRACEPARENT,
-        spec: aSpec({ nodeSelector: "", replicasDesired: 1 }),
+        spec: makeSpec({ nodeSelector: "", replicasDesired: 1 }),
       }),
     );
     await until("the set is seen", () => world.world.set("web") !== undefined);
@@ -126,14 +127,14 @@ it("a change without a request starts a trace for all of its effects", async () 
 
 it("a command, its passes, pods and audits form one trace", async () => {
   const endpoint = collector.variables;
-  await using world = await farmWorld(await EMBEDDED.start(), 2);
+  await using world = await openFarmWorld(await EMBEDDED.start(), 2);
   await world.startFarm(endpoint);
-  await ready(world);
+  await waitUntilReady(world);
   await Promise.all(["n-0", "n-1"].map((node) => world.label(node, { traced: "yes" })));
-  await world.farms.applyReplicaSet({ requestId: "a", name: "web", spec: specOf("traced=yes", 1) });
-  await settledAt(world, "web", 1);
+  await world.farms.applyReplicaSet({ requestId: "a", name: "web", spec: buildSpec("traced=yes", 1) });
+  await waitForSettled(world, "web", 1);
   await muster(world, endpoint, "scale", "web", "--replicas", "2");
-  await settledAt(world, "web", 2);
+  await waitForSettled(world, "web", 2);
   const asked = () =>
     collector.spans.find(
       ({ service, attributes }) => service === "muster" && /^ScaleReplicaSet$/i.test(String(attributes["rpc.method"])),
@@ -158,7 +159,7 @@ it("a command, its passes, pods and audits form one trace", async () => {
 async function muster(world: FarmWorld, env: Readonly<Record<string, string>>, ...args: string[]): Promise<string> {
   const { url, token } = world.nats;
   const { stdout } = await promisify(execFile)(process.execPath, [CLI, ...args], {
-    env: { ...processEnv(), MUSTER_NATS_URL: url, MUSTER_NATS_TOKEN: token, ...env },
+    env: { ...buildProcessEnv(), MUSTER_NATS_URL: url, MUSTER_NATS_TOKEN: token, ...env },
   });
   return stdout;
 }

@@ -1,10 +1,10 @@
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { aRollout, aSpec, placedOn } from "./a-set.ts";
+import { makeRollout, makeSpec, makePlacedSet } from "./a-set.ts";
 import type { AuditRecord, ReplicaSet } from "../src/domain/replica-set.ts";
-import { newOwned } from "../src/set-passes.ts";
-import { passOnce } from "./pass-once.ts";
-import { passWorld, type PassWorld } from "./pass-world.ts";
+import { makeSetOwnership } from "../src/set-passes.ts";
+import { runPassOnce } from "./pass-once.ts";
+import { openPassWorld, type PassWorld } from "./pass-world.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -13,7 +13,7 @@ let nowMs = Date.now();
 const alerts: string[] = [];
 
 beforeAll(async () => {
-  world = await passWorld(
+  world = await openPassWorld(
     {},
     {
       now: () => nowMs,
@@ -41,8 +41,8 @@ it.each([1, 3])(
   "a set of %i whose pods the API server refuses for hours reports that, and nothing else",
   async (wanted) => {
     const name = `refused-${wanted}`;
-    const spec = aSpec({ podId: name, replicasDesired: wanted });
-    await world.sets.create(name, placedOn(["n1"], { name, uid: name, fence: 1, spec }));
+    const spec = makeSpec({ podId: name, replicasDesired: wanted });
+    await world.sets.create(name, makePlacedSet(["n1"], { name, uid: name, fence: 1, spec }));
     for (const endMs = nowMs + 2 * HOUR_MS; nowMs < endMs; nowMs += 300_000)
       expect((await settle(name)).trouble).toMatchObject({ code: "POD_REFUSED" });
     expect(alerts.filter((each) => each === `resolve pod_refused_${name}`)).toEqual([]);
@@ -53,7 +53,7 @@ it("a rolling update that ends between the reads of its set and itself is not mi
   const name = "just-freed";
   await world.sets.create(
     name,
-    placedOn(["n1"], { name, uid: name, fence: 1, rollout: "over", spec: aSpec({ podId: name }) }),
+    makePlacedSet(["n1"], { name, uid: name, fence: 1, rollout: "over", spec: makeSpec({ podId: name }) }),
   );
   const { rollouts: rolls, sets } = world.deps;
   let isOver = false;
@@ -69,13 +69,13 @@ it("a rolling update that ends between the reads of its set and itself is not mi
       return rolls.get(id);
     },
   };
-  const owned = newOwned(world.deps, { name, fence: 1, isHeld: () => true });
-  await expect(passOnce({ ...world.deps, rollouts: ending }, owned)).rejects.toThrow();
+  const owned = makeSetOwnership(world.deps, { name, fence: 1, isHeld: () => true });
+  await expect(runPassOnce({ ...world.deps, rollouts: ending }, owned)).rejects.toThrow();
   expect(alerts.filter((each) => each.includes(`roll_set_missing_${name}`))).toEqual([]);
 });
 
 it("a rolling update without its own set waits for the other, unreadable one, and one without both sets is audited", async () => {
-  await world.rollouts.create("gone-2", aRollout({ id: "gone-2", oldSet: "gone-1", newSet: "gone-2" }));
+  await world.rollouts.create("gone-2", makeRollout({ id: "gone-2", oldSet: "gone-1", newSet: "gone-2" }));
   await until("it is seen", () => world.world.rollouts().some(({ id }) => id === "gone-2"));
   const { sets } = world.deps;
   const unreadable: typeof sets = {
@@ -83,11 +83,11 @@ it("a rolling update without its own set waits for the other, unreadable one, an
     get: (key) =>
       key === "gone-1" ? Promise.resolve({ unreadable: "of a later version", revision: 1 }) : sets.get(key),
   };
-  const owned = newOwned(world.deps, { name: "gone-2", fence: 1, isHeld: () => true });
-  expect(await passOnce({ ...world.deps, sets: unreadable }, owned)).toMatchObject({ kind: "settled" });
+  const owned = makeSetOwnership(world.deps, { name: "gone-2", fence: 1, isHeld: () => true });
+  expect(await runPassOnce({ ...world.deps, sets: unreadable }, owned)).toMatchObject({ kind: "settled" });
   const audits: AuditRecord[] = [];
   const auditLog = { publish: (records: readonly AuditRecord[]) => Promise.resolve(void audits.push(...records)) };
-  expect(await passOnce({ ...world.deps, auditLog }, owned)).toMatchObject({ kind: "again" });
+  expect(await runPassOnce({ ...world.deps, auditLog }, owned)).toMatchObject({ kind: "again" });
   expect(await world.rollouts.get("gone-2")).toBeUndefined();
   expect(audits).toMatchObject([{ eventType: "ROLLING_UPDATE_COMPLETION", replicaSet: "gone-2" }]);
 });

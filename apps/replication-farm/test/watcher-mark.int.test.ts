@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
-import { NODES_FRESH_MS, passWorld } from "./pass-world.ts";
+import { NODES_FRESH_MS, openPassWorld } from "./pass-world.ts";
 
 it("nodes are unknown while the watcher's mark is old, or lies in the future", async () => {
   const aheadMs = { now: 0 };
-  await using world = await passWorld({}, { wallNow: () => Date.now() + aheadMs.now });
+  await using world = await openPassWorld({}, { wallNow: () => Date.now() + aheadMs.now });
   await world.putNode("n1");
   await world.complete();
   const isKnown = (): boolean => world.world.observedNodes() !== undefined;

@@ -2,12 +2,12 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { TestNats } from "@muster/testkit";
-import { connected } from "../test/managers.ts";
+import { connectUser } from "../test/managers.ts";
 
-export type Bare = AsyncDisposable & { readonly ask: (request: Uint8Array) => Promise<unknown> };
+export type BareServer = AsyncDisposable & { readonly ask: (request: Uint8Array) => Promise<unknown> };
 
 /** A process that answers each request with so many bytes, and a client that asks it. */
-export async function startBare(server: TestNats, replyBytes: number): Promise<Bare> {
+export async function startBare(server: TestNats, replyBytes: number): Promise<BareServer> {
   const main = fileURLToPath(new URL("bare.process.ts", import.meta.url));
   const env = {
     PATH: process.env["PATH"],
@@ -17,7 +17,7 @@ export async function startBare(server: TestNats, replyBytes: number): Promise<B
   };
   const child = spawn(process.execPath, [main], { stdio: ["pipe", "pipe", "inherit"], env });
   await once(child.stdout, "data");
-  const { connection } = await connected(server);
+  const { connection } = await connectUser(server);
   return {
     ask: (request) => connection.request("bench.bare", request, { timeout: 5000 }),
     [Symbol.asyncDispose]: async () => {

@@ -1,5 +1,5 @@
 import { performance } from "node:perf_hooks";
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 import { readConfig } from "../src/config.ts";
 import { buildDemand } from "../src/domain/decisions/build-demand.ts";
 import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
@@ -7,16 +7,16 @@ import { decideReservationRelease } from "../src/domain/decisions/decide-reserva
 import { decideReservation } from "../src/domain/decisions/decide-reservation.ts";
 import { emptyLedger, restoreLedger } from "../src/domain/ledger/ledger.ts";
 import { buildMachines, type NodeFacts } from "../src/domain/ledger/machines.ts";
-import { eventOf, planGrants } from "../src/domain/decisions/plan-grants.ts";
+import { buildGrantEvent, planGrants } from "../src/domain/decisions/plan-grants.ts";
 import { planPreemptions } from "../src/domain/decisions/plan-preemptions.ts";
 import type { Queue } from "../src/domain/ledger/queue.ts";
-import { idOf, type Reservation } from "../src/domain/ledger/reservation.ts";
-import { finish } from "../src/domain/ledger/steps.ts";
+import { getReservationId, type Reservation } from "../src/domain/ledger/reservation.ts";
+import { runToEnd } from "../src/domain/ledger/steps.ts";
 import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
-import { needs } from "../test/managers.ts";
-import { amounts, nodeOf, partsOf, queueOf } from "../test/random-world.ts";
+import { buildNeeds } from "../test/managers.ts";
+import { toAmounts, makeNode, makeParts, makeQueue } from "../test/random-world.ts";
 
-const NODE_SIZE = amounts({ cpu: 8000, memory: 2 ** 35, pods: 110 });
+const NODE_SIZE = toAmounts({ cpu: 8000, memory: 2 ** 35, pods: 110 });
 const POOLS = 20;
 const NODES_PER_POOL = 50;
 const RACK = "rack";
@@ -24,8 +24,8 @@ const RACK = "rack";
 const RACKS = 10;
 /** Sizes of parts. */
 const SHAPES = 10;
-const SHARED_SIZES = sized([1000, 10_000, 100_000], [1000, 2000]);
-const SIZES = sized([1000, 10_000, 100_000, 1_000_000], [1000, 2000]);
+const SHARED_SIZES = selectSize([1000, 10_000, 100_000], [1000, 2000]);
+const SIZES = selectSize([1000, 10_000, 100_000, 1_000_000], [1000, 2000]);
 
 const policy = { ...readConfig({}).policy, queueLimit: Number.POSITIVE_INFINITY };
 
@@ -61,7 +61,7 @@ export function benchDecisions(): void {
   benchPreemptions();
 }
 
-const CANDIDATES = sized([100, 10_000], [100, 1000]);
+const CANDIDATES = selectSize([100, 10_000], [100, 1000]);
 /** Queues that borrow, which share the candidates evenly. */
 const BORROWERS = 100;
 
@@ -98,21 +98,23 @@ function measurePreemptions(candidates: number, owner: Preempting, candidate: Pr
   return { victims, "median ms": round(times[times.length / 2] ?? 0) };
 }
 
-const FOUR_PARTS = partsOf("pool-0", { cpu: 1000 }, { cpu: 1000 }, { cpu: 1000 }, { cpu: 1000 });
+const FOUR_PARTS = makeParts("pool-0", { cpu: 1000 }, { cpu: 1000 }, { cpu: 1000 }, { cpu: 1000 });
 
 /** All quota is that of one queue, and so many parts of one core of other queues use it; those of the queue itself, if it preempts within. */
 function fillBorrowed(candidates: number, owner: Preempting, candidate: Preempting): World {
   const isOwn = owner.withinQueue !== undefined;
   const nodes = Array.from({ length: candidates / 4 }, (_, index) =>
-    nodeOf(`node-${index}`, "pool-0", { allocatable: NODE_SIZE }),
+    makeNode(`node-${index}`, "pool-0", { allocatable: NODE_SIZE }),
   );
   const queues = [
-    queueOf("root"),
-    queueOf("owner", { "pool-0 cpu": 1000 * candidates }, { parent: "root", ...owner }),
-    ...Array.from({ length: BORROWERS }, (_, index) => queueOf(`queue-${index}`, {}, { parent: "root", ...candidate })),
+    makeQueue("root"),
+    makeQueue("owner", { "pool-0 cpu": 1000 * candidates }, { parent: "root", ...owner }),
+    ...Array.from({ length: BORROWERS }, (_, index) =>
+      makeQueue(`queue-${index}`, {}, { parent: "root", ...candidate }),
+    ),
   ];
   const reservations = Array.from({ length: candidates }, (_, index): Reservation => {
-    const needs = partsOf("pool-0", { cpu: 1000 });
+    const needs = makeParts("pool-0", { cpu: 1000 });
     const queue = isOwn ? "owner" : `queue-${index % BORROWERS}`;
     const machines = needs.map((need) => ({ ...need, node: `node-${Math.floor(index / 4)}` }));
     const grant = { atMs: index, machines, use: new Map([["pool-0 cpu", 1000]]) };
@@ -126,7 +128,7 @@ function fillBorrowed(candidates: number, owner: Preempting, candidate: Preempti
       grant,
     };
   });
-  const ledger = finish(restoreLedger(reservations, 1, { queues }));
+  const ledger = runToEnd(restoreLedger(reservations, 1, { queues }));
   return { ledger, machines: buildMachines(nodes, ledger) };
 }
 
@@ -155,7 +157,7 @@ type QueueSize = {
   readonly nodes: number;
 };
 
-const QUEUE_SIZES: readonly QueueSize[] = sized(
+const QUEUE_SIZES: readonly QueueSize[] = selectSize(
   [
     { waiting: 1000, queues: 10, "to a tree": 10, nodes: 1000 },
     { waiting: 10_000, queues: 100, "to a tree": 10, nodes: 10_000 },
@@ -175,16 +177,16 @@ const PARTS_PER_QUEUE = 8;
 function fillQueues({ waiting, queues, nodes, "to a tree": perTree }: QueueSize): World {
   const random = makeRandom(5);
   const facts = Array.from({ length: nodes }, (_, index) =>
-    nodeOf(`node-${index}`, "pool-0", { allocatable: NODE_SIZE }),
+    makeNode(`node-${index}`, "pool-0", { allocatable: NODE_SIZE }),
   );
   const stated = Array.from({ length: queues }, (_, index) =>
-    queueOf(
+    makeQueue(
       `queue-${index}`,
       { "pool-0 cpu": 1000 * PARTS_PER_QUEUE },
       { parent: `tree-${Math.floor(index / perTree)}` },
     ),
   );
-  const roots = [...new Set(stated.map(({ parent = "" }) => parent))].map((name) => queueOf(name));
+  const roots = [...new Set(stated.map(({ parent = "" }) => parent))].map((name) => makeQueue(name));
   const wanted = inRandomQueue(queues);
   const requests = [
     ...Array.from({ length: queues * PARTS_PER_QUEUE }, (_, index) => inQueue(`holder-${index}`, index % queues, 0, 0)),
@@ -196,7 +198,7 @@ function fillQueues({ waiting, queues, nodes, "to a tree": perTree }: QueueSize)
     const machines = asked.map((need) => ({ ...need, node: `node-${Math.floor(index / PARTS_PER_QUEUE)}` }));
     return { ...reservation, grant: { atMs: 0, machines, use: new Map([["pool-0 cpu", 1000]]) } };
   });
-  const ledger = finish(restoreLedger(reservations, 1, { queues: [...roots, ...stated] }));
+  const ledger = runToEnd(restoreLedger(reservations, 1, { queues: [...roots, ...stated] }));
   return { ledger, machines: buildMachines(facts, ledger) };
 }
 
@@ -207,7 +209,7 @@ function inRandomQueue(queues: number) {
 
 /** A part of as many cores as the size says and one more. */
 function inQueue(id: string, queue: number, size: number, priority: number): ReservationRequest {
-  const needs = partsOf("pool-0", { cpu: 1000 * (size + 1) });
+  const needs = makeParts("pool-0", { cpu: 1000 * (size + 1) });
   return { ...request(id, [], priority), needs, queue: `queue-${queue}` };
 }
 
@@ -229,7 +231,7 @@ function randomParts(id: string, random: (below: number) => number): Reservation
 /** Parts of an eighth of a machine and a little more: a part of size 0 takes exactly that. */
 function partsRequest(id: string, pool: number, sizes: readonly number[], priority: number): ReservationRequest {
   const parts = sizes.map((size) => ({ cpu: 1000 + size * 100 }));
-  return { ...request(id, [], priority), needs: partsOf(`pool-${pool}`, ...parts) };
+  return { ...request(id, [], priority), needs: makeParts(`pool-${pool}`, ...parts) };
 }
 
 /** With one minimum, of a few sizes, for all components. */
@@ -251,7 +253,7 @@ function fillWorld(waiting: number, next = randomRequest): World {
 
 function buildNodes(): readonly NodeFacts[] {
   return Array.from({ length: POOLS * NODES_PER_POOL }, (_, index) =>
-    nodeOf(`node-${index}`, `pool-${index % POOLS}`, { allocatable: NODE_SIZE }),
+    makeNode(`node-${index}`, `pool-${index % POOLS}`, { allocatable: NODE_SIZE }),
   );
 }
 
@@ -263,12 +265,12 @@ function measureDecisions(start: World, next = randomRequest) {
   for (let index = 0; index < 2000; index += 1) {
     const holder = [...take(holdersOf(world), random(50) + 1)].at(-1) ?? 0;
     const owner = world.ledger.reservations.get(holder)?.owner ?? { kind: "", id: "" };
-    const release = { owner, reservationId: idOf(holder) };
+    const release = { owner, reservationId: getReservationId(holder) };
     const begin = performance.now();
     world = evolveWorld(world, decideReservationRelease(release, world.ledger, nowMs).events);
     world = evolveWorld(
       world,
-      planGrants(world, policy, nowMs).steps.map((step) => eventOf(step, nowMs)),
+      planGrants(world, policy, nowMs).steps.map((step) => buildGrantEvent(step, nowMs)),
     );
     world = reserve(world, next(`late-${index}`, random), nowMs);
     times.push((performance.now() - begin) * 1000);
@@ -309,7 +311,7 @@ function randomRequest(id: string, random: (below: number) => number): Reservati
 function request(id: string, pools: readonly string[], priority: number): ReservationRequest {
   return {
     owner: { kind: "session", id },
-    needs: needs(...pools),
+    needs: buildNeeds(...pools),
     wait: true,
     priority,
     concurrencyLimit: 0,

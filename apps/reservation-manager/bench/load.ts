@@ -1,15 +1,15 @@
 import { readFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 
 /** Limit of calls in flight. */
 export const IN_FLIGHT = 256;
-const WARM_UP_MS = sized(1000, 100);
+const WARM_UP_MS = selectSize(1000, 100);
 
 /** Calls answered a second, with IN_FLIGHT of them in the air, after a while of warming up. */
-export async function perSecond(
+export async function measureRate(
   call: (worker: number, turn: number) => Promise<unknown>,
-  seconds = sized(4, 0.5),
+  seconds = selectSize(4, 0.5),
 ): Promise<number> {
   let answered = 0;
   const begin = performance.now() + WARM_UP_MS;
@@ -28,7 +28,7 @@ export async function perSecond(
 const TICK_MS = 10;
 
 /** Processor time that a process has used, in ms: it does not depend on the other load of the machine. NaN where /proc is missing. */
-export function cpuMs(pid: number | undefined): number {
+export function readCpuMs(pid: number | undefined): number {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
     return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
@@ -38,7 +38,7 @@ export function cpuMs(pid: number | undefined): number {
 }
 
 /** Memory of a process that is in use, in MiB. NaN where there is no /proc. */
-export function residentMiB(pid: number | undefined): number {
+export function readResidentMiB(pid: number | undefined): number {
   try {
     const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
     return Math.round(Number(kib) / 1024);

@@ -1,12 +1,12 @@
 import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
-import { client, type NatsBus } from "@muster/bus";
+import { makeClient, type NatsBus } from "@muster/bus";
 import { buckets, muster, ReservationService, subjects } from "@muster/proto";
 import { openBucket } from "@muster/store";
-import { natsServer, sized, until } from "@muster/testkit";
+import { startTestNats, selectSize, until } from "@muster/testkit";
 import { queueCodec } from "../src/adapters/queue-messages.ts";
-import { connected, nodeWriter, persist, startManager, type Reservations } from "../test/managers.ts";
-import { cpuMs, residentMiB } from "./load.ts";
+import { connectUser, openNodeWriter, retryUntilAnswered, startManager, type Reservations } from "../test/managers.ts";
+import { readCpuMs, readResidentMiB } from "./load.ts";
 import { startBare } from "./bare.ts";
 
 /** The set of Kueue's own benchmark: the work of each class in each queue, and its times. */
@@ -15,13 +15,13 @@ const QUEUES_PER_COHORT = 6;
 const NOMINAL_CPU = 20_000;
 const BORROWING_LIMIT_CPU = 100_000;
 const CLASSES = [
-  { name: "small", cpu: 1000, runMs: 200, count: sized(350, 7), everyMs: 100, priority: 50 },
-  { name: "medium", cpu: 5000, runMs: 500, count: sized(100, 2), everyMs: 500, priority: 100 },
-  { name: "large", cpu: 20_000, runMs: 1000, count: sized(50, 1), everyMs: 1200, priority: 200 },
+  { name: "small", cpu: 1000, runMs: 200, count: selectSize(350, 7), everyMs: 100, priority: 50 },
+  { name: "medium", cpu: 5000, runMs: 500, count: selectSize(100, 2), everyMs: 500, priority: 100 },
+  { name: "large", cpu: 20_000, runMs: 1000, count: selectSize(50, 1), everyMs: 1200, priority: 200 },
 ] as const;
 const NODES = 20;
 /** Room for all that is granted concurrently. */
-const MANY_NODES = sized(500, 50);
+const MANY_NODES = selectSize(500, 50);
 const NODE_CPU = 64_000;
 const MAX_IN_FLIGHT = 256;
 
@@ -45,21 +45,21 @@ export async function benchQueues(): Promise<void> {
 }
 
 async function measure({ nominalCpu, isPaced }: { readonly nominalCpu: number; readonly isPaced: boolean }) {
-  await using server = await natsServer();
-  await using bus = await connected(server, "job-controller");
+  await using server = await startTestNats();
+  await using bus = await connectUser(server, "job-controller");
   await writeWorld(bus, nominalCpu, isPaced);
   await using manager = startManager(server, { RESERVATION_LOCK_TTL_MS: "10000" });
-  const reservations = client(bus, ReservationService);
+  const reservations = makeClient(bus, ReservationService);
   await until("the ledger has the queues", async () => {
-    const { queues } = await persist(() => reservations.listQueues({}));
+    const { queues } = await retryUntilAnswered(() => reservations.listQueues({}));
     return queues.length === COHORTS * (QUEUES_PER_COHORT + 1);
   });
   await using bare = await startBare(server, 100);
   const bareBegin = performance.now();
-  const bareRequests = sized(5000, 200);
+  const bareRequests = selectSize(5000, 200);
   await inFlight(Array.from({ length: bareRequests }), () => bare.ask(new Uint8Array(100)));
   const barePerSecond = (bareRequests * 1000) / (performance.now() - bareBegin);
-  const usedMs = cpuMs(manager.pid);
+  const usedMs = readCpuMs(manager.pid);
   const works = plan();
   const { totalMs, waitsMs } = await run(bus, works, isPaced);
   const mean = (name: string): number => {
@@ -72,13 +72,13 @@ async function measure({ nominalCpu, isPaced }: { readonly nominalCpu: number; r
     "admitted/s": Math.round(perSecond),
     "requests/s beside bare": Math.round((200 * perSecond) / barePerSecond) / 100,
     ...Object.fromEntries(CLASSES.map(({ name }) => [`mean wait of ${name} ms`, mean(name)])),
-    "ledger ms of processor each": Math.round(((cpuMs(manager.pid) - usedMs) * 1000) / works.length) / 1000,
-    "ledger MiB": residentMiB(manager.pid),
+    "ledger ms of processor each": Math.round(((readCpuMs(manager.pid) - usedMs) * 1000) / works.length) / 1000,
+    "ledger MiB": readResidentMiB(manager.pid),
   };
 }
 
 async function writeWorld(bus: NatsBus, nominalCpu: number, isPaced: boolean): Promise<void> {
-  const nodes = await nodeWriter(bus);
+  const nodes = await openNodeWriter(bus);
   for (let index = 0; index < (isPaced ? NODES : MANY_NODES); index += 1)
     await nodes.put(`node-${index}`, "pool", { allocatable: { cpu: NODE_CPU, pods: 110 } });
   const bucket = await openBucket(bus.connection, { name: buckets.queues, codec: queueCodec });
@@ -117,7 +117,7 @@ function plan(): readonly Work[] {
 
 /** Submits each piece of work, and releases it when it has run; resolves when the last one is released. */
 async function run(bus: NatsBus, works: readonly Work[], isPaced: boolean): Promise<Outcome> {
-  const reservations = client(bus, ReservationService);
+  const reservations = makeClient(bus, ReservationService);
   const waitsMs = new Map<string, number[]>(CLASSES.map(({ name }) => [name, []]));
   const submitted = new Map<string, { readonly work: Work; readonly atMs: number }>();
   const done = Promise.withResolvers<undefined>();
@@ -127,7 +127,7 @@ async function run(bus: NatsBus, works: readonly Work[], isPaced: boolean): Prom
     if (known === undefined || !submitted.delete(ownerId)) return;
     waitsMs.get(known.work.class.name)?.push(performance.now() - known.atMs);
     await sleep(isPaced ? known.work.class.runMs : 1);
-    await persist(() => reservations.unreserve({ owner: { kind: "job", id: ownerId }, reservationId }));
+    await retryUntilAnswered(() => reservations.unreserve({ owner: { kind: "job", id: ownerId }, reservationId }));
     left -= 1;
     if (left === 0) done.resolve(undefined);
   };
@@ -148,7 +148,7 @@ async function run(bus: NatsBus, works: readonly Work[], isPaced: boolean): Prom
     const needs = [{ component: "c", pool: "pool", shared: { requests: { cpu: work.class.cpu } } }];
     const owner = { kind: "job", id: work.id };
     const request = { owner, needs, wait: true, queue: work.queue, priority: work.class.priority };
-    const { reservation } = await persist(() => reservations.reserve(request));
+    const { reservation } = await retryUntilAnswered(() => reservations.reserve(request));
     if (reservation?.state === GRANTED) void granted(work.id, reservation.id).catch(done.reject);
   };
   if (isPaced) await Promise.all(works.map(submit));
@@ -164,7 +164,7 @@ async function findGranted(
   granted: (ownerId: string, reservationId: string) => Promise<void>,
 ): Promise<void> {
   for (let after = ""; ;) {
-    const page = await persist(() => reservations.listReservations({ ownerKind: "job", continue: after }));
+    const page = await retryUntilAnswered(() => reservations.listReservations({ ownerKind: "job", continue: after }));
     for (const { id, owner, state } of page.reservations) if (state === GRANTED) void granted(owner?.id ?? "", id);
     after = page.continue;
     if (after === "") return;

@@ -1,10 +1,10 @@
 import { performance } from "node:perf_hooks";
-import { natsServer, sized, until } from "@muster/testkit";
-import { largeLedger, writeLedger } from "../test/large-ledger.ts";
-import { cpuMs } from "./load.ts";
-import { connected, reservationsOf, startManager } from "../test/managers.ts";
+import { startTestNats, selectSize, until } from "@muster/testkit";
+import { makeLargeLedger, writeLedger } from "../test/large-ledger.ts";
+import { readCpuMs } from "./load.ts";
+import { connectUser, makeReservations, startManager } from "../test/managers.ts";
 
-const SIZES = sized([0, 100_000, 300_000, 1_000_000], [0, 1000]);
+const SIZES = selectSize([0, 100_000, 300_000, 1_000_000], [0, 1000]);
 
 /** How long a replica takes from its start until it has the ledger and answers, and how often it lost the lead on the way. */
 export async function benchRecovery(): Promise<void> {
@@ -16,14 +16,14 @@ export async function benchRecovery(): Promise<void> {
 
 async function measure(waiting: number): Promise<object> {
   // Made before anything is connected: it takes seconds in which no connection is kept alive.
-  const ledger = largeLedger(waiting);
-  await using server = await natsServer();
-  await using bus = await connected(server);
+  const ledger = makeLargeLedger(waiting);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
   const writeMs = await timed(() => writeLedger(bus, ledger));
   await using manager = startManager(server, { RESERVATION_LOCK_TTL_MS: "5000" });
   const recoverMs = await timed(async () => {
     await until("the manager leads", () => manager.leads > 0, { timeoutMs: 120_000 });
-    await reservationsOf(bus)
+    await makeReservations(bus)
       .listReservations({ limit: 1 }, { timeoutMs: 60_000 })
       .catch((error: unknown) => {
         throw new Error(`with ${waiting} requests: ${manager.errors.join("; ")}`, { cause: error });
@@ -32,7 +32,7 @@ async function measure(waiting: number): Promise<object> {
   return {
     "written in s": inSeconds(writeMs),
     "answers after s": inSeconds(recoverMs),
-    "of that processor s": inSeconds(cpuMs(manager.pid)),
+    "of that processor s": inSeconds(readCpuMs(manager.pid)),
     "leads lost": manager.losses,
   };
 }

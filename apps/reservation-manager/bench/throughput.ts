@@ -1,14 +1,14 @@
 import { availableParallelism } from "node:os";
 import type { NatsBus } from "@muster/bus";
 import { muster } from "@muster/proto";
-import { natsServer, sized, type TestNats } from "@muster/testkit";
+import { startTestNats, selectSize, type TestNats } from "@muster/testkit";
 import { runManager } from "../src/adapters/deps.ts";
 import { readConfig } from "../src/config.ts";
-import { connected, needs, nodeWriter, reservationsOf, startManager } from "../test/managers.ts";
+import { connectUser, buildNeeds, openNodeWriter, makeReservations, startManager } from "../test/managers.ts";
 import { startBare } from "./bare.ts";
-import { cpuMs, IN_FLIGHT, perSecond } from "./load.ts";
+import { readCpuMs, IN_FLIGHT, measureRate } from "./load.ts";
 
-const ROUNDS = sized(3, 1);
+const ROUNDS = selectSize(3, 1);
 
 /**
  * Durable reservations a second through NATS beside the client library's own request and reply of the same sizes, in turns on one server. Each reservation
@@ -19,14 +19,14 @@ export async function benchThroughput(): Promise<void> {
     `Client, service and NATS server each a process of its own; ${IN_FLIGHT} in flight, ${availableParallelism()} processors`,
   );
   {
-    await using server = await natsServer();
+    await using server = await startTestNats();
     await using bus = await connectedWithNodes(server);
     // On a machine that others use, a leader with a short lock is replaced now and then.
     await using manager = startManager(server, { RESERVATION_LOCK_TTL_MS: "10000" });
-    await compare(server, bus, () => cpuMs(manager.pid));
+    await compare(server, bus, () => readCpuMs(manager.pid));
   }
   console.log("The same with the service in the client's process");
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connectedWithNodes(server);
   const stop = new AbortController();
   const manager = runManager(makeContext(server, stop.signal));
@@ -36,35 +36,35 @@ export async function benchThroughput(): Promise<void> {
 }
 
 async function connectedWithNodes(server: TestNats): Promise<NatsBus> {
-  const bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  const bus = await connectUser(server);
+  const nodes = await openNodeWriter(bus);
   await Promise.all(Array.from({ length: 2 * IN_FLIGHT }, (_, index) => nodes.put(`node-${index}`, "pool")));
   return bus;
 }
 
 async function compare(server: TestNats, bus: NatsBus, serviceCpuMs: () => number): Promise<void> {
-  const reservations = reservationsOf(bus);
+  const reservations = makeReservations(bus);
   await reservations.listPools({}, { timeoutMs: 30_000 });
   let round = 0;
   const owner = (worker: number, turn: number) => ({ kind: "session", id: `w${worker}-${turn}-${round}` });
   const pair = async (worker: number, turn: number): Promise<void> => {
-    const { reservation } = await reservations.reserve({ owner: owner(worker, turn), needs: needs("pool") });
+    const { reservation } = await reservations.reserve({ owner: owner(worker, turn), needs: buildNeeds("pool") });
     const release = { owner: owner(worker, turn), reservationId: reservation?.id ?? "" };
     const { released } = await reservations.unreserve(release);
     if (reservation?.machines.length !== 1 || !released) throw new Error("a reservation was not granted and released");
   };
 
-  const sample = await reservations.reserve({ owner: owner(0, 0), needs: needs("pool") });
+  const sample = await reservations.reserve({ owner: owner(0, 0), needs: buildNeeds("pool") });
   await reservations.unreserve({ owner: owner(0, 0), reservationId: sample.reservation?.id ?? "" });
   const { ReserveRequest, ReserveReply } = muster.reservation.v1;
-  const request = ReserveRequest.encode({ owner: owner(0, 0), needs: needs("pool") }).finish();
+  const request = ReserveRequest.encode({ owner: owner(0, 0), needs: buildNeeds("pool") }).finish();
   await using bare = await startBare(server, ReserveReply.encode(sample).finish().length);
   const rows: object[] = [];
   for (round = 1; round <= ROUNDS; round += 1) {
-    const requests = await perSecond(() => bare.ask(request));
+    const requests = await measureRate(() => bare.ask(request));
     const usedMs = serviceCpuMs();
     let answered = 0;
-    const pairs = await perSecond(async (worker, turn) => {
+    const pairs = await measureRate(async (worker, turn) => {
       await pair(worker, turn);
       answered += 2;
     });

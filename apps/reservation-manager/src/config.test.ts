@@ -1,4 +1,4 @@
-import { documentedVariables, recordingEnv } from "@muster/testkit";
+import { readDocumentedVariables, makeRecordingEnv } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 
@@ -16,8 +16,8 @@ it("has a default for everything", () => {
 });
 
 it("reads exactly the documented variables, with the documented defaults", () => {
-  const documented = documentedVariables("reservation-manager");
-  const { env, names } = recordingEnv();
+  const documented = readDocumentedVariables("reservation-manager");
+  const { env, names } = makeRecordingEnv();
   const config = readConfig(env);
   expect([...names].toSorted()).toEqual([...documented.keys()].toSorted());
   const defaults = [...documented].filter(([, fallback]) => fallback !== undefined);

@@ -1,5 +1,5 @@
 import { SpanStatusCode, trace, type Span } from "@opentelemetry/api";
-import { faultOf, reasonOf, type Fault } from "@muster/faults";
+import { findFault, getReason, type Fault } from "@muster/faults";
 import { inSpan } from "@muster/tracing";
 import type { AcceptVerdict, RequeueVerdict } from "./domain/decisions/decide-preemption.ts";
 import type { LimitVerdict } from "./domain/decisions/decide-limit.ts";
@@ -8,7 +8,7 @@ import type { Verdict } from "./domain/decisions/decide-reservation.ts";
 import type { WaitReason } from "./domain/decisions/explain-waiting.ts";
 import type { Settlement } from "./domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
-import { idOf, type Reservation } from "./domain/ledger/reservation.ts";
+import { getReservationId, type Reservation } from "./domain/ledger/reservation.ts";
 
 const TRACER = "@muster/reservation-manager";
 
@@ -16,7 +16,7 @@ const TRACER = "@muster/reservation-manager";
  * Traces one decision. A refusal is an answer, not an error: the span has its code as an attribute. The span has no children, so it does not become the active
  * span, which would cost as much as a small decision.
  */
-export async function inDecisionSpan<Result>(
+export async function runInDecisionSpan<Result>(
   name: string,
   attributes: Record<string, string | number | boolean>,
   refused: (code: Fault["code"]) => void,
@@ -26,12 +26,12 @@ export async function inDecisionSpan<Result>(
   try {
     return await work(span);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined) {
       span.recordException(error instanceof Error ? error : String(error));
       span.setStatus({ code: SpanStatusCode.ERROR });
     } else {
-      span.setAttributes({ "muster.outcome": "refuse", "muster.because": reasonOf(fault) });
+      span.setAttributes({ "muster.outcome": "refuse", "muster.because": getReason(fault) });
       refused(fault.code);
     }
     throw error;
@@ -62,13 +62,13 @@ type Steps = Settlement["steps"];
 export function showSteps(span: Span, steps: Steps): void {
   for (const step of steps)
     span.addEvent(step.kind, {
-      "muster.reservation": idOf(step.sequence),
+      "muster.reservation": getReservationId(step.sequence),
       "muster.because": step.because.code,
       "muster.ahead": step.because.ahead,
     });
 }
 
-export function ownerAttributes({ kind, id }: Owner): Record<string, string> {
+export function buildOwnerAttributes({ kind, id }: Owner): Record<string, string> {
   return { "muster.owner.kind": kind, "muster.owner.id": id };
 }
 
@@ -77,7 +77,7 @@ export function reportAttributes(
   because: WaitReason | undefined,
 ): Record<string, string | number> {
   return {
-    "muster.reservation": idOf(reservation.sequence),
+    "muster.reservation": getReservationId(reservation.sequence),
     ...(because !== undefined && {
       "muster.wait.pool": because.pool,
       "muster.wait.requested": because.requested,

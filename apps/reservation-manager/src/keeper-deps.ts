@@ -22,7 +22,7 @@ export type LedgerDeps = {
   readonly allNodesKnown: (nowMs: number) => boolean;
   readonly now: () => number;
   /** Announces stored changes, under the trace of the request that caused them where that is known. Must not throw. */
-  readonly announce: (news: News, caller: Context | undefined) => void;
+  readonly announce: (news: ReservationChange, caller: Context | undefined) => void;
   /** Called with each decision, for metrics. */
   readonly decided: (outcome: DecisionOutcome) => void;
   /** Called with stored outcomes of preemptions and with each limit that a pass reached, for metrics and the log. */
@@ -32,10 +32,10 @@ export type LedgerDeps = {
 };
 
 /** A reservation now, or when it ended. `preempted`: its owner must end the work, or need not any more. */
-export type News = { readonly kind: "granted" | "preempted" | "released"; readonly reservation: Reservation } & Pick<
-  ReservationReport,
-  "beneficiary"
->;
+export type ReservationChange = {
+  readonly kind: "granted" | "preempted" | "released";
+  readonly reservation: Reservation;
+} & Pick<ReservationReport, "beneficiary">;
 
 export type ReservationReport = {
   readonly reservation: Reservation;

@@ -1,7 +1,7 @@
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { memoryLog, type MemoryLog } from "../test/memory-log.ts";
-import { nodeOf, ownerOf, partsOf, policy, queueOf, requestOf } from "../test/random-world.ts";
+import { makeMemoryLog, type MemoryLog } from "../test/memory-log.ts";
+import { makeNode, makeOwner, makeParts, policy, makeQueue, makeRequest } from "../test/random-world.ts";
 import type { NodeFacts } from "./domain/ledger/machines.ts";
 import type { ReservationPolicy } from "./domain/decisions/decide-reservation.ts";
 import type { Queue } from "./domain/ledger/queue.ts";
@@ -9,7 +9,7 @@ import { LedgerKeeper } from "./ledger-keeper.ts";
 
 function start(
   live: readonly NodeFacts[],
-  log: MemoryLog = memoryLog(),
+  log: MemoryLog = makeMemoryLog(),
   more: Partial<ReservationPolicy> = {},
   queues: readonly Queue[] = [],
 ) {
@@ -46,9 +46,9 @@ async function written<Result>(log: MemoryLog, answer: Promise<Result>): Promise
 }
 
 it("answers and announces only what is on disk", async () => {
-  const { log, keeper, announced } = start([nodeOf("a1", "a")]);
+  const { log, keeper, announced } = start([makeNode("a1", "a")]);
   let answered = false;
-  const answer = keeper.reserve(requestOf("x", ["a"])).then((report) => {
+  const answer = keeper.reserve(makeRequest("x", ["a"])).then((report) => {
     answered = true;
     return report;
   });
@@ -60,18 +60,18 @@ it("answers and announces only what is on disk", async () => {
 });
 
 it("decides on the pending ledger, so that two concurrent requests never get one node", async () => {
-  const { log, keeper } = start([nodeOf("a1", "a"), nodeOf("a2", "a")]);
-  const answers = [keeper.reserve(requestOf("x", ["a"])), keeper.reserve(requestOf("y", ["a"]))];
+  const { log, keeper } = start([makeNode("a1", "a"), makeNode("a2", "a")]);
+  const answers = [keeper.reserve(makeRequest("x", ["a"])), keeper.reserve(makeRequest("y", ["a"]))];
   log.commit();
   const reports = await Promise.all(answers);
   expect(reports.map(({ reservation }) => reservation.grant?.machines[0]?.node)).toEqual(["a1", "a2"]);
 });
 
 it("predicts the outcome of a request, and stores nothing of it", async () => {
-  const { log, keeper } = start([nodeOf("a1", "a"), nodeOf("a2", "a")]);
-  const check = (id: string, pools: readonly string[]) => written(log, keeper.check(requestOf(id, pools)));
+  const { log, keeper } = start([makeNode("a1", "a"), makeNode("a2", "a")]);
+  const check = (id: string, pools: readonly string[]) => written(log, keeper.check(makeRequest(id, pools)));
   expect(await check("x", ["a", "a"])).toBeUndefined();
-  await written(log, keeper.reserve(requestOf("y", ["a"])));
+  await written(log, keeper.reserve(makeRequest("y", ["a"])));
   expect(await check("x", ["a", "a"])).toMatchObject({ code: "POOL_AVAILABILITY", requested: 2, available: 1 });
   await expect(check("x", ["a", "a", "a"])).rejects.toMatchObject({ fault: { code: "pool_capacity", capacity: 2 } });
   await expect(check("x", ["b"])).rejects.toMatchObject({ fault: { code: "pool_unknown", pool: "b" } });
@@ -81,18 +81,18 @@ it("predicts the outcome of a request, and stores nothing of it", async () => {
 });
 
 it("regrants nodes of decisions that never reached the disk", async () => {
-  const { log, keeper } = start([nodeOf("a1", "a")]);
-  const lost = keeper.reserve(requestOf("x", ["a"]));
+  const { log, keeper } = start([makeNode("a1", "a")]);
+  const lost = keeper.reserve(makeRequest("x", ["a"]));
   log.giveUp();
   await expect(lost).rejects.toThrow("log is not available");
-  const report = await written(log, keeper.reserve(requestOf("y", ["a"])));
+  const report = await written(log, keeper.reserve(makeRequest("y", ["a"])));
   expect(report.reservation.grant?.machines[0]?.node).toBe("a1");
 });
 
 it("grants waiting requests that fit after a release in the same decision", async () => {
-  const { log, keeper, announced, outcomes } = start([nodeOf("a1", "a")]);
-  await written(log, keeper.reserve(requestOf("x", ["a"])));
-  const queued = await written(log, keeper.reserve(requestOf("y", ["a"])));
+  const { log, keeper, announced, outcomes } = start([makeNode("a1", "a")]);
+  await written(log, keeper.reserve(makeRequest("x", ["a"])));
+  const queued = await written(log, keeper.reserve(makeRequest("y", ["a"])));
   expect(queued.because).toEqual({
     code: "POOL_AVAILABILITY",
     pool: "a",
@@ -101,10 +101,10 @@ it("grants waiting requests that fit after a release in the same decision", asyn
     available: 0,
     ahead: 0,
   });
-  const release = { owner: ownerOf("x"), reservationId: "r-1" };
+  const release = { owner: makeOwner("x"), reservationId: "r-1" };
   expect(await written(log, keeper.release(release))).toBe(true);
   expect(await written(log, keeper.release(release))).toBe(false);
-  expect((await written(log, keeper.get(ownerOf("y")))).reservation.grant?.machines[0]?.node).toBe("a1");
+  expect((await written(log, keeper.get(makeOwner("y")))).reservation.grant?.machines[0]?.node).toBe("a1");
   expect(announced).toEqual(["ox granted", "ox released", "oy granted"]);
   expect(outcomes).toEqual(["grant", "queue", "release", "nothing"]);
 });
@@ -113,9 +113,11 @@ it("grants waiting requests that fit after a release in the same decision", asyn
 function reserveIn(keeper: LedgerKeeper, log: MemoryLog) {
   return async (id: string, queue: string, cpu: number, pool = "a", priority = 0): Promise<unknown> => {
     let state: unknown;
-    void keeper.reserve(requestOf(id, [], { needs: partsOf(pool, { cpu }), queue, priority })).then(({ because }) => {
-      state = because?.code ?? "granted";
-    });
+    void keeper
+      .reserve(makeRequest(id, [], { needs: makeParts(pool, { cpu }), queue, priority }))
+      .then(({ because }) => {
+        state = because?.code ?? "granted";
+      });
     await until("it is answered", () => (log.commit(), state));
     return state;
   };
@@ -127,11 +129,11 @@ it.each([
 ] as const)("grants by a request %s quota that is no longer kept from borrowers", async (_title, strategy) => {
   const quotas = { "a cpu": 4, "b cpu": 4 };
   const queues = [
-    queueOf("teams"),
-    queueOf("owner", quotas, { parent: "teams", strategy }),
-    queueOf("borrower", quotas, { parent: "teams" }),
+    makeQueue("teams"),
+    makeQueue("owner", quotas, { parent: "teams", strategy }),
+    makeQueue("borrower", quotas, { parent: "teams" }),
   ];
-  const { log, keeper } = start([nodeOf("a1", "a"), nodeOf("b1", "b")], memoryLog(), {}, queues);
+  const { log, keeper } = start([makeNode("a1", "a"), makeNode("b1", "b")], makeMemoryLog(), {}, queues);
   const reserve = reserveIn(keeper, log);
   expect(await reserve("x", "borrower", 5)).toBe("granted");
   expect(await reserve("w", "borrower", 8, "b")).toBe("granted");
@@ -139,31 +141,31 @@ it.each([
   expect(await reserve("z", "borrower", 2)).toBe("KEPT_FOR_OWNER");
   // The request waits as well, and leaves the kept quota to borrowers.
   expect(await reserve("v", "owner", 4, "b", 1)).toBe("WAITING_FOR_QUOTA");
-  expect((await written(log, keeper.get(ownerOf("z")))).reservation.grant?.machines[0]?.node).toBe("a1");
+  expect((await written(log, keeper.get(makeOwner("z")))).reservation.grant?.machines[0]?.node).toBe("a1");
 });
 
 it("grants quota to borrowers in the same decision that ends the reason to keep it", async () => {
   const queues = [
-    queueOf("teams", { "a cpu": 3 }),
-    queueOf("owner", { "a cpu": 4 }, { parent: "teams" }),
-    queueOf("borrower", { "a cpu": 1 }, { parent: "teams" }),
+    makeQueue("teams", { "a cpu": 3 }),
+    makeQueue("owner", { "a cpu": 4 }, { parent: "teams" }),
+    makeQueue("borrower", { "a cpu": 1 }, { parent: "teams" }),
   ];
-  const { log, keeper } = start([nodeOf("a1", "a")], memoryLog(), {}, queues);
+  const { log, keeper } = start([makeNode("a1", "a")], makeMemoryLog(), {}, queues);
   const reserve = reserveIn(keeper, log);
   expect(await reserve("x", "borrower", 5)).toBe("granted");
   expect(await reserve("y", "owner", 4)).toBe("WAITING_FOR_QUOTA");
   expect(await reserve("z", "borrower", 1)).toBe("KEPT_FOR_OWNER");
   // Once it is granted, the owner's quota no longer covers the first request, which then borrows as others do.
   expect(await reserve("v", "owner", 1)).toBe("granted");
-  expect((await written(log, keeper.get(ownerOf("z")))).reservation.grant?.machines[0]?.node).toBe("a1");
+  expect((await written(log, keeper.get(makeOwner("z")))).reservation.grant?.machines[0]?.node).toBe("a1");
 });
 
 it("does not release a newer reservation of the owner when the release of an earlier one comes late", async () => {
-  const { log, keeper, outcomes } = start([nodeOf("a1", "a")]);
-  const owner = ownerOf("x");
-  await written(log, keeper.reserve(requestOf("x", ["a"])));
+  const { log, keeper, outcomes } = start([makeNode("a1", "a")]);
+  const owner = makeOwner("x");
+  await written(log, keeper.reserve(makeRequest("x", ["a"])));
   await written(log, keeper.release({ owner, reservationId: "r-1" }));
-  const newer = await written(log, keeper.reserve(requestOf("x", ["a"])));
+  const newer = await written(log, keeper.reserve(makeRequest("x", ["a"])));
   expect(await written(log, keeper.release({ owner, reservationId: "r-1" }))).toBe(false);
   expect(await written(log, keeper.get(owner))).toEqual(newer);
   expect(await written(log, keeper.release({ owner, reservationId: "r-2" }))).toBe(true);
@@ -171,15 +173,15 @@ it("does not release a newer reservation of the owner when the release of an ear
 });
 
 it("grants waiting requests when a node appears, and again after a failed write", async () => {
-  const { log, keeper, nodes } = start([nodeOf("a1", "a")]);
-  await written(log, keeper.reserve(requestOf("x", ["a"])));
-  await written(log, keeper.reserve(requestOf("y", ["a"])));
+  const { log, keeper, nodes } = start([makeNode("a1", "a")]);
+  await written(log, keeper.reserve(makeRequest("x", ["a"])));
+  await written(log, keeper.reserve(makeRequest("y", ["a"])));
   const stop = new AbortController();
   const running = keeper.run(stop.signal);
   log.commit();
   await Promise.resolve();
-  nodes.set("a2", nodeOf("a2", "a"));
-  keeper.observe("a2", nodeOf("a2", "a"));
+  nodes.set("a2", makeNode("a2", "a"));
+  keeper.observe("a2", makeNode("a2", "a"));
   await until("the pass has decided", () => log.waiting === 1);
   log.giveUp();
   await until("the next pass has decided", () => log.waiting === 1);
@@ -190,30 +192,30 @@ it("grants waiting requests when a node appears, and again after a failed write"
 });
 
 it("announces every existing grant again when it starts", async () => {
-  const first = start([nodeOf("a1", "a")]);
-  await written(first.log, first.keeper.reserve(requestOf("x", ["a"])));
-  await written(first.log, first.keeper.reserve(requestOf("y", ["a"])));
+  const first = start([makeNode("a1", "a")]);
+  await written(first.log, first.keeper.reserve(makeRequest("x", ["a"])));
+  await written(first.log, first.keeper.reserve(makeRequest("y", ["a"])));
   expect(start([], first.log).announced).toEqual(["ox granted"]);
 });
 
 it("changes nothing and counts the reason when it refuses", async () => {
-  const { log, keeper, outcomes } = start([nodeOf("a1", "a")]);
-  await expect(keeper.reserve(requestOf("x", ["b"]))).rejects.toMatchObject({ fault: { code: "pool_unknown" } });
+  const { log, keeper, outcomes } = start([makeNode("a1", "a")]);
+  await expect(keeper.reserve(makeRequest("x", ["b"]))).rejects.toMatchObject({ fault: { code: "pool_unknown" } });
   await expect(keeper.release({ owner: { kind: "", id: "" }, reservationId: "r-1" })).rejects.toMatchObject({
     fault: { code: "invalid_request", field: "owner.kind" },
   });
-  await expect(keeper.release({ owner: ownerOf("x"), reservationId: "" })).rejects.toMatchObject({
+  await expect(keeper.release({ owner: makeOwner("x"), reservationId: "" })).rejects.toMatchObject({
     fault: { code: "invalid_request", field: "reservation_id" },
   });
-  await expect(keeper.get(ownerOf("x"))).rejects.toMatchObject({ fault: { code: "not_found", id: "session/ox" } });
+  await expect(keeper.get(makeOwner("x"))).rejects.toMatchObject({ fault: { code: "not_found", id: "session/ox" } });
   expect(log.waiting).toBe(0);
   expect(outcomes).toEqual(["pool_unknown"]);
 });
 
 it("grants requests that fit after a change of the limit in the same decision, with and without a new request", async () => {
-  const { log, keeper, announced, outcomes } = start(["a1", "a2", "a3"].map((name) => nodeOf(name, "a")));
+  const { log, keeper, announced, outcomes } = start(["a1", "a2", "a3"].map((name) => makeNode(name, "a")));
   const reserve = (id: string, concurrencyLimit: number) =>
-    written(log, keeper.reserve(requestOf(id, ["a"], { concurrencyLimit })));
+    written(log, keeper.reserve(makeRequest(id, ["a"], { concurrencyLimit })));
   for (const id of ["x", "y", "z"]) await reserve(id, 1);
   expect(await written(log, keeper.limit({ ownerKind: "session", limit: 2 }))).toBe(true);
   expect(announced).toEqual(["ox granted", "oy granted"]);
@@ -228,12 +230,12 @@ it("grants requests that fit after a change of the limit in the same decision, w
 });
 
 it("decides a request whose limit lets more fit than one plan grants, after their grants", async () => {
-  const nodes = Array.from({ length: 9 }, (_, index) => nodeOf(`a${index}`, "a"));
-  const { log, keeper } = start(nodes, memoryLog(), { machinesPerPlan: 2 });
+  const nodes = Array.from({ length: 9 }, (_, index) => makeNode(`a${index}`, "a"));
+  const { log, keeper } = start(nodes, makeMemoryLog(), { machinesPerPlan: 2 });
   for (const id of ["x", "y", "z", "v", "u"])
-    await written(log, keeper.reserve(requestOf(id, ["a"], { concurrencyLimit: 1 })));
+    await written(log, keeper.reserve(makeRequest(id, ["a"], { concurrencyLimit: 1 })));
   let report: unknown;
-  void keeper.reserve(requestOf("w", ["a"], { concurrencyLimit: 9 })).then(({ reservation }) => {
+  void keeper.reserve(makeRequest("w", ["a"], { concurrencyLimit: 9 })).then(({ reservation }) => {
     report = reservation.grant?.machines[0]?.node;
   });
   await until("all are granted", () => (log.commit(), report));
@@ -242,8 +244,8 @@ it("decides a request whose limit lets more fit than one plan grants, after thei
 });
 
 it("counts granted machines that are tainted, but none that are cordoned or not ready", async () => {
-  const { log, nodes, keeper } = start(["a1", "a2", "a3", "a4"].map((name) => nodeOf(name, "a")));
-  await written(log, keeper.reserve(requestOf("x", ["a", "a", "a", "a"])));
+  const { log, nodes, keeper } = start(["a1", "a2", "a3", "a4"].map((name) => makeNode(name, "a")));
+  await written(log, keeper.reserve(makeRequest("x", ["a", "a", "a", "a"])));
   expect(keeper.count().heldByPool).toEqual(new Map([["a", 4]]));
   const taints = [{ key: "gpu", effect: "NoSchedule" }];
   const changes = {
@@ -252,7 +254,7 @@ it("counts granted machines that are tainted, but none that are cordoned or not 
     a3: { ready: false },
   };
   for (const [name, change] of Object.entries(changes)) {
-    nodes.set(name, nodeOf(name, "a", change));
+    nodes.set(name, makeNode(name, "a", change));
     keeper.observe(name, nodes.get(name));
   }
   expect(keeper.count().heldByPool).toEqual(new Map([["a", 2]]));
@@ -261,15 +263,15 @@ it("counts granted machines that are tainted, but none that are cordoned or not 
 it("reports the outcome of a preemption once it is on disk", async () => {
   const quotas = { "a cpu": 1 };
   const queues = [
-    queueOf("teams"),
-    queueOf("owner", quotas, { parent: "teams", reclaim: "Any" }),
-    queueOf("borrower", quotas, { parent: "teams" }),
+    makeQueue("teams"),
+    makeQueue("owner", quotas, { parent: "teams", reclaim: "Any" }),
+    makeQueue("borrower", quotas, { parent: "teams" }),
   ];
-  const { log, keeper, preemptions } = start([nodeOf("a1", "a")], memoryLog(), {}, queues);
+  const { log, keeper, preemptions } = start([makeNode("a1", "a")], makeMemoryLog(), {}, queues);
   const stop = new AbortController();
   const running = keeper.run(stop.signal);
   const ask = (id: string, queue: string) =>
-    keeper.reserve(requestOf(id, [], { owner: ownerOf(id, "job"), needs: partsOf("a", { cpu: 1 }), queue }));
+    keeper.reserve(makeRequest(id, [], { owner: makeOwner(id, "job"), needs: makeParts("a", { cpu: 1 }), queue }));
   const answered = async <Result>(answer: Promise<Result>): Promise<Result> => {
     let result: Result | undefined;
     void answer.then((value) => {
@@ -285,7 +287,7 @@ it("reports the outcome of a preemption once it is on disk", async () => {
   ] as const)
     await answered(ask(id, queue));
   await until("the work is preempted", () => (log.commit(), preemptions.length === 1));
-  await answered(keeper.requeue({ owner: ownerOf("q", "job"), reservationId: "r-2" }));
+  await answered(keeper.requeue({ owner: makeOwner("q", "job"), reservationId: "r-2" }));
   expect(preemptions).toEqual(["planned", "requeued", "served"]);
   stop.abort();
   log.commit();
@@ -294,9 +296,9 @@ it("reports the outcome of a preemption once it is on disk", async () => {
 
 it("waits in steps for a time beyond the limit of a timer, instead of planning without a pause", async () => {
   const maxTimerMs = 2 ** 31 - 1;
-  const leaf = queueOf("leaf", {}, { parent: "root" });
-  const queues = [queueOf("root", {}, { pastUseHalfLifeMs: 32 * (maxTimerMs + 1) }), leaf];
-  const { log, keeper, pauses } = start([nodeOf("a1", "a")], memoryLog(), {}, queues);
+  const leaf = makeQueue("leaf", {}, { parent: "root" });
+  const queues = [makeQueue("root", {}, { pastUseHalfLifeMs: 32 * (maxTimerMs + 1) }), leaf];
+  const { log, keeper, pauses } = start([makeNode("a1", "a")], makeMemoryLog(), {}, queues);
   const stop = new AbortController();
   const running = keeper.run(stop.signal);
   await until("it has planned", () => {

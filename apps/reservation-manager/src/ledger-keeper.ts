@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { context, type Context, type Span } from "@opentelemetry/api";
-import { FaultError, faultOf, isRetryable, throwFault, type Fault } from "@muster/faults";
-import { inDecisionSpan, ownerAttributes, reportAttributes, showPlan, showSteps } from "./decision-spans.ts";
+import { FaultError, findFault, isRetryable, throwFault, type Fault } from "@muster/faults";
+import { runInDecisionSpan, buildOwnerAttributes, reportAttributes, showPlan, showSteps } from "./decision-spans.ts";
 import { buildDemand, type DemandList, type DemandRequest } from "./domain/decisions/build-demand.ts";
 import { buildExplanation } from "./domain/decisions/build-explanation.ts";
 import type { Explanation } from "./domain/decisions/explanation.ts";
@@ -15,7 +15,7 @@ import {
 import { decideReservation, type ReservationPolicy, type Verdict } from "./domain/decisions/decide-reservation.ts";
 import { explainWaiting, type WaitReason } from "./domain/decisions/explain-waiting.ts";
 import { findHolds } from "./domain/decisions/find-hold.ts";
-import { knownReservation, limitOf, reservationOf, type Ledger, type LedgerEvent } from "./domain/ledger/ledger.ts";
+import { getReservation, limitOf, findReservation, type Ledger, type LedgerEvent } from "./domain/ledger/ledger.ts";
 import { buildMachinePage, type MachinePage, type MachinePageRequest } from "./domain/decisions/list-machines.ts";
 import { buildPage, type PageRequest } from "./domain/decisions/list-page.ts";
 import { buildQueuePage, type QueuePage, type QueueQuery, type QueueReport } from "./domain/decisions/list-queues.ts";
@@ -31,7 +31,7 @@ import {
   type NodeFacts,
   type PoolScaling,
 } from "./domain/ledger/machines.ts";
-import { beneficiaryOf, existing } from "./domain/find-reservation.ts";
+import { findBeneficiary, requireReservation } from "./domain/find-reservation.ts";
 import { followPreemptions } from "./domain/follow-preemptions.ts";
 import type { LedgerDeps, PoolReport, ReservationReport } from "./keeper-deps.ts";
 import { NO_AMOUNTS, summarisePools } from "./domain/decisions/summarise-pools.ts";
@@ -42,10 +42,10 @@ import {
   type RequeueVerdict,
 } from "./domain/decisions/decide-preemption.ts";
 import { mayPreemptAny } from "./domain/decisions/plan-preemptions.ts";
-import { settle, settleGrants, type Settlement } from "./domain/decisions/plan-settlement.ts";
+import { settleStep, settleGrants, type Settlement } from "./domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
-import { idOf, type Gang, type Reservation } from "./domain/ledger/reservation.ts";
-import { countAhead, placesAround } from "./domain/ledger/waiting-queue.ts";
+import { getReservationId, type Gang, type Reservation } from "./domain/ledger/reservation.ts";
+import { countAhead, findPlacesAround } from "./domain/ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "./domain/ledger/world.ts";
 
 /** A Node timer with a delay of more than 24 days fires immediately. */
@@ -90,7 +90,7 @@ export class LedgerKeeper {
     for (const reservation of deps.log.state.reservations.values())
       if (reservation.grant !== undefined)
         deps.announce(
-          { kind: "granted", reservation, beneficiary: beneficiaryOf(reservation, deps.log.state) },
+          { kind: "granted", reservation, beneficiary: findBeneficiary(reservation, deps.log.state) },
           undefined,
         );
   }
@@ -98,7 +98,7 @@ export class LedgerKeeper {
   /** Rejects with FaultError: the refusals of `decideReservation`, and the faults of the log. */
   async reserve(request: ReservationRequest): Promise<ReservationReport> {
     const { owner, needs, wait } = request;
-    const attributes = { ...ownerAttributes(owner), "muster.needs": needs.length, "muster.wait": wait };
+    const attributes = { ...buildOwnerAttributes(owner), "muster.needs": needs.length, "muster.wait": wait };
     return this.#inSpan("decide reservation", attributes, async (span) => {
       const { report, outcome, because } = await this.#decide(request);
       span.setAttributes({
@@ -124,7 +124,7 @@ export class LedgerKeeper {
         return this.#report(asked, world, nowMs).because;
       }
       const next = evolveWorld(world, verdict.events);
-      return this.#report(existing(next, owner), next, nowMs).because;
+      return this.#report(requireReservation(next, owner), next, nowMs).because;
     });
   }
 
@@ -140,7 +140,7 @@ export class LedgerKeeper {
       if (verdict.kind === "grant" || verdict.kind === "queue") this.#callers.set(verdict.sequence, context.active());
       const { world, events, complete } = this.#settleBehind(verdict, decided, nowMs);
       this.#wakeUnless(complete, world);
-      const report = this.#report(knownReservation(world.ledger, verdict.sequence), world, nowMs);
+      const report = this.#report(getReservation(world.ledger, verdict.sequence), world, nowMs);
       const result = { report, outcome: verdict.kind, because: verdict.because };
       return { events: [...verdict.events, ...events], result: this.#keep(world, result) };
     });
@@ -156,8 +156,8 @@ export class LedgerKeeper {
     nowMs: number,
   ): Settlement {
     const { queue } = world.ledger;
-    const reservation = knownReservation(world.ledger, sequence);
-    const isBeforeOthers = countAhead(reservation, queue) < placesAround(reservation, queue).size - 1;
+    const reservation = getReservation(world.ledger, sequence);
+    const isBeforeOthers = countAhead(reservation, queue) < findPlacesAround(reservation, queue).size - 1;
     if (kind === "grant" || (kind === "queue" && reservation.queue !== undefined && isBeforeOthers))
       return settleGrants(world, this.#policy, nowMs);
     return { steps: [], complete: true, world, events: [], againAtMs: undefined };
@@ -187,7 +187,7 @@ export class LedgerKeeper {
   /** Returns whether the owner held this reservation until now. */
   async release(request: ReleaseRequest): Promise<boolean> {
     mustBeRight(checkRelease(request));
-    const attributes = { ...ownerAttributes(request.owner), "muster.reservation": request.reservationId };
+    const attributes = { ...buildOwnerAttributes(request.owner), "muster.reservation": request.reservationId };
     const done = await this.#change("decide release", attributes, (ledger, nowMs) =>
       decideReservationRelease(request, ledger, nowMs),
     );
@@ -199,7 +199,7 @@ export class LedgerKeeper {
     request: ReleaseRequest,
   ): Promise<{ readonly accepted: boolean; readonly report: ReservationReport | undefined }> {
     mustBeRight(checkRelease(request));
-    const attributes = { ...ownerAttributes(request.owner), "muster.reservation": request.reservationId };
+    const attributes = { ...buildOwnerAttributes(request.owner), "muster.reservation": request.reservationId };
     await this.#change("decide acceptance", attributes, (ledger, nowMs) => decideAcceptance(request, ledger, nowMs));
     const report = await this.#find(request);
     return { accepted: report?.reservation.grant?.preemption !== undefined, report };
@@ -208,15 +208,15 @@ export class LedgerKeeper {
   /** Called when the work has ended. Returns the state of the reservation, which waits again; undefined: it does not exist. */
   async requeue(request: ReleaseRequest): Promise<ReservationReport | undefined> {
     mustBeRight(checkRelease(request));
-    const attributes = { ...ownerAttributes(request.owner), "muster.reservation": request.reservationId };
+    const attributes = { ...buildOwnerAttributes(request.owner), "muster.reservation": request.reservationId };
     await this.#change("decide requeue", attributes, (ledger, nowMs) => decideRequeue(request, ledger, nowMs));
     return this.#find(request);
   }
 
   #find({ owner, reservationId }: ReleaseRequest): Promise<ReservationReport | undefined> {
     return this.#read((world, nowMs) => {
-      const reservation = reservationOf(world.ledger, owner);
-      if (reservation === undefined || idOf(reservation.sequence) !== reservationId) return undefined;
+      const reservation = findReservation(world.ledger, owner);
+      if (reservation === undefined || getReservationId(reservation.sequence) !== reservationId) return undefined;
       return this.#report(reservation, world, nowMs);
     });
   }
@@ -254,13 +254,13 @@ export class LedgerKeeper {
 
   async get(owner: Owner): Promise<ReservationReport> {
     mustBeRight(checkOwner(owner));
-    return this.#read((world, nowMs) => this.#report(existing(world, owner), world, nowMs));
+    return this.#read((world, nowMs) => this.#report(requireReservation(world, owner), world, nowMs));
   }
 
   /** Explains why the owner's reservation waits, and names the holders of the machines that it waits for. */
   async explain(owner: Owner): Promise<Explanation> {
     mustBeRight(checkOwner(owner));
-    return this.#read((world, nowMs) => buildExplanation(existing(world, owner), world, this.#policy, nowMs));
+    return this.#read((world, nowMs) => buildExplanation(requireReservation(world, owner), world, this.#policy, nowMs));
   }
 
   async list(request: PageRequest): Promise<{
@@ -273,7 +273,7 @@ export class LedgerKeeper {
       const { reservations, next } = buildPage(world.ledger, request);
       const holds = findHolds(world, this.#policy, nowMs);
       const reports = reservations.map((reservation) => {
-        const beneficiary = beneficiaryOf(reservation, world.ledger);
+        const beneficiary = findBeneficiary(reservation, world.ledger);
         return { reservation, because: explainWaiting(reservation, world, holds), beneficiary };
       });
       return { reports, next, nextSequence: world.ledger.nextSequence };
@@ -366,7 +366,7 @@ export class LedgerKeeper {
     while (!signal.aborted) {
       this.#wake = Promise.withResolvers<undefined>();
       const done = await this.#pass().catch((error: unknown) => {
-        const fault = faultOf(error);
+        const fault = findFault(error);
         if (fault === undefined || !isRetryable(fault)) throw error;
         return false;
       });
@@ -400,7 +400,7 @@ export class LedgerKeeper {
       limits = [],
     } = await this.#deps.log.transact((ledger) => {
       const begin = performance.now();
-      const settled = this.#settle(this.#worldOf(ledger), this.#deps.now(), settle);
+      const settled = this.#settle(this.#worldOf(ledger), this.#deps.now(), settleStep);
       this.#passMs = mayPreemptAny(ledger.queues) ? performance.now() - begin : 0;
       this.#againAtMs = settled.againAtMs;
       return { events: settled.events, result: this.#keep(settled.world, settled) };
@@ -419,7 +419,7 @@ export class LedgerKeeper {
 
   #report(reservation: Reservation, world: World, nowMs: number): ReservationReport {
     if (reservation.grant !== undefined)
-      return { reservation, because: undefined, beneficiary: beneficiaryOf(reservation, world.ledger) };
+      return { reservation, because: undefined, beneficiary: findBeneficiary(reservation, world.ledger) };
     return { reservation, because: explainWaiting(reservation, world, findHolds(world, this.#policy, nowMs)) };
   }
 
@@ -439,7 +439,7 @@ export class LedgerKeeper {
   /** Keeps ended reservations until their end is stored, because the ledger no longer has them. */
   #remember(ledger: Ledger, events: readonly LedgerEvent[]): void {
     for (const event of events)
-      if (event.kind === "released") this.#ending.set(event.sequence, knownReservation(ledger, event.sequence));
+      if (event.kind === "released") this.#ending.set(event.sequence, getReservation(ledger, event.sequence));
   }
 
   /** An unexpected version means that decisions were dropped before they reached the disk, so the machines are rebuilt. */
@@ -461,7 +461,7 @@ export class LedgerKeeper {
     for (const news of this.#followPreemption(event)) this.#deps.preemption(news);
     if (event.kind === "preempted" || event.kind === "preemptionWithdrawn") {
       const reservation = ledger.reservations.get(event.sequence);
-      const beneficiary = reservation && beneficiaryOf(reservation, ledger);
+      const beneficiary = reservation && findBeneficiary(reservation, ledger);
       if (reservation?.grant !== undefined)
         this.#deps.announce({ kind: "preempted", reservation, beneficiary }, undefined);
     }
@@ -480,7 +480,7 @@ export class LedgerKeeper {
     attributes: Record<string, string | number | boolean>,
     work: (span: Span) => Promise<Result>,
   ): Promise<Result> {
-    return inDecisionSpan(name, attributes, this.#deps.decided, work);
+    return runInDecisionSpan(name, attributes, this.#deps.decided, work);
   }
 }
 

@@ -1,9 +1,16 @@
 import type { NatsBus } from "@muster/bus";
 import { buckets, muster, streams } from "@muster/proto";
-import { natsServer, until } from "@muster/testkit";
+import { startTestNats, until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { snapshotRevision, writeEntries } from "./large-ledger.ts";
-import { connected, needs, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
+import { readSnapshotRevision, writeEntries } from "./large-ledger.ts";
+import {
+  connectUser,
+  buildNeeds,
+  openNodeWriter,
+  retryUntilAnswered,
+  makeReservations,
+  startManager,
+} from "./managers.ts";
 import { followNews } from "./news.ts";
 import { openWire, type Wire } from "./wire.ts";
 
@@ -13,15 +20,15 @@ const ENTRIES_BEFORE_SNAPSHOT = 980;
 const APPEND = `HPUB ${streams.ledger.subjects[0]} `;
 
 const owner = (id: string) => ({ kind: "session", id });
-const request = (id: string) => ({ owner: owner(id), needs: needs("a"), wait: true });
+const request = (id: string) => ({ owner: owner(id), needs: buildNeeds("a"), wait: true });
 
 /** A leader behind a wire, with two free machines; `kill` ends it with SIGKILL, and its unsent messages are lost. */
 async function leaderOnWire(bus: NatsBus, wire: Wire) {
-  const nodes = await nodeWriter(bus);
+  const nodes = await openNodeWriter(bus);
   for (const name of ["a0", "a1"]) await nodes.put(name, "a");
   const leader = startManager(wire.server);
   await until("it leads", () => leader.leads > 0);
-  await reservationsOf(bus).listPools({});
+  await makeReservations(bus).listPools({});
   const kill = async (): Promise<void> => {
     await leader.end("SIGKILL");
     wire.drop();
@@ -31,7 +38,7 @@ async function leaderOnWire(bus: NatsBus, wire: Wire) {
 
 /** Retries the request until it is answered, as an owner has to. */
 function askFor(bus: NatsBus, id: string) {
-  return persist(() => reservationsOf(bus).reserve(request(id), { timeoutMs: 1500 }));
+  return retryUntilAnswered(() => makeReservations(bus).reserve(request(id), { timeoutMs: 1500 }));
 }
 
 async function stored(bus: NatsBus, stream: string): Promise<number> {
@@ -40,13 +47,13 @@ async function stored(bus: NatsBus, stream: string): Promise<number> {
 
 /** Owner and state of every reservation. */
 async function listed(bus: NatsBus): Promise<unknown[]> {
-  const { reservations } = await persist(() => reservationsOf(bus).listReservations({}));
+  const { reservations } = await retryUntilAnswered(() => makeReservations(bus).listReservations({}));
   return reservations.map((one) => [one.id, one.owner?.id, one.machines.map(({ node }) => node)]);
 }
 
 it("killed with a request received and nothing written: the request has no effect, and its repetition is granted once", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
   await using wire = await openWire(server);
   const { kill } = await leaderOnWire(bus, wire);
   const before = await stored(bus, streams.ledger.name);
@@ -63,8 +70,8 @@ it("killed with a request received and nothing written: the request has no effec
 });
 
 it("killed with the decision appended and not answered: the owner holds the machines, and a repetition returns the same reservation", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
   await using wire = await openWire(server);
   const { kill } = await leaderOnWire(bus, wire);
   const before = await stored(bus, streams.ledger.name);
@@ -85,8 +92,8 @@ it("killed with the decision appended and not answered: the owner holds the mach
 });
 
 it("killed with the grant on disk and its event not published: the next leader publishes the event once", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
   await using wire = await openWire(server);
   const { kill } = await leaderOnWire(bus, wire);
   const granted = wire.stopBefore("HPUB muster.evt.reservation.");
@@ -106,19 +113,19 @@ it("killed with the grant on disk and its event not published: the next leader p
 });
 
 it("killed with the parts of a snapshot written but not its head: continues from the older one and the log, and a later snapshot replaces both", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
   await writeEntries(bus, ENTRIES_BEFORE_SNAPSHOT);
   await using wire = await openWire(server);
   const { kill } = await leaderOnWire(bus, wire);
-  const reservations = reservationsOf(bus);
+  const reservations = makeReservations(bus);
   await reservations.reserve(request("kept"));
   /** Writes entries in sequence until `done`. */
   const write = async (done: () => Promise<boolean>, prefix: string): Promise<void> => {
     for (let turn = 0; !(await done()); turn += 1) {
-      const { reservation } = await persist(() => reservations.reserve(request(`${prefix}${turn}`)));
+      const { reservation } = await retryUntilAnswered(() => reservations.reserve(request(`${prefix}${turn}`)));
       const release = { owner: owner(`${prefix}${turn}`), reservationId: reservation?.id ?? "" };
-      await persist(() => reservations.unreserve(release));
+      await retryUntilAnswered(() => reservations.unreserve(release));
     }
   };
   let begun = false;
@@ -127,7 +134,7 @@ it("killed with the parts of a snapshot written but not its head: continues from
   });
   const writing = write(() => Promise.resolve(begun), "first");
   await head;
-  expect(await snapshotRevision(bus)).toBe(0);
+  expect(await readSnapshotRevision(bus)).toBe(0);
   const parts = await stored(bus, `KV_${buckets.snapshots}`);
   expect(parts).toBeGreaterThan(0);
   await kill();
@@ -135,7 +142,7 @@ it("killed with the parts of a snapshot written but not its head: continues from
   await using next = startManager(server);
   await writing;
   expect(await listed(bus)).toEqual([["r-1", "kept", ["a0"]]]);
-  await write(async () => (await snapshotRevision(bus)) > 0, "second");
+  await write(async () => (await readSnapshotRevision(bus)) > 0, "second");
   await next.end("SIGKILL");
   await using last = startManager(server);
   expect(await listed(bus)).toEqual([["r-1", "kept", ["a0"]]]);

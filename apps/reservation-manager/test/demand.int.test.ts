@@ -1,29 +1,29 @@
-import { natsServer, until } from "@muster/testkit";
+import { startTestNats, until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { connected, needs, nodeWriter, reservationsOf, startManager } from "./managers.ts";
+import { connectUser, buildNeeds, openNodeWriter, makeReservations, startManager } from "./managers.ts";
 
 const owner = (id: string) => ({ kind: "session", id });
 
 it("lists requests that wait for machines in queue order, and every node of a pool with its standing and holder", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
+  const nodes = await openNodeWriter(bus);
   await nodes.put("a1", "a");
   await nodes.put("a2", "a");
   await nodes.put("a3", "a");
   await nodes.put("b1", "b");
   await using manager = startManager(server);
-  const reservations = reservationsOf(bus);
+  const reservations = makeReservations(bus);
   const reserve = (id: string, ...pools: string[]) =>
-    reservations.reserve({ owner: owner(id), needs: needs(...pools), wait: true });
+    reservations.reserve({ owner: owner(id), needs: buildNeeds(...pools), wait: true });
   await reserve("x", "a", "a");
   await reserve("y", "a", "a");
   await reserve("z", "a", "a", "b");
 
   const { reservations: waiting, more } = await reservations.listDemand({});
   expect(waiting).toMatchObject([
-    { owner: owner("y"), needs: needs("a", "a"), because: { code: "POOL_AVAILABILITY", pool: "a", available: 1 } },
-    { owner: owner("z"), needs: needs("a", "a", "b") },
+    { owner: owner("y"), needs: buildNeeds("a", "a"), because: { code: "POOL_AVAILABILITY", pool: "a", available: 1 } },
+    { owner: owner("z"), needs: buildNeeds("a", "a", "b") },
   ]);
   expect(more).toBe(0);
   expect(await reservations.listDemand({ pools: ["b"] })).toMatchObject({ reservations: [{ owner: owner("z") }] });

@@ -1,9 +1,16 @@
 import { buckets, muster } from "@muster/proto";
 import { openBucket } from "@muster/store";
-import { natsServer, until } from "@muster/testkit";
+import { startTestNats, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { scalingCodec } from "../src/adapters/messages.ts";
-import { connected, needs, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
+import {
+  connectUser,
+  buildNeeds,
+  openNodeWriter,
+  retryUntilAnswered,
+  makeReservations,
+  startManager,
+} from "./managers.ts";
 
 const { RESERVATION_STATE_GRANTED: GRANTED, RESERVATION_STATE_WAITING: WAITING } =
   muster.reservation.v1.ReservationState;
@@ -11,17 +18,17 @@ const { RESERVATION_STATE_GRANTED: GRANTED, RESERVATION_STATE_WAITING: WAITING }
 const owner = (id: string) => ({ kind: "session", id });
 
 it("takes requests for a pool that may grow, known before or since its start, and keeps them waiting when the pool may no longer grow", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
+  const nodes = await openNodeWriter(bus);
   const scalings = await openBucket(bus.connection, { name: buckets.pools, codec: scalingCodec });
   const scaling = (pool: string, max: number) => muster.node.v1.PoolScaling.create({ pool, max, atMs: 1234 });
   let revision = await scalings.create("elastic", scaling("elastic", 2));
   await bus.connection.request(`$KV.${buckets.pools}.broken`, Uint8Array.from([0xff]));
   await using manager = startManager(server);
-  const reservations = reservationsOf(bus);
+  const reservations = makeReservations(bus);
   const reserve = (id: string, ...pools: string[]) =>
-    persist(() => reservations.reserve({ owner: owner(id), needs: needs(...pools), wait: true }));
+    retryUntilAnswered(() => reservations.reserve({ owner: owner(id), needs: buildNeeds(...pools), wait: true }));
 
   const [pool] = (await reservations.listPools({})).pools;
   expect(pool).toMatchObject({ name: "elastic", available: 0, capacity: 0, elasticMax: 2, elasticAtMs: 1234 });

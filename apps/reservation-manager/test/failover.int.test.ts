@@ -1,14 +1,14 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { muster } from "@muster/proto";
-import { natsServer, until } from "@muster/testkit";
+import { startTestNats, until } from "@muster/testkit";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import {
-  connected,
-  needs,
-  nodeWriter,
-  persist,
-  reservationsOf,
+  connectUser,
+  buildNeeds,
+  openNodeWriter,
+  retryUntilAnswered,
+  makeReservations,
   startManager,
   type ManagerProcess,
   type Reservations,
@@ -51,16 +51,16 @@ async function oneOwner(id: string, turns: readonly Turn[], storm: Storm): Promi
     const { pools, wait } = turns[turn % turns.length] ?? { pools: [], wait: false };
     claims.drop(id);
     const release = { owner: owner(id), reservationId: reservationId ?? "" };
-    if (reservationId !== undefined) await persist(() => reservations.unreserve(release));
+    if (reservationId !== undefined) await retryUntilAnswered(() => reservations.unreserve(release));
     reservationId = undefined;
-    const request = { owner: owner(id), needs: needs(...pools), wait };
-    const reply = await persist(() => reservations.reserve(request)).catch((error: unknown) => {
-      if (faultOf(error)?.code === "pool_availability") return undefined;
+    const request = { owner: owner(id), needs: buildNeeds(...pools), wait };
+    const reply = await retryUntilAnswered(() => reservations.reserve(request)).catch((error: unknown) => {
+      if (findFault(error)?.code === "pool_availability") return undefined;
       throw error;
     });
     if (reply === undefined) continue;
     // A queued request may have been granted meanwhile.
-    const { reservation } = await persist(() => reservations.getReservation({ owner: owner(id) }));
+    const { reservation } = await retryUntilAnswered(() => reservations.getReservation({ owner: owner(id) }));
     reservationId = reservation?.id ?? "none";
     expect(reservationId).toBe(reply.reservation?.id);
     if (reservation?.state !== GRANTED) continue;
@@ -78,15 +78,15 @@ const turns = fc.array(
 );
 
 it("lets exactly one replica decide at a time: no machine has two owners and no answer is forgotten, while leaders are killed in a storm", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
+  const nodes = await openNodeWriter(bus);
   for (const pool of POOLS) for (const number of [0, 1, 2, 3]) await nodes.put(`${pool}${number}`, pool);
   await using first = startManager(server);
   await using second = startManager(server);
   const managers = [first, second];
   const leader = await leaderOf(managers);
-  const reservations = reservationsOf(bus);
+  const reservations = makeReservations(bus);
   const storm: Storm = { over: false, grants: 0, claims: new Claims(), reservations };
   const ragesOn = (what: string): Promise<unknown> => {
     const enough = storm.grants + 100;
@@ -105,7 +105,7 @@ it("lets exactly one replica decide at a time: no machine has two owners and no 
   storm.over = true;
   await owners;
 
-  const { reservations: listed } = await persist(() => reservations.listReservations({}));
+  const { reservations: listed } = await retryUntilAnswered(() => reservations.listReservations({}));
   const held = new Map<string, string>();
   for (const { owner: holder, machines } of listed)
     for (const { node } of machines) {
@@ -119,73 +119,76 @@ it("lets exactly one replica decide at a time: no machine has two owners and no 
 });
 
 it("is durable: continues with the same ledger when the leader is killed", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
+  const nodes = await openNodeWriter(bus);
   await nodes.put("a0", "a");
   await using first = startManager(server);
   const leader = await leaderOf([first]);
   await using second = startManager(server, { RESERVATION_LOCK_TTL_MS: "10000" });
-  const reservations = reservationsOf(bus);
-  for (const id of ["x", "y", "z"]) await reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true });
-  await persist(() => reservations.unreserve({ owner: owner("x"), reservationId: "r-1" }));
+  const reservations = makeReservations(bus);
+  for (const id of ["x", "y", "z"])
+    await reservations.reserve({ owner: owner(id), needs: buildNeeds("a"), wait: true });
+  await retryUntilAnswered(() => reservations.unreserve({ owner: owner("x"), reservationId: "r-1" }));
   const before = await reservations.listReservations({});
   await leader.end("SIGKILL");
-  const after = await persist(() => reservations.listReservations({}));
+  const after = await retryUntilAnswered(() => reservations.listReservations({}));
   expect(after).toEqual(before);
   expect(second.leads).toBe(1);
-  expect((await reservations.reserve({ owner: owner("w"), needs: needs("a"), wait: true })).reservation?.id).toBe(
+  expect((await reservations.reserve({ owner: owner("w"), needs: buildNeeds("a"), wait: true })).reservation?.id).toBe(
     "r-4",
   );
 });
 
 it("releases the lead immediately when it is stopped, and exits with code 0", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
   await using first = startManager(server, { RESERVATION_LOCK_TTL_MS: "600000" });
   await leaderOf([first]);
   await using second = startManager(server, { RESERVATION_LOCK_TTL_MS: "600000" });
-  await reservationsOf(bus).listPools({});
+  await makeReservations(bus).listPools({});
   expect(await first.end("SIGTERM")).toBe(0);
   await leaderOf([second]);
-  await reservationsOf(bus).listPools({});
+  await makeReservations(bus).listPools({});
   expect([first.errors, second.errors]).toEqual([[], []]);
 });
 
 it("continues after NATS was unavailable, with every acknowledged change", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
+  const nodes = await openNodeWriter(bus);
   await nodes.put("a0", "a");
   await using manager = startManager(server);
-  const reservations = reservationsOf(bus);
-  const request = { owner: owner("x"), needs: needs("a") };
+  const reservations = makeReservations(bus);
+  const request = { owner: owner("x"), needs: buildNeeds("a") };
   const { reservation } = await reservations.reserve(request);
   await server.kill();
   await server.start();
-  expect((await persist(() => reservations.reserve(request))).reservation).toEqual(reservation);
-  const { released } = await persist(() => reservations.unreserve({ owner: owner("x"), reservationId: "r-1" }));
+  expect((await retryUntilAnswered(() => reservations.reserve(request))).reservation).toEqual(reservation);
+  const { released } = await retryUntilAnswered(() =>
+    reservations.unreserve({ owner: owner("x"), reservationId: "r-1" }),
+  );
   expect(released).toBe(true);
   expect(manager.errors).toEqual([]);
 });
 
 it("loses the lead to another replica while it is frozen; then it cannot write, drops no requests, steps down and stands by", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
+  const nodes = await openNodeWriter(bus);
   for (const name of ["a0", "a1"]) await nodes.put(name, "a");
   const env = { RESERVATION_LOCK_TTL_MS: "10000" };
   await using first = startManager(server, env);
   await leaderOf([first]);
   await using second = startManager(server, env);
-  const reservations = reservationsOf(bus);
-  const reserve = (id: string) => reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true });
+  const reservations = makeReservations(bus);
+  const reserve = (id: string) => reservations.reserve({ owner: owner(id), needs: buildNeeds("a"), wait: true });
   await reserve("x");
 
   first.freeze();
   // Only the frozen leader serves: this request stays in its socket until it resumes.
   await expect(
-    reservations.reserve({ owner: owner("late"), needs: needs("a"), wait: true }, { timeoutMs: 300 }),
+    reservations.reserve({ owner: owner("late"), needs: buildNeeds("a"), wait: true }, { timeoutMs: 300 }),
   ).rejects.toMatchObject({ fault: { code: "deadline_exceeded" } });
   await leaderOf([second]);
   await until("no request is swallowed any more", async () => {
@@ -205,22 +208,22 @@ it("loses the lead to another replica while it is frozen; then it cannot write, 
 
   // The next leader reads the state on disk.
   await second.end("SIGKILL");
-  expect(await persist(() => reservations.listReservations({}))).toEqual(before);
+  expect(await retryUntilAnswered(() => reservations.listReservations({}))).toEqual(before);
   expect([first.leads, first.errors, second.errors]).toEqual([2, [], []]);
 });
 
 it("has on disk whatever it answered when the leader is killed with 256 requests in flight, and accepts repetitions of the rest", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
+  const nodes = await openNodeWriter(bus);
   await Promise.all(Array.from({ length: 64 }, (_, index) => nodes.put(`a${index}`, "a")));
   await using first = startManager(server);
   await leaderOf([first]);
   await using second = startManager(server);
-  const reservations = reservationsOf(bus);
+  const reservations = makeReservations(bus);
   // Some requests time out while the leader is dead.
   const limit = { timeoutMs: 5000 };
-  const reserve = (id: string) => reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true }, limit);
+  const reserve = (id: string) => reservations.reserve({ owner: owner(id), needs: buildNeeds("a"), wait: true }, limit);
   const answered = new Map<string, string>();
   const unanswered: string[] = [];
   const enough = Promise.withResolvers<undefined>();
@@ -243,11 +246,12 @@ it("has on disk whatever it answered when the leader is killed with 256 requests
   await first.end("SIGKILL");
   await Promise.all(workers);
 
-  for (const id of unanswered) answered.set(id, (await persist(() => reserve(id))).reservation?.id ?? "none");
+  for (const id of unanswered)
+    answered.set(id, (await retryUntilAnswered(() => reserve(id))).reservation?.id ?? "none");
   const known = new Map<string, string>();
   const held: string[] = [];
   for (let from = "", more = true; more;) {
-    const page = await persist(() => reservations.listReservations({ continue: from }));
+    const page = await retryUntilAnswered(() => reservations.listReservations({ continue: from }));
     for (const { id, owner: of, machines } of page.reservations) {
       known.set(of?.id ?? "", id);
       held.push(...machines.map(({ node }) => node));
@@ -262,18 +266,18 @@ it("has on disk whatever it answered when the leader is killed with 256 requests
 });
 
 it("recovers after NATS was unavailable for longer than any lock, and every owner keeps its machines", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
+  const nodes = await openNodeWriter(bus);
   for (const name of ["a0", "a1"]) await nodes.put(name, "a");
   await using first = startManager(server);
   await leaderOf([first]);
   await using second = startManager(server);
-  const reservations = reservationsOf(bus);
-  const kept = { owner: owner("kept"), needs: needs("a") };
+  const reservations = makeReservations(bus);
+  const kept = { owner: owner("kept"), needs: buildNeeds("a") };
   const { reservation } = await reservations.reserve(kept);
-  await reservations.reserve({ owner: owner("x"), needs: needs("a") });
-  await reservations.reserve({ owner: owner("y"), needs: needs("a"), wait: true });
+  await reservations.reserve({ owner: owner("x"), needs: buildNeeds("a") });
+  await reservations.reserve({ owner: owner("y"), needs: buildNeeds("a"), wait: true });
 
   const losses = (): number => first.losses + second.losses;
   const before = losses();
@@ -284,18 +288,18 @@ it("recovers after NATS was unavailable for longer than any lock, and every owne
   });
   await server.start();
 
-  const after = await persist(() => reservations.getReservation({ owner: kept.owner }));
+  const after = await retryUntilAnswered(() => reservations.getReservation({ owner: kept.owner }));
   expect(after.reservation?.machines).toEqual(reservation?.machines);
-  await persist(() => reservations.unreserve({ owner: owner("x"), reservationId: "r-2" }));
-  const { reservation: next } = await persist(() => reservations.getReservation({ owner: owner("y") }));
+  await retryUntilAnswered(() => reservations.unreserve({ owner: owner("x"), reservationId: "r-2" }));
+  const { reservation: next } = await retryUntilAnswered(() => reservations.getReservation({ owner: owner("y") }));
   expect(next?.machines).toMatchObject([{ node: "a1" }]);
   expect([...first.errors, ...second.errors]).toEqual([]);
 });
 
 it("continues after NATS was unavailable longer than every limit: no grant is lost, doubled or made on nodes that may be gone", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
+  const nodes = await openNodeWriter(bus);
   for (const name of ["a0", "a1"]) await nodes.put(name, "a");
   // Both limits pass before NATS is back: the lead is lost, and the mark of the nodes is outdated.
   const env = {
@@ -305,11 +309,11 @@ it("continues after NATS was unavailable longer than every limit: no grant is lo
   await using first = startManager(server, env);
   await leaderOf([first]);
   await using second = startManager(server, env);
-  const reservations = reservationsOf(bus);
+  const reservations = makeReservations(bus);
   for (const id of ["x", "y", "z"])
-    await persist(() => reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true }));
+    await retryUntilAnswered(() => reservations.reserve({ owner: owner(id), needs: buildNeeds("a"), wait: true }));
   const listed = async () => {
-    const { reservations: all } = await persist(() => reservations.listReservations({}));
+    const { reservations: all } = await retryUntilAnswered(() => reservations.listReservations({}));
     return all.map(({ id, owner: of, machines }) => [id, of?.id, machines.map(({ node }) => node)]);
   };
   await until("two are granted", async () => {
@@ -323,12 +327,12 @@ it("continues after NATS was unavailable longer than every limit: no grant is lo
   await server.start();
 
   expect(await listed()).toEqual(before);
-  await persist(() => reservations.unreserve({ owner: owner("x"), reservationId: "r-1" }));
-  const { reservation: waiting } = await persist(() => reservations.getReservation({ owner: owner("z") }));
+  await retryUntilAnswered(() => reservations.unreserve({ owner: owner("x"), reservationId: "r-1" }));
+  const { reservation: waiting } = await retryUntilAnswered(() => reservations.getReservation({ owner: owner("z") }));
   expect([waiting?.id, waiting?.because?.code]).toEqual(["r-3", "POOLS_NOT_KNOWN_YET"]);
   await nodes.complete();
   await until("the machine is given on", async () => {
-    const { reservation: next } = await persist(() => reservations.getReservation({ owner: owner("z") }));
+    const { reservation: next } = await retryUntilAnswered(() => reservations.getReservation({ owner: owner("z") }));
     return next?.machines[0]?.node === "a0";
   });
   expect([...first.errors, ...second.errors]).toEqual([]);

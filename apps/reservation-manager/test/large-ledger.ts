@@ -4,38 +4,49 @@ import { openBucket, openLog, type Log } from "@muster/store";
 import { until } from "@muster/testkit";
 import { entryCodec } from "../src/adapters/messages.ts";
 import { snapshotCodec } from "../src/adapters/snapshot-codec.ts";
-import { emptyLedger, evolve, restoreLedger, type Ledger, type LedgerEvent } from "../src/domain/ledger/ledger.ts";
-import { finish } from "../src/domain/ledger/steps.ts";
-import { needsOf, ownerOf } from "./random-world.ts";
+import {
+  emptyLedger,
+  evolveLedger,
+  restoreLedger,
+  type Ledger,
+  type LedgerEvent,
+} from "../src/domain/ledger/ledger.ts";
+import { runToEnd } from "../src/domain/ledger/steps.ts";
+import { makeNeeds, makeOwner } from "./random-world.ts";
 
 const POOLS = 20;
 
 /** Builds a ledger of waiting requests for 1 to 8 machines in up to 3 pools, with 3 priorities. */
-export function largeLedger(waiting: number): Ledger {
+export function makeLargeLedger(waiting: number): Ledger {
   const reservations = Array.from({ length: waiting }, (_, index) => {
     const pools = Array.from(
       { length: 1 + ((index * 7) % 8) },
       (__, need) => `pool-${(index * 13 + (need % 3)) % POOLS}`,
     );
-    const needs = needsOf(...pools);
+    const needs = makeNeeds(...pools);
     return {
       sequence: index + 1,
-      owner: ownerOf(index),
+      owner: makeOwner(index),
       needs,
       priority: index % 3,
       createdAtMs: index,
     };
   });
-  return finish(restoreLedger(reservations, waiting + 1));
+  return runToEnd(restoreLedger(reservations, waiting + 1));
 }
 
 /** Writes the ledger to NATS as a leader would: a snapshot, and a log that continues from it. */
 export async function writeLedger(bus: NatsBus, ledger: Ledger): Promise<void> {
   await using log = await openLedgerLog(bus, ledger, 1);
-  const reservation = { sequence: ledger.nextSequence, owner: ownerOf("last"), needs: needsOf("pool-0"), priority: 0 };
+  const reservation = {
+    sequence: ledger.nextSequence,
+    owner: makeOwner("last"),
+    needs: makeNeeds("pool-0"),
+    priority: 0,
+  };
   const requested = { ...reservation, createdAtMs: 0 };
   await log.transact(() => ({ events: [{ kind: "requested", reservation: requested, atMs: 0 }], result: undefined }));
-  await until("the snapshot is written", async () => (await snapshotRevision(bus)) > 0, { timeoutMs: 120_000 });
+  await until("the snapshot is written", async () => (await readSnapshotRevision(bus)) > 0, { timeoutMs: 120_000 });
 }
 
 /** Writes a log of this many entries without reservations, and no snapshot. */
@@ -52,13 +63,13 @@ function openLedgerLog(bus: NatsBus, initial: Ledger, everyEntries: number): Pro
     events: entryCodec,
     snapshots: { bucket: buckets.snapshots, key: "reservation", codec: snapshotCodec, everyEntries },
     initial,
-    evolve,
+    evolve: evolveLedger,
     token: 0,
   });
 }
 
 /** The revision of the snapshot, which changes with every snapshot. */
-export async function snapshotRevision(bus: NatsBus): Promise<number> {
+export async function readSnapshotRevision(bus: NatsBus): Promise<number> {
   const bytes = { encode: (value: Uint8Array) => value, decode: (value: Uint8Array) => value };
   const bucket = await openBucket(bus.connection, { name: buckets.snapshots, codec: bytes });
   return (await bucket.get("reservation"))?.revision ?? 0;

@@ -2,12 +2,12 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
-import { faultOf, isRetryable } from "@muster/faults";
+import { makeClient, connectNats, type Client, type NatsBus } from "@muster/bus";
+import { findFault, isRetryable } from "@muster/faults";
 import { bucketKeys, buckets, muster, ReservationService, subjects } from "@muster/proto";
 import { openBucket } from "@muster/store";
 import type { TestNats } from "@muster/testkit";
-import { processEnv, patientClient } from "@muster/testkit";
+import { buildProcessEnv, makePatientClient } from "@muster/testkit";
 import { nodeCodec, type NodeEntry } from "../src/adapters/messages.ts";
 
 /** One replica of the service in its own process. */
@@ -34,7 +34,7 @@ export function startManager(server: TestNats, env: Record<string, string> = {})
   const child = spawn(process.execPath, [main], {
     stdio: ["ignore", "inherit", "pipe"],
     env: {
-      ...processEnv(),
+      ...buildProcessEnv(),
       MUSTER_NATS_URL: server.url,
       MUSTER_NATS_TOKEN: server.token,
       RESERVATION_LOCK_TTL_MS: "3000",
@@ -79,23 +79,23 @@ export function startManager(server: TestNats, env: Record<string, string> = {})
 }
 
 /** Connects with the inbox of this user, as every service and the command line do; by default as a service that requests machines. */
-export function connected(server: TestNats, user = "session-controller"): Promise<NatsBus> {
+export function connectUser(server: TestNats, user = "session-controller"): Promise<NatsBus> {
   return connectNats({ url: server.url, token: server.token, name: "test", inboxPrefix: subjects.inbox(user) });
 }
 
 export type Reservations = Client<typeof ReservationService>;
 
-export function reservationsOf(bus: NatsBus): Reservations {
-  return patientClient(client(bus, ReservationService));
+export function makeReservations(bus: NatsBus): Reservations {
+  return makePatientClient(makeClient(bus, ReservationService));
 }
 
 /** Retries while the answer is a retryable fault, as every caller of the service has to. */
-export async function persist<Result>(call: () => Promise<Result>): Promise<Result> {
+export async function retryUntilAnswered<Result>(call: () => Promise<Result>): Promise<Result> {
   for (;;) {
     try {
       return await call();
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined || !isRetryable(fault) || fault.code === "pool_availability") throw error;
     }
   }
@@ -105,11 +105,11 @@ export async function persist<Result>(call: () => Promise<Result>): Promise<Resu
 export type NodeWriter = {
   put(name: string, pool: string, more?: Partial<muster.watch.v1.NodeState>): Promise<void>;
   remove(name: string): Promise<void>;
-  /** Writes the mark that all nodes are published; every `nodeWriter` writes it once by default. */
+  /** Writes the mark that all nodes are published; every `openNodeWriter` writes it once by default. */
   complete(atMs?: number): Promise<void>;
 };
 
-export async function nodeWriter(
+export async function openNodeWriter(
   bus: NatsBus,
   options: { complete: boolean } = { complete: true },
 ): Promise<NodeWriter> {
@@ -134,6 +134,6 @@ export async function nodeWriter(
 }
 
 /** Builds needs named c0, c1, ... in the order of the pools. */
-export function needs(...pools: readonly string[]): { component: string; pool: string }[] {
+export function buildNeeds(...pools: readonly string[]): { component: string; pool: string }[] {
   return pools.map((pool, index) => ({ component: `c${index}`, pool }));
 }

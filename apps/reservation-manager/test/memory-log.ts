@@ -1,6 +1,6 @@
 import { FaultError } from "@muster/faults";
 import type { Log } from "@muster/store";
-import { emptyLedger, evolve, type Ledger, type LedgerEvent } from "../src/domain/ledger/ledger.ts";
+import { emptyLedger, evolveLedger, type Ledger, type LedgerEvent } from "../src/domain/ledger/ledger.ts";
 
 /** A log in memory whose writes the test finishes or fails. */
 export type MemoryLog = Pick<Log<Ledger, LedgerEvent>, "state" | "transact" | "onCommit"> & {
@@ -11,7 +11,7 @@ export type MemoryLog = Pick<Log<Ledger, LedgerEvent>, "state" | "transact" | "o
   giveUp(): void;
 };
 
-export function memoryLog(): MemoryLog {
+export function makeMemoryLog(): MemoryLog {
   let durable = emptyLedger;
   let tentative = emptyLedger;
   let waiting: { events: readonly LedgerEvent[]; answer: () => void; refuse: (error: unknown) => void }[] = [];
@@ -29,7 +29,7 @@ export function memoryLog(): MemoryLog {
     transact: (decide) =>
       new Promise((resolve, reject) => {
         const { events, result } = decide(tentative);
-        tentative = events.reduce(evolve, tentative);
+        tentative = events.reduce(evolveLedger, tentative);
         const answer = (): void => {
           resolve(result);
         };
@@ -38,7 +38,7 @@ export function memoryLog(): MemoryLog {
     commit: () => {
       const done = waiting;
       waiting = [];
-      durable = done.flatMap(({ events }) => events).reduce(evolve, durable);
+      durable = done.flatMap(({ events }) => events).reduce(evolveLedger, durable);
       for (const listener of listeners)
         listener(
           done.flatMap(({ events }) => events),

@@ -1,7 +1,13 @@
 import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
 import type { NodeFacts, PoolScaling } from "../src/domain/ledger/machines.ts";
 import type { Owner } from "@muster/names";
-import { matchesNode, nodeSelectionKey, untolerated, type Amounts, type NodeSelection } from "@muster/resources";
+import {
+  matchesNode,
+  buildNodeSelectionKey,
+  findUntolerated,
+  type Amounts,
+  type NodeSelection,
+} from "@muster/resources";
 import type { Operation } from "./random-world.ts";
 
 /** One reservation of the reference. */
@@ -496,7 +502,7 @@ function inOrder(a: Line, b: Line): number {
 }
 
 function keyOf({ pool, selection }: Pick<Group, "pool" | "selection">): string {
-  return selection === undefined ? pool : `${pool}!${nodeSelectionKey(selection)}`;
+  return selection === undefined ? pool : `${pool}!${buildNodeSelectionKey(selection)}`;
 }
 
 /** Groups needs by pool and selection, in the order of their keys. */
@@ -524,7 +530,7 @@ function bind(selection: NodeSelection | undefined, key: string, value: string):
 /** Returns whether the selection accepts the node; without one, whether an unselective need of the pool does. */
 export function accepts(node: NodeFacts, selection: NodeSelection | undefined): boolean {
   if (selection === undefined) return node.schedulable;
-  const isOpen = node.schedulable || (node.taints.length > 0 && !untolerated(node.taints, selection.tolerations));
+  const isOpen = node.schedulable || (node.taints.length > 0 && !findUntolerated(node.taints, selection.tolerations));
   return isOpen && matchesNode(selection, node) && holds(node, selection);
 }
 

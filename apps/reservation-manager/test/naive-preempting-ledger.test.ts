@@ -4,11 +4,11 @@ import { NaivePreemption, type PreemptionEvent, type PreemptionOperation } from 
 import { isEnough, isMinimal, planGrant, planPreemption, victimsOf } from "./naive-preemption.ts";
 import { NaiveQueues } from "./naive-queues.ts";
 import { forestIn, waitingIn, type PreemptionWorld } from "./naive-world.ts";
-import { exceededBy, faultsOf, forgottenIn, keptFromOwnQuota } from "./preemption-history.ts";
+import { listExceeded, listFaults, listForgotten, listKeptFromOwnQuota } from "./preemption-history.ts";
 import {
   changingRuns,
   machineRuns,
-  operationOf,
+  buildOperation,
   plentyOfNodes,
   quotaRuns,
   type PreemptionRun,
@@ -30,7 +30,7 @@ function play({ nodes, queues, drafts }: PreemptionRun, check?: (step: Step) => 
   const events: PreemptionEvent[] = [];
   for (const [count, draft] of drafts.entries()) {
     const before = ledger.world;
-    const operation = operationOf(draft, before, count);
+    const operation = buildOperation(draft, before, count);
     if (operation === undefined) continue;
     const news = ledger.step(operation).events;
     events.push(...news);
@@ -42,7 +42,7 @@ function play({ nodes, queues, drafts }: PreemptionRun, check?: (step: Step) => 
 /** A victim stays if its beneficiary ends. Another beneficiary may have waited for that victim as well. */
 function expectServed(events: readonly PreemptionEvent[]): void {
   if (events.some(({ kind }) => kind === "withdrawn")) return;
-  expect(forgottenIn(events)).toEqual([]);
+  expect(listForgotten(events)).toEqual([]);
 }
 
 it.each([
@@ -56,7 +56,7 @@ it.each([
       fc.property(runs, (run) => {
         play(run, ({ after, events }) => {
           expect([planGrant(after), planPreemption(after)]).toEqual([undefined, undefined]);
-          expect(faultsOf(events)).toEqual([]);
+          expect(listFaults(events)).toEqual([]);
           if (runs === quotaRuns) expectServed(events);
         });
       }),
@@ -72,11 +72,13 @@ it("exceeds no limit at a grant, and lets no borrower use a queue's own quota, w
       play({ ...run, queues: open }, ({ after, events, isNew }) => {
         const grants = events.filter((event) => event.kind === "granted" && isNew(event));
         const granted = after.work.filter(({ sequence }) => grants.some((grant) => grant.sequence === sequence));
-        expect(granted.flatMap((work) => exceededBy(after, work))).toEqual([]);
+        expect(granted.flatMap((work) => listExceeded(after, work))).toEqual([]);
         // The promise to a beneficiary cannot be preempted before it is granted.
         if (waitingIn(after).some(({ promise }) => promise !== undefined)) return;
         const left = after.work.filter(({ preemptedFor }) => preemptedFor !== undefined);
-        expect(keptFromOwnQuota(after).filter((each) => left.every(({ sequence }) => sequence !== each))).toEqual([]);
+        expect(listKeptFromOwnQuota(after).filter((each) => left.every(({ sequence }) => sequence !== each))).toEqual(
+          [],
+        );
       });
     }),
     { numRuns: 10 },
@@ -118,7 +120,7 @@ it("serves every beneficiary by the time that the last victim has left", () => {
         events.push(...ledger.step({ kind: "requeue", owner: leaving.owner }).events);
         expectServed(events);
       }
-      expect(faultsOf(events)).toEqual([]);
+      expect(listFaults(events)).toEqual([]);
     }),
     { numRuns: 10 },
   );

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { pairKey, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
+import { buildPairKey, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
 import { NaivePreemption, type PreemptionEvent, type PreemptionOperation } from "./naive-preempting-ledger.ts";
 import { isEnough, isMinimal, planPreemption, victimsOf } from "./naive-preemption.ts";
 import { grantable, type PreemptionPolicy, type PreemptionWorld, type Work } from "./naive-world.ts";
-import { faultsOf, forgottenIn, unservedIn } from "./preemption-history.ts";
-import { amounts, nodeOf, ownerOf } from "./random-world.ts";
+import { listFaults, listForgotten, listUnserved } from "./preemption-history.ts";
+import { toAmounts, makeNode, makeOwner } from "./random-world.ts";
 
-const CPU = pairKey("a", "cpu");
+const CPU = buildPairKey("a", "cpu");
 
 /** Builds a queue of `parent/name` or a root name, with cpu of pool a. */
 function queue(path: string, cpu: number | Quota, more: Partial<Queue> = {}): Queue {
@@ -41,11 +41,11 @@ const NOW_MS = 1000;
 /** Work in the order of submission, which is also the order of grants unless `atMs` is set; on one node. */
 function world(queues: readonly Queue[], lines: readonly Line[], nodeCpu = 1000): PreemptionWorld {
   const work = lines.map(({ name, queue: queueName, cpu, isGranted, atMs, priority = 0, ...more }, index): Work => {
-    const needs = [{ component: "c", pool: "a", shared: amounts({ cpu }) }];
+    const needs = [{ component: "c", pool: "a", shared: toAmounts({ cpu }) }];
     const use = new Map([[CPU, cpu]]);
     return {
       sequence: index + 1,
-      owner: ownerOf(name, "job"),
+      owner: makeOwner(name, "job"),
       ...(queueName !== undefined && { queue: queueName }),
       needs,
       priority,
@@ -54,7 +54,7 @@ function world(queues: readonly Queue[], lines: readonly Line[], nodeCpu = 1000)
       ...(isGranted === true && { grant: { atMs: atMs ?? index, nodes: ["n"], use } }),
     };
   });
-  const node = nodeOf("n", "a", { allocatable: amounts({ cpu: nodeCpu, pods: 1000 }) });
+  const node = makeNode("n", "a", { allocatable: toAmounts({ cpu: nodeCpu, pods: 1000 }) });
   return { queues, nodes: [node], work, nowMs: NOW_MS };
 }
 
@@ -535,7 +535,7 @@ it.each<[kind: string, isPreempted: boolean]>([
   ["container", false],
 ])("preempts the work of a %s: %s", (kind, isPreempted) => {
   const before = world(alone("LowerPriority"), [runs("o", "left", 6), waits("x", "left", 6, { priority: 1 })]);
-  const work = before.work.map((each) => (each.grant === undefined ? each : { ...each, owner: ownerOf("o", kind) }));
+  const work = before.work.map((each) => (each.grant === undefined ? each : { ...each, owner: makeOwner("o", kind) }));
   expect(planPreemption({ ...before, work }) !== undefined).toBe(isPreempted);
 });
 
@@ -547,7 +547,9 @@ class Script {
   /** One node for each number of cpu. */
   constructor(queues: readonly Queue[], ...nodeCpus: readonly number[]) {
     const sizes = nodeCpus.length === 0 ? [1000] : nodeCpus;
-    const nodes = sizes.map((cpu, index) => nodeOf(`n${index}`, "a", { allocatable: amounts({ cpu, pods: 1000 }) }));
+    const nodes = sizes.map((cpu, index) =>
+      makeNode(`n${index}`, "a", { allocatable: toAmounts({ cpu, pods: 1000 }) }),
+    );
     this.#ledger = new NaivePreemption(nodes);
     for (const each of queues) this.#ledger.step({ kind: "put", queue: each });
   }
@@ -562,12 +564,12 @@ class Script {
     cpu: number,
     more: { priority?: number; graceMs?: number } = {},
   ): string[] {
-    const needs = [{ component: "c", pool: "a", shared: amounts({ cpu }) }];
-    return this.#do({ kind: "reserve", owner: ownerOf(name, "job"), queue: queueName, needs, priority: 0, ...more });
+    const needs = [{ component: "c", pool: "a", shared: toAmounts({ cpu }) }];
+    return this.#do({ kind: "reserve", owner: makeOwner(name, "job"), queue: queueName, needs, priority: 0, ...more });
   }
 
   does(kind: "release" | "accept" | "requeue", name: string): string[] {
-    return this.#do({ kind, owner: ownerOf(name, "job") });
+    return this.#do({ kind, owner: makeOwner(name, "job") });
   }
 
   wait(ms: number): string[] {
@@ -747,14 +749,14 @@ describe("a history", () => {
     ],
     ["shows what is granted twice", [granted(1)], ["granted 1: it does not wait"]],
   ])("%s", (_title, more, faults) => {
-    expect(faultsOf([...start, ...more])).toEqual(faults);
+    expect(listFaults([...start, ...more])).toEqual(faults);
   });
 
   it("lists the beneficiaries that are not served, and those that wait although no work leaves", () => {
-    expect([unservedIn(start), forgottenIn(start)]).toEqual([[2], []]);
+    expect([listUnserved(start), listForgotten(start)]).toEqual([[2], []]);
     const left = [...start, event("requeued", 1)];
-    expect([unservedIn(left), forgottenIn(left)]).toEqual([[2], [2]]);
+    expect([listUnserved(left), listForgotten(left)]).toEqual([[2], [2]]);
     const served = [...left, granted(2)];
-    expect([unservedIn(served), forgottenIn(served)]).toEqual([[], []]);
+    expect([listUnserved(served), listForgotten(served)]).toEqual([[], []]);
   });
 });

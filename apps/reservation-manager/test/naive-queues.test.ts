@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { pairOf, type Queue } from "../src/domain/ledger/queue.ts";
+import { parsePair, type Queue } from "../src/domain/ledger/queue.ts";
 import { NaiveQueues } from "./naive-queues.ts";
 import { borrowedOf, freeOf, isLimited, pathOf, totalOf, usedOf } from "./naive-quota.ts";
 import { queueOperations, queueOperationsWithoutChanges, rivalOperations } from "./random-queues.ts";
@@ -156,7 +156,7 @@ it("keeps every queue within total and borrowing limit, and every tree within it
           if (isRoot) expect(usedOf(forest, name, pair)).toBeLessThanOrEqual(totalOf(forest, name, pair));
         }
         for (const [pair] of forest.own.get(name) ?? [])
-          if (quotas.size > 0 && pairOf(pair).resource !== "pods") expect(quotas.has(pair)).toBe(true);
+          if (quotas.size > 0 && parsePair(pair).resource !== "pods") expect(quotas.has(pair)).toBe(true);
       }
     }),
     { numRuns: 100 },

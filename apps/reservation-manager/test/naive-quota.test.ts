@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { pairKey, type PairAmounts, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
+import { buildPairKey, type PairAmounts, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
 import {
   borrowedOf,
   canEverFit,
@@ -24,10 +24,10 @@ import {
 type Amounts = Readonly<Record<string, number>>;
 type Quotas = Readonly<Record<string, number | Quota>>;
 
-const CPU = pairKey("p", "cpu");
+const CPU = buildPairKey("p", "cpu");
 
 function keyOf(name: string): string {
-  return name.includes(" ") ? name : pairKey("p", name);
+  return name.includes(" ") ? name : buildPairKey("p", name);
 }
 
 function pairs(amounts: Amounts): PairAmounts {

@@ -1,4 +1,4 @@
-import { pairOf, type PairAmounts, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
+import { parsePair, type PairAmounts, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
 
 /** The input of every decision about quotas. The functions below compute their results from it alone, without an index or a cache. */
 export type Forest = {
@@ -62,7 +62,7 @@ export function isLeaf({ queues }: Forest, name: string): boolean {
 
 /** Returns whether a limit applies to the pair in the queue: it does not if neither the queue nor one above it names the pair. */
 export function isLimited(forest: Forest, name: string, pair: string): boolean {
-  if (!OPTIONAL_RESOURCES.includes(pairOf(pair).resource)) return true;
+  if (!OPTIONAL_RESOURCES.includes(parsePair(pair).resource)) return true;
   return pathOf(forest, name)?.some(({ quotas }) => quotas.has(pair)) === true;
 }
 
@@ -124,7 +124,7 @@ export function maxOf(forest: Forest, name: string, pair: string): bigint {
 /** Returns true if the queue names the pair or no pair at all, or if the pair has no limit. */
 export function mayUse(forest: Forest, name: string, pair: string): boolean {
   const { quotas } = queueOf(forest, name);
-  return quotas.size === 0 || quotas.has(pair) || OPTIONAL_RESOURCES.includes(pairOf(pair).resource);
+  return quotas.size === 0 || quotas.has(pair) || OPTIONAL_RESOURCES.includes(parsePair(pair).resource);
 }
 
 export function fits(forest: Forest, name: string, ask: PairAmounts): boolean {
@@ -168,8 +168,8 @@ export function shareOf(forest: Forest, name: string): Share {
   const none: Share = { numerator: 0n, denominator: 1n, isLast: false };
   if (parent === undefined) return none;
   const pairs = pairsOf(forest).filter((pair) => isLimited(forest, name, pair));
-  const parts = [...new Set(pairs.map((pair) => pairOf(pair).resource))].map((resource): Share => {
-    const inPools = pairs.filter((pair) => pairOf(pair).resource === resource);
+  const parts = [...new Set(pairs.map((pair) => parsePair(pair).resource))].map((resource): Share => {
+    const inPools = pairs.filter((pair) => parsePair(pair).resource === resource);
     const borrowed = sum(inPools.map((pair) => borrowedOf(forest, name, pair)));
     const lendable = sum(inPools.map((pair) => maxOf(forest, parent, pair)));
     if (borrowed === 0n) return none;

@@ -1,9 +1,9 @@
-import { mayOccupy, type Owner } from "@muster/names";
+import { canOccupy, type Owner } from "@muster/names";
 import type { Amounts } from "@muster/resources";
 import type { ReservationRequest } from "../src/domain/decisions/check-request.ts";
 import type { Ledger } from "../src/domain/ledger/ledger.ts";
 import type { NodeFacts } from "../src/domain/ledger/machines.ts";
-import { pairKey, type PairAmounts, type Queue } from "../src/domain/ledger/queue.ts";
+import { buildPairKey, type PairAmounts, type Queue } from "../src/domain/ledger/queue.ts";
 import type { Need, PreemptionReason, Reservation } from "../src/domain/ledger/reservation.ts";
 import { accepts, NaiveLedger } from "./naive-ledger.ts";
 import {
@@ -154,7 +154,7 @@ export function waitingIn(world: PreemptionWorld): readonly Work[] {
 
 /** Returns the world after this work and its pods have left. */
 export function released(world: PreemptionWorld, gone: readonly Work[]): PreemptionWorld {
-  const stays = (owner: Owner): boolean => gone.every((each) => !mayOccupy(owner, each.owner));
+  const stays = (owner: Owner): boolean => gone.every((each) => !canOccupy(owner, each.owner));
   const nodes = world.nodes.map((node): NodeFacts => ({
     ...node,
     occupants: node.occupants.filter(stays),
@@ -169,7 +169,7 @@ export function withoutLeaving({ vacated = [], ...world }: PreemptionWorld): Pre
   const leaving = world.work.filter(({ grant }) => grant?.leaving !== undefined);
   const nodes = world.nodes.map((facts): NodeFacts => {
     const stays = (owner: Owner): boolean =>
-      vacated.every((each) => each.node !== facts.name || !mayOccupy(owner, each.owner));
+      vacated.every((each) => each.node !== facts.name || !canOccupy(owner, each.owner));
     return {
       ...facts,
       occupants: facts.occupants.filter(stays),
@@ -410,7 +410,7 @@ function withPod(shared: Amounts): Amounts {
 }
 
 function inPool(pool: string, amounts: Amounts): PairAmounts {
-  return new Map([...amounts].map(([resource, amount]) => [pairKey(pool, resource), amount]));
+  return new Map([...amounts].map(([resource, amount]) => [buildPairKey(pool, resource), amount]));
 }
 
 /** Sums amounts, and drops those of 0. */

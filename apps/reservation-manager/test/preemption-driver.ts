@@ -2,27 +2,27 @@ import type { Verdict } from "../src/domain/decisions/decide-reservation.ts";
 import type { LedgerEvent } from "../src/domain/ledger/ledger.ts";
 import type { NaivePreemption, PreemptionOperation } from "./naive-preempting-ledger.ts";
 import { PATIENT } from "./queue-run.ts";
-import { requestOf, step, type Run } from "./random-world.ts";
+import { makeRequest, stepRun, type LedgerRun } from "./random-world.ts";
 
-export function stepReal(run: Run, operation: PreemptionOperation): Verdict | undefined {
+export function stepReal(run: LedgerRun, operation: PreemptionOperation): Verdict | undefined {
   switch (operation.kind) {
     case "put":
-      return step(run, { kind: "queue", queue: operation.queue }, PATIENT);
+      return stepRun(run, { kind: "queue", queue: operation.queue }, PATIENT);
     case "remove":
-      return step(run, { kind: "unqueue", name: operation.name }, PATIENT);
+      return stepRun(run, { kind: "unqueue", name: operation.name }, PATIENT);
     case "reserve": {
       const { kind: _kind, notPreemptible, beyondMinimum, graceMs, queue, ...more } = operation;
-      const request = requestOf("", [], {
+      const request = makeRequest("", [], {
         ...more,
         ...(queue !== undefined && { queue }),
         ...(notPreemptible === true && { notPreemptible }),
         ...(beyondMinimum === true && { beyondMinimum }),
         ...(graceMs !== undefined && { graceMs }),
       });
-      return step(run, { kind: "reserve", request }, PATIENT);
+      return stepRun(run, { kind: "reserve", request }, PATIENT);
     }
     default:
-      return step(run, operation, PATIENT);
+      return stepRun(run, operation, PATIENT);
   }
 }
 

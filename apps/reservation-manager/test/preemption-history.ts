@@ -24,7 +24,7 @@ type State = {
 };
 
 /** Returns the faults in a history of all events, each as a sentence. */
-export function faultsOf(events: readonly PreemptionEvent[]): readonly string[] {
+export function listFaults(events: readonly PreemptionEvent[]): readonly string[] {
   const states = new Map<number, State>();
   const stateOf = (sequence: number): State => states.get(sequence) ?? { kind: "over" };
   return events.flatMap((event) => {
@@ -88,7 +88,7 @@ function next(event: PreemptionEvent, state: State): State {
 }
 
 /** Lists the beneficiaries of preemptions that were neither granted nor ended afterwards. */
-export function unservedIn(events: readonly PreemptionEvent[]): readonly number[] {
+export function listUnserved(events: readonly PreemptionEvent[]): readonly number[] {
   const unserved = new Set<number>();
   for (const event of events) {
     if (event.kind === "preempted") unserved.add(event.beneficiary);
@@ -98,17 +98,17 @@ export function unservedIn(events: readonly PreemptionEvent[]): readonly number[
 }
 
 /** Lists those of these that wait although no work leaves. At the end of a pass none may remain while nodes and queues are unchanged. */
-export function forgottenIn(events: readonly PreemptionEvent[]): readonly number[] {
+export function listForgotten(events: readonly PreemptionEvent[]): readonly number[] {
   const leaving = new Set<number>();
   for (const { kind, sequence } of events) {
     if (kind === "preempted") leaving.add(sequence);
     if (kind === "requeued" || kind === "released" || kind === "withdrawn") leaving.delete(sequence);
   }
-  return leaving.size > 0 ? [] : unservedIn(events);
+  return leaving.size > 0 ? [] : listUnserved(events);
 }
 
 /** Lists the limits that the use of the work's queue, or of a queue above it, exceeds. A grant may exceed none. */
-export function exceededBy(world: PreemptionWorld, { queue, grant }: Work): readonly string[] {
+export function listExceeded(world: PreemptionWorld, { queue, grant }: Work): readonly string[] {
   const forest = forestIn(world);
   const path = queue === undefined ? [] : (pathOf(forest, queue) ?? []);
   return path.flatMap(({ name, quotas, parent }) =>
@@ -130,7 +130,7 @@ export function exceededBy(world: PreemptionWorld, { queue, grant }: Work): read
  * Lists the requests whose queue's own quota borrowers use although the queue may reclaim it from any priority, and no work leaves for them. After a pass the
  * list is empty, unless a borrower cannot be preempted.
  */
-export function keptFromOwnQuota(world: PreemptionWorld): readonly number[] {
+export function listKeptFromOwnQuota(world: PreemptionWorld): readonly number[] {
   const future = futureOf(world);
   const forest = forestIn(future);
   return waitingIn(future).flatMap((work) => {

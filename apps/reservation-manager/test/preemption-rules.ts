@@ -1,5 +1,5 @@
 import type { NodeFacts } from "../src/domain/ledger/machines.ts";
-import { evolve, type Ledger, type LedgerEvent } from "../src/domain/ledger/ledger.ts";
+import { evolveLedger, type Ledger, type LedgerEvent } from "../src/domain/ledger/ledger.ts";
 import type { Queue } from "../src/domain/ledger/queue.ts";
 import { isTooMany } from "./naive-preemption.ts";
 import {
@@ -47,7 +47,7 @@ export function followBeneficiaries(): Property {
   const known = new Map<number, string>();
   const findBroken = (decision: Decision): string | undefined => {
     const { before, events } = decision;
-    const after = events.reduce(evolve, before);
+    const after = events.reduce(evolveLedger, before);
     // Grants that a change of queues permits follow in this decision or the next one.
     if (events.some(({ kind }) => kind === "queueChanged" || kind === "queueRemoved")) return undefined;
     const [was, is] = [printSurroundings(decision, before), printSurroundings(decision, after)];
@@ -91,7 +91,7 @@ function findUnlawful(decision: Decision): string | undefined {
       const problem = problemOfVictim(event, worldOf(decision, ledger));
       if (problem !== undefined) return `r-${event.sequence} for r-${event.beneficiary ?? 0}: ${problem}`;
     }
-    ledger = evolve(ledger, event);
+    ledger = evolveLedger(ledger, event);
   }
   return undefined;
 }
@@ -158,7 +158,7 @@ function* eachVictimSet(decision: Decision): Generator<VictimSet> {
   let [before, after] = [decision.before, decision.before];
   let victims: number[] = [];
   for (const [index, event] of decision.events.entries()) {
-    after = evolve(after, event);
+    after = evolveLedger(after, event);
     if (event.kind === "preempted" && event.beneficiary !== undefined) {
       const { beneficiary } = event;
       victims.push(event.sequence);
@@ -202,11 +202,11 @@ function findTaken(decision: Decision): string | undefined {
   let ledger = decision.before;
   for (const [index, event] of decision.events.entries()) {
     const before = ledger;
-    ledger = evolve(ledger, event);
+    ledger = evolveLedger(ledger, event);
     if (event.kind !== "granted" || before.beneficiaries.length === 0) continue;
     const next = decision.events.findIndex(({ kind }, at) => at > index && !WITHDRAWALS.has(kind));
     const withdrawn = decision.events.slice(index + 1, next === -1 ? undefined : next);
-    const [was, is] = [before, withdrawn.reduce(evolve, ledger)].map((each) => futureOf(worldOf(decision, each)));
+    const [was, is] = [before, withdrawn.reduce(evolveLedger, ledger)].map((each) => futureOf(worldOf(decision, each)));
     for (const { sequence } of before.beneficiaries) {
       if (sequence === event.sequence || was === undefined || is === undefined) continue;
       const [then, now] = [was, is].map((future) => workIn(future, sequence)?.grant);
@@ -225,7 +225,7 @@ function findWithdrawn({ events, before }: Decision): string | undefined {
       if (ledger.beneficiaries.some(({ sequence }) => sequence === beneficiary))
         return `r-${beneficiary ?? 0} waits for what r-${event.sequence} leaves`;
     }
-    ledger = evolve(ledger, event);
+    ledger = evolveLedger(ledger, event);
   }
   return undefined;
 }

@@ -1,10 +1,10 @@
 import type { NatsBus } from "@muster/bus";
 import { buckets, muster } from "@muster/proto";
 import { openBucket } from "@muster/store";
-import { natsServer, until } from "@muster/testkit";
+import { startTestNats, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { queueCodec } from "../src/adapters/queue-messages.ts";
-import { connected, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
+import { connectUser, openNodeWriter, retryUntilAnswered, makeReservations, startManager } from "./managers.ts";
 
 const { RESERVATION_STATE_GRANTED: GRANTED, RESERVATION_STATE_WAITING: WAITING } =
   muster.reservation.v1.ReservationState;
@@ -37,22 +37,22 @@ async function queueWriter(bus: NatsBus) {
 }
 
 it("follows queues, keeps work waiting for their quota, lists their use, and keeps all of it when another replica leads", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
+  const nodes = await openNodeWriter(bus);
   await nodes.put("n0", "a", { allocatable: { cpu: 64_000, pods: 100 } });
   const queues = await queueWriter(bus);
   await queues.put("teams", "");
   await queues.put("ai", "teams", 4000);
   await queues.put("web", "teams", 4000);
   await using first = startManager(server);
-  const reservations = reservationsOf(bus);
+  const reservations = makeReservations(bus);
   const reserve = (id: string, queue: string, cpu: number) => {
     const needs = [{ component: "c", pool: "a", shared: { requests: { cpu } } }];
-    return persist(() => reservations.reserve({ owner: owner(id), needs, wait: true, queue }));
+    return retryUntilAnswered(() => reservations.reserve({ owner: owner(id), needs, wait: true, queue }));
   };
   const stateOf = async (id: string) =>
-    (await persist(() => reservations.getReservation({ owner: owner(id) }))).reservation?.state;
+    (await retryUntilAnswered(() => reservations.getReservation({ owner: owner(id) }))).reservation?.state;
 
   expect((await reserve("x", "ai", 6000)).reservation).toMatchObject({
     state: GRANTED,
@@ -73,7 +73,7 @@ it("follows queues, keeps work waiting for their quota, lists their use, and kee
   await expect(reserve("z", "nosuch", 1)).rejects.toMatchObject({
     fault: { code: "queue_unknown", queue: "nosuch", known: ["ai", "web"] },
   });
-  expect((await persist(() => reservations.listQueues({ limit: 2 }))).queues).toMatchObject([
+  expect((await retryUntilAnswered(() => reservations.listQueues({ limit: 2 }))).queues).toMatchObject([
     {
       queue: { name: "ai", parent: "teams" },
       used: [{ pool: "a", amounts: { cpu: 6000 } }],
@@ -83,10 +83,10 @@ it("follows queues, keeps work waiting for their quota, lists their use, and kee
     },
     { queue: { name: "teams" }, problem: "NOT_A_LEAF" },
   ]);
-  const page = await persist(() => reservations.listQueues({ limit: 2, continue: "teams" }));
+  const page = await retryUntilAnswered(() => reservations.listQueues({ limit: 2, continue: "teams" }));
   expect(page).toMatchObject({ queues: [{ queue: { name: "web" } }], continue: "" });
 
-  expect(await persist(() => reservations.listUsage({ limit: 2 }))).toMatchObject({
+  expect(await retryUntilAnswered(() => reservations.listUsage({ limit: 2 }))).toMatchObject({
     usage: [
       {
         ...{ queue: "ai", parent: "teams", pending: 1, admitted: 1, shareMillionths: 250_000 },
@@ -101,7 +101,10 @@ it("follows queues, keeps work waiting for their quota, lists their use, and kee
   });
   const ofWeb = { queue: "web", resources: [{ pool: "a", resource: "cpu", nominal: 4000, used: 0 }] };
   for (const request of [{ limit: 2, continue: "teams" }, { queue: "web" }])
-    expect(await persist(() => reservations.listUsage(request))).toMatchObject({ usage: [ofWeb], continue: "" });
+    expect(await retryUntilAnswered(() => reservations.listUsage(request))).toMatchObject({
+      usage: [ofWeb],
+      continue: "",
+    });
 
   const address = await until("the address was logged", () => first.http);
   const response = await fetch(new URL("/metrics", address.includes("://") ? address : `http://${address}`));
@@ -116,13 +119,13 @@ it("follows queues, keeps work waiting for their quota, lists their use, and kee
   await until("the larger quota lets the request go", async () => (await stateOf("y")) === GRANTED);
   await queues.remove("ai");
   await until("the queue is gone", async () => {
-    const { queues: listed } = await persist(() => reservations.listQueues({}));
+    const { queues: listed } = await retryUntilAnswered(() => reservations.listQueues({}));
     return listed.every(({ queue }) => queue?.name !== "ai");
   });
   expect(await stateOf("x")).toBe(GRANTED);
   await queues.put("ai", "teams", 4000);
   await until("what its work uses counts again", async () => {
-    const { queues: listed } = await persist(() => reservations.listQueues({}));
+    const { queues: listed } = await retryUntilAnswered(() => reservations.listQueues({}));
     return listed.find(({ queue }) => queue?.name === "ai")?.used[0]?.amounts["cpu"] === 8500;
   });
   expect([...first.errors, ...second.errors]).toEqual([]);

@@ -5,8 +5,8 @@ import type { Queue } from "../src/domain/ledger/queue.ts";
 import type { Need } from "../src/domain/ledger/reservation.ts";
 import type { PreemptionOperation, WorkRequest } from "./naive-preempting-ledger.ts";
 import { waitingIn, type PreemptionPolicy, type PreemptionWorld } from "./naive-world.ts";
-import { rivals, sharedNeeds, sometimes, sometimesMissing, soundForests } from "./random-queues.ts";
-import { amounts, nodeOf, ownerOf } from "./random-world.ts";
+import { rivals, sharedNeeds, sometimes, makeOptional, soundForests } from "./random-queues.ts";
+import { toAmounts, makeNode, makeOwner } from "./random-world.ts";
 
 /** The next operation. It names work by an index among the possible ones, because only the run knows which work leaves; `operationOf` resolves it. */
 export type PreemptionDraft =
@@ -20,7 +20,7 @@ export type PreemptionDraft =
   | Extract<PreemptionOperation, { kind: "put" | "wait" | "node" | "lose" }>;
 
 /** Undefined: the draft matches no work. `count`: number of earlier operations in the run. */
-export function operationOf(
+export function buildOperation(
   draft: PreemptionDraft,
   world: PreemptionWorld,
   count: number,
@@ -30,7 +30,7 @@ export function operationOf(
   switch (draft.kind) {
     case "reserve": {
       const { ownerKind, ...request } = draft;
-      return { ...request, owner: ownerOf(count, ownerKind) };
+      return { ...request, owner: makeOwner(count, ownerKind) };
     }
     case "release": {
       const owner = of(all, draft.of);
@@ -89,7 +89,7 @@ type Preempting = PreemptionPolicy & Pick<Queue, "minRunTimeMs" | "permitsNonPre
 
 const preempting = fc
   .record({
-    policies: sometimesMissing(policy, 1),
+    policies: makeOptional(policy, 1),
     minRunTimeMs: fc.constantFrom(0, 0, 0, 500, 2000),
     permitsNonPreemptible: fc.boolean(),
   })
@@ -175,15 +175,15 @@ function putIn(queues: readonly Queue[]): fc.Arbitrary<PreemptionDraft> {
     .map((queue): PreemptionDraft => ({ kind: "put", queue }));
 }
 
-const PLENTY = amounts({ cpu: 1000, memory: 1000, pods: 1000 });
+const PLENTY = toAmounts({ cpu: 1000, memory: 1000, pods: 1000 });
 
 /** Room for everything, so that only quotas and order decide. */
-export const plentyOfNodes = ["a", "b"].map((pool) => nodeOf(`n-${pool}`, pool, { allocatable: PLENTY }));
+export const plentyOfNodes = ["a", "b"].map((pool) => makeNode(`n-${pool}`, pool, { allocatable: PLENTY }));
 
-const SMALL = amounts({ cpu: 5, memory: 6, pods: 4 });
+const SMALL = toAmounts({ cpu: 5, memory: 6, pods: 4 });
 
 /** Less than most quotas together, in pieces that gangs have to combine. */
-const fewNodes = ["a", "a", "a", "b"].map((pool, number) => nodeOf(`n${number}`, pool, { allocatable: SMALL }));
+const fewNodes = ["a", "a", "a", "b"].map((pool, number) => makeNode(`n${number}`, pool, { allocatable: SMALL }));
 
 const wholeOrParts = fc.oneof(
   { weight: 8, arbitrary: sharedNeeds },

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import type { Owner } from "@muster/names";
-import { pairKey, type PairAmounts, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
+import { buildPairKey, type PairAmounts, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
 import type { Need } from "../src/domain/ledger/reservation.ts";
 
 /** A change of queues, a change of requests, or time that passes. */
@@ -24,7 +24,7 @@ export function askOf(needs: readonly Need[]): PairAmounts {
   const ask = new Map<string, number>();
   for (const { pool, shared } of needs) {
     for (const [resource, amount] of [...(shared ?? []), ["pods", 1] as const]) {
-      const pair = pairKey(pool, resource);
+      const pair = buildPairKey(pool, resource);
       if (amount > 0) ask.set(pair, (ask.get(pair) ?? 0) + amount);
     }
   }
@@ -40,15 +40,15 @@ const MAX_LEVELS = 3;
 export const sometimes = fc.integer({ min: 0, max: 9 }).map((number) => number === 9);
 
 /** Generates undefined in `missing` of 10 cases. */
-export function sometimesMissing<T>(arbitrary: fc.Arbitrary<T>, missing: number): fc.Arbitrary<T | undefined> {
+export function makeOptional<T>(arbitrary: fc.Arbitrary<T>, missing: number): fc.Arbitrary<T | undefined> {
   return fc.oneof({ weight: 10 - missing, arbitrary }, { weight: missing, arbitrary: fc.constant(undefined) });
 }
 
 const quota = fc
   .record({
     nominal: fc.constantFrom(0, 2, 3, 4, 5, 6, 8),
-    borrowingLimit: sometimesMissing(fc.integer({ min: 0, max: 6 }), 8),
-    lendingLimit: sometimesMissing(fc.integer({ min: 0, max: 4 }), 8),
+    borrowingLimit: makeOptional(fc.integer({ min: 0, max: 6 }), 8),
+    lendingLimit: makeOptional(fc.integer({ min: 0, max: 4 }), 8),
   })
   .map(({ nominal, borrowingLimit, lendingLimit }): Quota => ({
     nominal,
@@ -58,11 +58,11 @@ const quota = fc
 
 const namedQuotas = fc
   .tuple(
-    sometimesMissing(quota, 1),
-    sometimesMissing(quota, 2),
-    sometimesMissing(quota, 3),
-    sometimesMissing(quota, 3),
-    sometimesMissing(quota, 9),
+    makeOptional(quota, 1),
+    makeOptional(quota, 2),
+    makeOptional(quota, 3),
+    makeOptional(quota, 3),
+    makeOptional(quota, 9),
   )
   .map((quotas): Queue["quotas"] => {
     const pairs = ["a cpu", "a memory", "b cpu", "b memory", "a pods"];
@@ -284,7 +284,7 @@ function workOn(queues: readonly Queue[], needs = sharedNeeds): fc.Arbitrary<Dra
       queue: queueName,
       needs,
       priority: fc.constantFrom(-1, 0, 0, 0, 1, 2),
-      repeats: sometimesMissing(fc.integer({ min: 0, max: 5 }), 9),
+      repeats: makeOptional(fc.integer({ min: 0, max: 5 }), 9),
     })
     .map((request): Draft => ({ kind: "reserve", ...request }));
   const release = fc

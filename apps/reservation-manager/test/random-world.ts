@@ -13,10 +13,10 @@ import {
   type NodeFacts,
   type PoolScaling,
 } from "../src/domain/ledger/machines.ts";
-import { settle as settleWorld } from "../src/domain/decisions/plan-settlement.ts";
+import { settleStep as settleWorld } from "../src/domain/decisions/plan-settlement.ts";
 import type { Owner } from "@muster/names";
 import { countPoolOptions, MAX_POOL_OPTIONS, type Amounts, type NodeSelection } from "@muster/resources";
-import { idOf, type Need } from "../src/domain/ledger/reservation.ts";
+import { getReservationId, type Need } from "../src/domain/ledger/reservation.ts";
 import type { Queue, Quota } from "../src/domain/ledger/queue.ts";
 import { evolveWorld, type World } from "../src/domain/ledger/world.ts";
 
@@ -39,7 +39,7 @@ export type QueueOperation =
   | { readonly kind: "accept" | "requeue"; readonly owner: Owner };
 
 /** A world that operations change, with every decision so far. */
-export type Run = {
+export type LedgerRun = {
   world: World;
   nowMs: number;
   readonly nodes: Map<string, NodeFacts>;
@@ -54,32 +54,35 @@ export const policy: ReservationPolicy = {
   machinesPerPlan: 500,
 };
 
-export function ownerOf(id: number | string, kind = "session"): Owner {
+export function makeOwner(id: number | string, kind = "session"): Owner {
   return { kind, id: `o${id}` };
 }
 
 /** Builds needs named c0, c1, ... in the order of the pools. */
-export function needsOf(...pools: readonly string[]): readonly Need[] {
+export function makeNeeds(...pools: readonly string[]): readonly Need[] {
   return pools.map((pool, index) => ({ component: `c${index}`, pool }));
 }
 
 /** Builds needs of one pool, named c0, c1, ...: a part for each set of requests, a whole machine for undefined. */
-export function partsOf(pool: string, ...requests: readonly (Readonly<Record<string, number>> | undefined)[]): Need[] {
+export function makeParts(
+  pool: string,
+  ...requests: readonly (Readonly<Record<string, number>> | undefined)[]
+): Need[] {
   return requests.map((request, index) => ({
     component: `c${index}`,
     pool,
-    ...(request !== undefined && { shared: amounts(request) }),
+    ...(request !== undefined && { shared: toAmounts(request) }),
   }));
 }
 
-export function requestOf(
+export function makeRequest(
   id: number | string,
   pools: readonly string[],
   more: Partial<ReservationRequest> = {},
 ): ReservationRequest {
   return {
-    owner: ownerOf(id),
-    needs: needsOf(...pools),
+    owner: makeOwner(id),
+    needs: makeNeeds(...pools),
     wait: true,
     priority: 0,
     concurrencyLimit: 0,
@@ -87,12 +90,12 @@ export function requestOf(
   };
 }
 
-export function nodeOf(name: string, pool: string, more: Partial<NodeFacts> = {}): NodeFacts {
+export function makeNode(name: string, pool: string, more: Partial<NodeFacts> = {}): NodeFacts {
   return { name, pool, ...GOOD, allocatable: SIZE, ...more };
 }
 
-/** A queue with these quotas, by `pairKey`: nominal quota, borrowing limit and lending limit. */
-export function queueOf(
+/** A queue with these quotas, by `buildPairKey`: nominal quota, borrowing limit and lending limit. */
+export function makeQueue(
   name: string,
   quotas: Readonly<Record<string, number | Quota>> = {},
   more: Partial<Queue> = {},
@@ -118,9 +121,9 @@ export const GOOD = {
 } as const satisfies Partial<NodeFacts>;
 
 /** Default allocatable amounts of a node. */
-export const SIZE = amounts({ cpu: 8, memory: 16, pods: 5 });
+export const SIZE = toAmounts({ cpu: 8, memory: 16, pods: 5 });
 
-export function amounts(record: Readonly<Record<string, number>>): Amounts {
+export function toAmounts(record: Readonly<Record<string, number>>): Amounts {
   return new Map(Object.entries(record));
 }
 
@@ -129,15 +132,15 @@ export function scaleTo(pool: string, max?: number, exhausted = false): Operatio
   return { kind: "scale", pool, scaling: max === undefined ? undefined : { pool, max, exhausted } };
 }
 
-export function startRun(nodes: readonly NodeFacts[] = []): Run {
+export function startRun(nodes: readonly NodeFacts[] = []): LedgerRun {
   const world = { ledger: emptyLedger, machines: buildMachines(nodes, emptyLedger) };
   const live = new Map(nodes.map((node) => [node.name, node]));
   return { world, nowMs: 0, nodes: live, scalings: new Map(), events: [], verdicts: [] };
 }
 
 /** Applies one operation, and then grants what fits, as the service does. */
-export function step(
-  run: Run,
+export function stepRun(
+  run: LedgerRun,
   operation: Operation | QueueOperation,
   inForce: ReservationPolicy = policy,
 ): Verdict | undefined {
@@ -189,16 +192,19 @@ export function step(
   return undefined;
 }
 
-function releaseOf(run: Run, { owner, late }: { readonly owner: Owner; readonly late?: boolean }): ReleaseRequest {
+function releaseOf(
+  run: LedgerRun,
+  { owner, late }: { readonly owner: Owner; readonly late?: boolean },
+): ReleaseRequest {
   const reservations = run.events.flatMap((event) => {
     if (event.kind !== "requested") return [];
     const { owner: holder, sequence } = event.reservation;
     return holder.kind === owner.kind && holder.id === owner.id ? [sequence] : [];
   });
-  return { owner, reservationId: idOf(reservations.at(late === true ? -2 : -1) ?? 0) };
+  return { owner, reservationId: getReservationId(reservations.at(late === true ? -2 : -1) ?? 0) };
 }
 
-function settle(run: Run, inForce: ReservationPolicy): void {
+function settle(run: LedgerRun, inForce: ReservationPolicy): void {
   let settled;
   do {
     settled = settleWorld(run.world, inForce, run.nowMs);
@@ -206,7 +212,7 @@ function settle(run: Run, inForce: ReservationPolicy): void {
   } while (!settled.complete);
 }
 
-function apply(run: Run, events: readonly LedgerEvent[]): void {
+function apply(run: LedgerRun, events: readonly LedgerEvent[]): void {
   run.events.push(...events);
   run.world = evolveWorld(run.world, events);
 }
@@ -221,8 +227,8 @@ const share = fc.oneof(
   {
     weight: 4,
     arbitrary: fc.constantFrom(
-      ...[{ cpu: 1 }, { cpu: 3, memory: 4 }, { cpu: 4, memory: 12 }, { cpu: 8 }, {}].map(amounts),
-      ...[{ cpu: 1, "example.com/gpu": 1 }, { cpu: 9 }].map(amounts),
+      ...[{ cpu: 1 }, { cpu: 3, memory: 4 }, { cpu: 4, memory: 12 }, { cpu: 8 }, {}].map(toAmounts),
+      ...[{ cpu: 1, "example.com/gpu": 1 }, { cpu: 9 }].map(toAmounts),
     ),
   },
 );
@@ -282,26 +288,26 @@ const reserve = fc
       }),
     );
     const gang = { needs: named, ...(topology && { topology }) };
-    const request = requestOf(number, [], { ...more, ...gang, owner: ownerOf(number, ownerKind) });
+    const request = makeRequest(number, [], { ...more, ...gang, owner: makeOwner(number, ownerKind) });
     return { kind: "reserve", request };
   });
 
 const use = fc
   .record({ pods: fc.integer({ min: 0, max: 2 }), cpu: fc.integer({ min: 0, max: 3 }) })
-  .map(({ pods, cpu }) => ({ pods, requests: amounts(pods === 0 ? {} : { cpu }), examples: [] }));
+  .map(({ pods, cpu }) => ({ pods, requests: toAmounts(pods === 0 ? {} : { cpu }), examples: [] }));
 
 const allocatable = fc.constantFrom(
   SIZE,
   SIZE,
-  amounts({ cpu: 4, memory: 16, pods: 3 }),
-  amounts({ cpu: 8, memory: 16, pods: 5, "example.com/gpu": 2 }),
+  toAmounts({ cpu: 4, memory: 16, pods: 3 }),
+  toAmounts({ cpu: 8, memory: 16, pods: 5, "example.com/gpu": 2 }),
   undefined,
 );
 
 const release = fc
   .record({ id, kind, late: fc.constantFrom(false, false, false, true) })
   .map(({ id: number, kind: ownerKind, late }): Operation => {
-    return { kind: "release", owner: ownerOf(number, ownerKind), late };
+    return { kind: "release", owner: makeOwner(number, ownerKind), late };
   });
 
 const limit = fc
@@ -333,8 +339,8 @@ const node = fc
       schedulable: facts.schedulable && taint === undefined,
       taints: taint === undefined ? [] : [taint],
       name: `n${number}`,
-      occupants: occupants.map((owner) => ownerOf(owner.id, owner.kind)),
-      ownerUses: ownerUses.map((each) => ({ owner: ownerOf(each.id, each.kind), use: each.use })),
+      occupants: occupants.map((owner) => makeOwner(owner.id, owner.kind)),
+      ownerUses: ownerUses.map((each) => ({ owner: makeOwner(each.id, each.kind), use: each.use })),
     };
   });
 
@@ -346,7 +352,7 @@ const scale = fc
 
 const goodNode = fc
   .record({ number: fc.integer({ min: 0, max: 9 }), pool })
-  .map(({ number, pool: name }) => nodeOf(`n${number}`, name));
+  .map(({ number, pool: name }) => makeNode(`n${number}`, name));
 
 /** Reservations, releases, added, removed and changed nodes, scaled pools, and the passage of time. */
 export const operations = fc.array(
@@ -368,5 +374,5 @@ export const operations = fc.array(
 
 /** The nodes that a random run begins with. */
 export const firstNodes = ["a", "a", "a", "b", "b", "b", "b", "c", "c"].map((name, number) =>
-  nodeOf(`n${number}`, name),
+  makeNode(`n${number}`, name),
 );

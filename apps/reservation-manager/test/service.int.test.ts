@@ -1,9 +1,16 @@
-import { client, type NatsBus } from "@muster/bus";
+import { makeClient, type NatsBus } from "@muster/bus";
 import { muster, ReservationService, streams, subjects } from "@muster/proto";
-import { natsServer, otlpCollector, patientClient, until } from "@muster/testkit";
+import { startTestNats, startOtlpCollector, makePatientClient, until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { largeLedger, snapshotRevision, writeLedger } from "./large-ledger.ts";
-import { connected, needs, nodeWriter, persist, reservationsOf, startManager } from "./managers.ts";
+import { makeLargeLedger, readSnapshotRevision, writeLedger } from "./large-ledger.ts";
+import {
+  connectUser,
+  buildNeeds,
+  openNodeWriter,
+  retryUntilAnswered,
+  makeReservations,
+  startManager,
+} from "./managers.ts";
 import { followNews } from "./news.ts";
 
 const { RESERVATION_STATE_GRANTED: GRANTED, RESERVATION_STATE_WAITING: WAITING } =
@@ -12,15 +19,15 @@ const { RESERVATION_STATE_GRANTED: GRANTED, RESERVATION_STATE_WAITING: WAITING }
 const owner = (id: string) => ({ kind: "session", id });
 
 it("answers as the contract states: typed errors immediately, grants as events, a release of nothing as a reported no-op", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
+  const nodes = await openNodeWriter(bus);
   await nodes.put("a1", "a");
   await nodes.put("a2", "a");
   await using manager = startManager(server);
-  const reservations = reservationsOf(bus);
+  const reservations = makeReservations(bus);
 
-  const reserve = { owner: owner("x"), needs: needs("a", "a"), wait: true };
+  const reserve = { owner: owner("x"), needs: buildNeeds("a", "a"), wait: true };
   const { reservation } = await reservations.reserve(reserve);
   expect(reservation).toMatchObject({
     id: "r-1",
@@ -33,20 +40,20 @@ it("answers as the contract states: typed errors immediately, grants as events, 
   expect((await reservations.reserve(reserve)).reservation).toEqual(reservation);
   expect((await reservations.getReservation({ owner: owner("x") })).reservation).toEqual(reservation);
 
-  await expect(reservations.reserve({ ...reserve, needs: needs("a") })).rejects.toMatchObject({
+  await expect(reservations.reserve({ ...reserve, needs: buildNeeds("a") })).rejects.toMatchObject({
     fault: { code: "reservation_differs", ownerId: "x" },
   });
-  await expect(reservations.reserve({ owner: owner("y"), needs: needs("b") })).rejects.toMatchObject({
+  await expect(reservations.reserve({ owner: owner("y"), needs: buildNeeds("b") })).rejects.toMatchObject({
     fault: { code: "pool_unknown", pool: "b" },
   });
   await expect(
-    reservations.reserve({ owner: owner("y"), needs: needs("a", "a", "a"), wait: true }),
+    reservations.reserve({ owner: owner("y"), needs: buildNeeds("a", "a", "a"), wait: true }),
   ).rejects.toMatchObject({ fault: { code: "pool_capacity", pool: "a", requested: 3, capacity: 2 } });
-  await expect(reservations.reserve({ owner: owner("y"), needs: needs("a") })).rejects.toMatchObject({
+  await expect(reservations.reserve({ owner: owner("y"), needs: buildNeeds("a") })).rejects.toMatchObject({
     fault: { code: "pool_availability", pool: "a", requested: 1, available: 0 },
   });
 
-  const queued = await reservations.reserve({ owner: owner("y"), needs: needs("a"), wait: true, priority: -1 });
+  const queued = await reservations.reserve({ owner: owner("y"), needs: buildNeeds("a"), wait: true, priority: -1 });
   expect(queued.reservation).toMatchObject({
     state: WAITING,
     priority: -1,
@@ -81,16 +88,16 @@ it("answers as the contract states: typed errors immediately, grants as events, 
 });
 
 it("applies the newest limit of a kind to waiting requests, named by a later request or without one, and after a leader was killed", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
+  const nodes = await openNodeWriter(bus);
   for (const name of ["a1", "a2", "a3", "a4"]) await nodes.put(name, "a");
   await using first = startManager(server);
-  const reservations = reservationsOf(bus);
+  const reservations = makeReservations(bus);
   const reserve = (id: string, concurrencyLimit: number) =>
-    reservations.reserve({ owner: owner(id), needs: needs("a"), wait: true, concurrencyLimit });
+    reservations.reserve({ owner: owner(id), needs: buildNeeds("a"), wait: true, concurrencyLimit });
   const granted = async () => {
-    const { reservations: all } = await persist(() => reservations.listReservations({}));
+    const { reservations: all } = await retryUntilAnswered(() => reservations.listReservations({}));
     return all.filter(({ state }) => state === GRANTED).map((one) => one.owner?.id);
   };
   for (const id of ["s", "t", "u", "v"]) await reserve(id, 1);
@@ -105,16 +112,16 @@ it("applies the newest limit of a kind to waiting requests, named by a later req
   await first.end("SIGKILL");
   await using second = startManager(server);
   expect(await granted()).toEqual(["s", "t", "u"]);
-  await persist(() => reservations.unreserve({ owner: owner("s"), reservationId: "r-1" }));
+  await retryUntilAnswered(() => reservations.unreserve({ owner: owner("s"), reservationId: "r-1" }));
   expect(await granted()).toEqual(["t", "u", "v"]);
   expect([...first.errors, ...second.errors]).toEqual([]);
 });
 
 it("answers invalid_request to undecodable bytes, on every method", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
   await using manager = startManager(server);
-  await reservationsOf(bus).listPools({});
+  await makeReservations(bus).listPools({});
   for (const { verb } of Object.values(ReservationService.methods)) {
     for (const bytes of [[0xff], [0x0a, 0x7f, 0x01], [0x0f]]) {
       const subject = subjects.request("reservation", verb);
@@ -123,21 +130,21 @@ it("answers invalid_request to undecodable bytes, on every method", async () => 
       expect([verb, fault.code, fault.reason]).toEqual([verb, 3, "INVALID_REQUEST"]);
     }
   }
-  const { reserve, unreserve, getReservation, explainReservation, limitConcurrency } = reservationsOf(bus);
+  const { reserve, unreserve, getReservation, explainReservation, limitConcurrency } = makeReservations(bus);
   for (const call of [reserve, unreserve, getReservation, explainReservation, limitConcurrency])
     await expect(call({})).rejects.toMatchObject({ fault: { code: "invalid_request" } });
   expect(manager.errors).toEqual([]);
 });
 
 it("grants an owner several machines of one pool, a different one for each component, all or none", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
+  const nodes = await openNodeWriter(bus);
   for (const name of ["a1", "a2", "a3", "a4", "a5"]) await nodes.put(name, "a");
   await using manager = startManager(server);
-  const reservations = reservationsOf(bus);
+  const reservations = makeReservations(bus);
   const reserve = (id: string, ...pools: string[]) =>
-    reservations.reserve({ owner: owner(id), needs: needs(...pools), wait: true });
+    reservations.reserve({ owner: owner(id), needs: buildNeeds(...pools), wait: true });
   const first = (await reserve("x", "a", "a", "a")).reservation;
   expect(first?.machines.map(({ component, node }) => [component, node])).toEqual([
     ["c0", "a1"],
@@ -157,15 +164,15 @@ it("grants an owner several machines of one pool, a different one for each compo
 });
 
 it("explains why a request waits, with a stable code, the numbers and who holds the machines", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
+  const nodes = await openNodeWriter(bus);
   await nodes.put("a1", "a");
   await nodes.put("a2", "a", { ready: false });
   await using _manager = startManager(server);
-  const reservations = reservationsOf(bus);
-  await reservations.reserve({ owner: owner("x"), needs: needs("a") });
-  await reservations.reserve({ owner: owner("y"), needs: needs("a"), wait: true, concurrencyLimit: 9 });
+  const reservations = makeReservations(bus);
+  await reservations.reserve({ owner: owner("x"), needs: buildNeeds("a") });
+  await reservations.reserve({ owner: owner("y"), needs: buildNeeds("a"), wait: true, concurrencyLimit: 9 });
   expect(await reservations.explainReservation({ owner: owner("y") })).toMatchObject({
     reservation: { id: "r-2", state: WAITING },
     code: "POOL_AVAILABILITY",
@@ -195,16 +202,16 @@ it("explains why a request waits, with a stable code, the numbers and who holds 
 });
 
 it("records its decisions and their reasons in traces and metrics", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  await using collector = await otlpCollector();
-  const nodes = await nodeWriter(bus);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
+  await using collector = await startOtlpCollector();
+  const nodes = await openNodeWriter(bus);
   await nodes.put("a1", "a");
   await using manager = startManager(server, collector.variables);
-  const reservations = reservationsOf(bus);
-  await reservations.reserve({ owner: owner("x"), needs: needs("a") });
-  await reservations.reserve({ owner: owner("y"), needs: needs("a"), wait: true });
-  await expect(reservations.reserve({ owner: owner("z"), needs: needs("b") })).rejects.toThrow("b does not exist");
+  const reservations = makeReservations(bus);
+  await reservations.reserve({ owner: owner("x"), needs: buildNeeds("a") });
+  await reservations.reserve({ owner: owner("y"), needs: buildNeeds("a"), wait: true });
+  await expect(reservations.reserve({ owner: owner("z"), needs: buildNeeds("b") })).rejects.toThrow("b does not exist");
 
   const decision = (id: string) =>
     until(`the decision about ${id} was exported`, () =>
@@ -236,35 +243,35 @@ it("records its decisions and their reasons in traces and metrics", async () => 
 });
 
 it("keeps the lead while it reads and writes the snapshot of a long queue", async () => {
-  const ledger = largeLedger(50_000);
-  await using server = await natsServer();
-  await using bus = await connected(server);
+  const ledger = makeLargeLedger(50_000);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
   await writeLedger(bus, ledger);
-  const nodes = await nodeWriter(bus);
+  const nodes = await openNodeWriter(bus);
   await nodes.put("a1", "a");
-  const before = await snapshotRevision(bus);
+  const before = await readSnapshotRevision(bus);
   await using manager = startManager(server, { RESERVATION_LOCK_TTL_MS: "15000" });
-  const reservations = reservationsOf(bus);
+  const reservations = makeReservations(bus);
   expect((await reservations.listPools({}, { timeoutMs: 60_000 })).pools).toMatchObject([{ name: "a" }]);
   // Decisions that change the ledger are separate entries if each is answered before the next request.
-  for (let turn = 0; (await snapshotRevision(bus)) === before; turn += 1) {
-    const { reservation } = await reservations.reserve({ owner: owner(`t${turn}`), needs: needs("a") });
+  for (let turn = 0; (await readSnapshotRevision(bus)) === before; turn += 1) {
+    const { reservation } = await reservations.reserve({ owner: owner(`t${turn}`), needs: buildNeeds("a") });
     await reservations.unreserve({ owner: owner(`t${turn}`), reservationId: reservation?.id ?? "" });
   }
   expect([manager.leads, manager.losses, manager.errors]).toEqual([1, 0, []]);
 });
 
 it("batches concurrent requests into one write, and traces every held machine to its owner", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
+  const nodes = await openNodeWriter(bus);
   const names = Array.from({ length: 200 }, (_, index) => `a${index}`);
   for (const name of names) await nodes.put(name, "a");
   await using _manager = startManager(server);
-  const reservations = reservationsOf(bus);
+  const reservations = makeReservations(bus);
   await reservations.listPools({});
   const before = (await bus.streamState(streams.ledger.name))?.messages ?? 0;
-  await Promise.all(names.map((id) => reservations.reserve({ owner: owner(id), needs: needs("a") })));
+  await Promise.all(names.map((id) => reservations.reserve({ owner: owner(id), needs: buildNeeds("a") })));
   const entries = ((await bus.streamState(streams.ledger.name))?.messages ?? 0) - before;
   expect(entries).toBeGreaterThan(0);
   expect(entries).toBeLessThan(names.length / 2);
@@ -275,17 +282,17 @@ it("batches concurrent requests into one write, and traces every held machine to
 });
 
 it("limits the request rate of users and of lists, but not reservations and releases by services", async () => {
-  await using server = await natsServer();
-  await using controller = await connected(server, "session-controller");
-  await (await nodeWriter(controller)).put("a1", "a");
+  await using server = await startTestNats();
+  await using controller = await connectUser(server, "session-controller");
+  await (await openNodeWriter(controller)).put("a1", "a");
   await using _manager = startManager(server, { MUSTER_REQUESTS_PER_SECOND: "1", MUSTER_REQUESTS_BURST: "3" });
-  await reservationsOf(controller).listPools({});
-  const asking = (bus: NatsBus) => patientClient(client(bus, ReservationService, { repeat: "never" }));
+  await makeReservations(controller).listPools({});
+  const asking = (bus: NatsBus) => makePatientClient(makeClient(bus, ReservationService, { repeat: "never" }));
   const reservations = asking(controller);
 
   for (let turn = 0; turn < 20; turn += 1) {
     const each = { owner: owner(`x${turn}`) };
-    const { reservation } = await reservations.reserve({ ...each, needs: needs("a") });
+    const { reservation } = await reservations.reserve({ ...each, needs: buildNeeds("a") });
     expect((await reservations.getReservation(each)).reservation).toEqual(reservation);
     expect(await reservations.unreserve({ ...each, reservationId: reservation?.id ?? "" })).toEqual({ released: true });
   }
@@ -293,21 +300,21 @@ it("limits the request rate of users and of lists, but not reservations and rele
   const fault = { code: "limit_exceeded", limit: 1 };
   const lists = Array.from({ length: 40 }, () => reservations.listPools({}));
   await expect(Promise.all(lists)).rejects.toMatchObject({ fault });
-  await using terminal = await connected(server, "cli");
-  const check = { owner: owner("z"), needs: needs("a") };
+  await using terminal = await connectUser(server, "cli");
+  const check = { owner: owner("z"), needs: buildNeeds("a") };
   const checks = Array.from({ length: 40 }, () => asking(terminal).checkReservation(check));
   await expect(Promise.all(checks)).rejects.toMatchObject({ fault });
 });
 
 it("grants parts of machines, counts foreign pods, and restores both after a restart", async () => {
-  await using server = await natsServer();
-  await using bus = await connected(server);
-  const nodes = await nodeWriter(bus);
+  await using server = await startTestNats();
+  await using bus = await connectUser(server);
+  const nodes = await openNodeWriter(bus);
   const allocatable = { cpu: 4000, memory: 8000, pods: 10, "nvidia.com/gpu": 4 };
   await nodes.put("a1", "a", { allocatable });
   const use = { pods: 1, requests: { cpu: 1000 }, examples: ["web/shop"] };
   await nodes.put("a2", "a", { allocatable, foreign: muster.watch.v1.NodeUse.create(use) });
-  const reservations = reservationsOf(bus);
+  const reservations = makeReservations(bus);
   const gang = (id: string, gpus: readonly number[]) => ({
     owner: owner(id),
     needs: gpus.map((count, index) => ({
@@ -321,7 +328,7 @@ it("grants parts of machines, counts foreign pods, and restores both after a res
     await using manager = startManager(server);
     await reservations.reserve(gang("one", [2]));
     await reservations.reserve(gang("two", [4, 2]));
-    await reservations.reserve({ owner: owner("whole"), needs: needs("a"), wait: true });
+    await reservations.reserve({ owner: owner("whole"), needs: buildNeeds("a"), wait: true });
     const listed = await reservations.listReservations({});
     expect(manager.errors).toEqual([]);
     return listed;

@@ -1,12 +1,12 @@
-import { assertNever, describeFault, faultOf, isRetryable } from "@muster/faults";
-import { planEnd } from "./domain/plan-cleanup.ts";
+import { assertNever, describeFault, findFault, isRetryable } from "@muster/faults";
+import { planSessionEnd } from "./domain/plan-cleanup.ts";
 import type { ActStep, SessionStep } from "./domain/session-steps.ts";
 import type { SessionRecord } from "./domain/session.ts";
-import type { Obstacle, ReplacementSeen, ReservationSeen } from "./domain/snapshot.ts";
-import { transitionRecord, type Outcome } from "./domain/transition-record.ts";
-import { ensureLead, Lost, remember } from "./hold-session.ts";
-import type { Run } from "./run.ts";
-import { textOf, type Acted, type CollectStep, type SessionDeps } from "./session-deps.ts";
+import type { PodObstacle, ReplacementSeen, ReservationSeen } from "./domain/snapshot.ts";
+import { transitionRecord, type SessionOutcome } from "./domain/transition-record.ts";
+import { ensureLead, SessionLostError, rememberRecord } from "./hold-session.ts";
+import type { SessionRun } from "./run.ts";
+import { getText, type StepResult, type CollectStep, type SessionDeps } from "./session-deps.ts";
 
 /** Maximum concurrent steps of one pass. */
 const MAX_CONCURRENT_STEPS = 32;
@@ -14,19 +14,19 @@ const MAX_CONCURRENT_STEPS = 32;
 /** The outcomes of the steps of one pass, which were planned for this record. */
 type Effects = {
   readonly before: SessionRecord;
-  readonly outcomes: Outcome[];
-  readonly obstacles: Obstacle[];
+  readonly outcomes: SessionOutcome[];
+  readonly obstacles: PodObstacle[];
   readonly failures: string[];
   reservation: ReservationSeen | undefined;
   readonly replacements: Map<string, ReplacementSeen>;
 };
 
 /** Executes all steps and writes their outcomes. A full or unavailable store fails the round: after a pause the next round reads the record and plans again. */
-export async function carryOut(deps: SessionDeps, run: Run, steps: readonly SessionStep[]): Promise<void> {
+export async function carryOutSteps(deps: SessionDeps, run: SessionRun, steps: readonly SessionStep[]): Promise<void> {
   try {
     await pass(deps, run, steps);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
     run.failed = true;
     run.isWriteUnknown = true;
@@ -35,7 +35,7 @@ export async function carryOut(deps: SessionDeps, run: Run, steps: readonly Sess
 }
 
 /** A failed step does not affect the others: their outcomes are written before its defect is thrown. */
-async function pass(deps: SessionDeps, run: Run, steps: readonly SessionStep[]): Promise<void> {
+async function pass(deps: SessionDeps, run: SessionRun, steps: readonly SessionStep[]): Promise<void> {
   const effects: Effects = {
     before: run.record,
     outcomes: [],
@@ -50,11 +50,11 @@ async function pass(deps: SessionDeps, run: Run, steps: readonly SessionStep[]):
   run.replacements = new Map([...run.replacements, ...replacements]);
   if (steps.some(isAct)) noteEffects(run, obstacles, failures);
   // The end of the clean-up is written together with the terminal event.
-  const end = planEnd(outcomes.reduce(transitionRecord, run.record), deps.now());
+  const end = planSessionEnd(outcomes.reduce(transitionRecord, run.record), deps.now());
   try {
-    await remember(deps, run, end === undefined ? outcomes : [...outcomes, end]);
+    await rememberRecord(deps, run, end === undefined ? outcomes : [...outcomes, end]);
   } catch (error) {
-    if (error instanceof Lost) run.unwritten = [...run.unwritten, ...outcomes];
+    if (error instanceof SessionLostError) run.unwritten = [...run.unwritten, ...outcomes];
     throw error;
   }
   if (defect !== undefined) throw defect.error;
@@ -63,7 +63,7 @@ async function pass(deps: SessionDeps, run: Run, steps: readonly SessionStep[]):
 /** Executes the steps. Returns the first defect once no step is in flight, so that all effects are known. */
 async function doSteps(
   deps: SessionDeps,
-  run: Run,
+  run: SessionRun,
   steps: readonly SessionStep[],
   effects: Effects,
 ): Promise<{ readonly error: unknown } | undefined> {
@@ -85,7 +85,7 @@ async function doSteps(
   return defect;
 }
 
-async function doAct(deps: SessionDeps, run: Run, step: ActStep, effects: Effects): Promise<void> {
+async function doAct(deps: SessionDeps, run: SessionRun, step: ActStep, effects: Effects): Promise<void> {
   try {
     ensureLead(deps);
     if (step.kind === "collect-logs") {
@@ -96,11 +96,11 @@ async function doAct(deps: SessionDeps, run: Run, step: ActStep, effects: Effect
     if (step.kind === "delete-pod") noteDeletion(run, step.uid);
     noteActed(effects, acted);
   } catch (error) {
-    effects.failures.push(textOf(error));
+    effects.failures.push(getText(error));
   }
 }
 
-function noteActed(effects: Effects, acted: Acted): void {
+function noteActed(effects: Effects, acted: StepResult): void {
   switch (acted.kind) {
     case "outcome":
       effects.outcomes.push(acted.outcome);
@@ -122,7 +122,7 @@ function noteActed(effects: Effects, acted: Acted): void {
 }
 
 /** A listed pod in deletion is not deleted again before the next list. */
-function noteDeletion(run: Run, uid: string): void {
+function noteDeletion(run: SessionRun, uid: string): void {
   if (run.lastList === undefined) return;
   const pods = run.lastList.pods.map((pod) =>
     pod.uid === uid ? { ...pod, deleting: true, overdueOn: undefined } : pod,
@@ -131,7 +131,7 @@ function noteDeletion(run: Run, uid: string): void {
 }
 
 /** The round after the end of the read records its report; a longer read is recorded in parts. */
-function startReading(deps: SessionDeps, run: Run, step: CollectStep): void {
+function startReading(deps: SessionDeps, run: SessionRun, step: CollectStep): void {
   const { record, stopReading, read } = run;
   run.reading = deps
     .collectLogs(record, step, (logs) => void read.push(logs), stopReading.signal)
@@ -144,7 +144,7 @@ function startReading(deps: SessionDeps, run: Run, step: CollectStep): void {
     });
 }
 
-function noteEffects(run: Run, obstacles: readonly Obstacle[], failures: readonly string[]): void {
+function noteEffects(run: SessionRun, obstacles: readonly PodObstacle[], failures: readonly string[]): void {
   run.obstacles = obstacles;
   const [first] = failures;
   run.trouble = first === undefined ? undefined : { of: "steps", text: first };

@@ -1,4 +1,4 @@
-import { planBroken } from "./domain/plan-session.ts";
+import { planBrokenSession } from "./domain/plan-session.ts";
 import { isFinished } from "./domain/session.ts";
 import { transitionRecord, transitionTakeOver } from "./domain/transition-record.ts";
 import type { SessionDeps } from "./session-deps.ts";
@@ -10,7 +10,7 @@ export async function endBroken(deps: SessionDeps, name: string, reason: string)
     if (stored === undefined || isFinished(stored.record)) return true;
     if (stored.record.epoch > deps.token) return false;
     const ours = transitionTakeOver(stored.record, deps);
-    const record = transitionRecord(ours, planBroken(ours, reason, deps.now()));
+    const record = transitionRecord(ours, planBrokenSession(ours, reason, deps.now()));
     await deps.save(record, stored.revision);
     const last = record.events.length - 1;
     if (isFinished(record)) await deps.announce(record, last, last);

@@ -1,18 +1,18 @@
 import { makeBell } from "@muster/backoff";
 
 /** A caller that waits for a change of a stored session. */
-export type Follower = Disposable & {
+export type SessionFollower = Disposable & {
   /** Resolves once a revision above `knownRevision` was reported, after the time, or at the signal. */
   wait(options: { readonly ms: number; readonly knownRevision: number; readonly signal: AbortSignal }): Promise<void>;
 };
 
 /** Passes changes of stored sessions to the waiting callers of this process, by the name of the session. */
-export type Followers = {
-  follow(session: string): Follower;
+export type SessionFollowers = {
+  follow(session: string): SessionFollower;
   changed(session: string, revision: number): void;
 };
 
-export function makeFollowers(): Followers {
+export function makeFollowers(): SessionFollowers {
   const followers = new Map<string, Set<(revision: number) => void>>();
   return {
     changed: (session, revision) => {

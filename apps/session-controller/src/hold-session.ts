@@ -1,15 +1,15 @@
 import { retryOnConflict } from "@muster/backoff";
-import { describeFault, faultOf, throwFault } from "@muster/faults";
+import { describeFault, findFault, throwFault } from "@muster/faults";
 import { NOTE_DELAY_MS, isFoundAgain } from "./domain/defer-notes.ts";
-import { phaseOf, planBroken } from "./domain/plan-session.ts";
-import { isFinished, podName, type SessionRecord } from "./domain/session.ts";
+import { getRecordPhase, planBrokenSession } from "./domain/plan-session.ts";
+import { isFinished, buildPodName, type SessionRecord } from "./domain/session.ts";
 import type { ReservationSeen } from "./domain/snapshot.ts";
-import { transitionRecord, transitionTakeOver, type Outcome } from "./domain/transition-record.ts";
+import { transitionRecord, transitionTakeOver, type SessionOutcome } from "./domain/transition-record.ts";
 import type { HeldSession } from "./run.ts";
-import type { SessionDeps, Stored } from "./session-deps.ts";
+import type { SessionDeps, StoredSession } from "./session-deps.ts";
 
 /** Thrown if the record belongs to another executor. */
-export class Lost extends Error {}
+export class SessionLostError extends Error {}
 
 /** Maximum consecutive executors that a session may crash without progress. */
 const MAX_ATTEMPTS = 5;
@@ -20,7 +20,7 @@ const SUSPECT_ATTEMPTS = 2;
  * Makes our token the epoch, so that the previous executor can no longer write; a session that is already ours is unchanged. A session that has crashed too
  * many executors is ended here. "suspect": the session may have crashed its executors, and `mayTry` refused. "lost": a later leader has it.
  */
-export async function takeOver(
+export async function takeOverSession(
   deps: SessionDeps,
   name: string,
   mayTry: () => boolean,
@@ -40,7 +40,7 @@ export async function takeOver(
       write: async () => {
         const revision = await deps.save(record, stored.revision);
         const { epoch, attempts } = record;
-        deps.logger.info({ session: name, epoch, attempts, phase: phaseOf(record) }, "session taken over");
+        deps.logger.info({ session: name, epoch, attempts, phase: getRecordPhase(record) }, "session taken over");
         return { ...held, record, revision };
       },
     };
@@ -53,14 +53,14 @@ function takenOver(deps: SessionDeps, record: SessionRecord): SessionRecord {
   if (record.attempts < MAX_ATTEMPTS) return ours;
   const reason = `it ended its controller ${record.attempts} times in a row`;
   logger.error({ session: record.name, reason }, "session cannot be run");
-  return transitionRecord(ours, planBroken(ours, reason, now()));
+  return transitionRecord(ours, planBrokenSession(ours, reason, now()));
 }
 
-async function loadReadable(deps: SessionDeps, name: string): Promise<Stored | "unreadable" | undefined> {
+async function loadReadable(deps: SessionDeps, name: string): Promise<StoredSession | "unreadable" | undefined> {
   try {
     return await deps.load(name);
   } catch (error) {
-    if (faultOf(error)?.code !== "internal") throw error;
+    if (findFault(error)?.code !== "internal") throw error;
     deps.logger.error({ session: name, err: error }, "cannot read the session");
     return "unreadable";
   }
@@ -79,7 +79,11 @@ export function ensureLead({ isHeld }: Pick<SessionDeps, "isHeld">): void {
  * are applied to the newer record; after one with another executor, the session is lost. Rejects if the store refuses the write or does not answer; whether it
  * happened is then unknown, and the record must be read before the next write.
  */
-export async function remember(deps: SessionDeps, held: HeldSession, outcomes: readonly Outcome[]): Promise<void> {
+export async function rememberRecord(
+  deps: SessionDeps,
+  held: HeldSession,
+  outcomes: readonly SessionOutcome[],
+): Promise<void> {
   const isYoung = deps.monotonicMs() - held.oursAtMs < NOTE_DELAY_MS;
   // Without the lead, the write detects whether the session is lost.
   if (isYoung && deps.isHeld() && outcomes.every((outcome) => isFoundAgain(held.record, outcome))) {
@@ -89,7 +93,7 @@ export async function remember(deps: SessionDeps, held: HeldSession, outcomes: r
   }
   if (outcomes.length === 0 && held.unwritten.length === 0) return;
   await retryOnConflict(`session ${held.record.name}`, async (number) => {
-    if (number > 1) await reload(deps, held);
+    if (number > 1) await reloadRecord(deps, held);
     const next = outcomes.reduce(transitionRecord, held.record);
     const oursAtMs = deps.monotonicMs();
     return {
@@ -104,16 +108,16 @@ export async function remember(deps: SessionDeps, held: HeldSession, outcomes: r
 }
 
 /** Reads the record again; throws Lost if it is no longer ours. */
-export async function reload(deps: SessionDeps, held: HeldSession): Promise<void> {
+export async function reloadRecord(deps: SessionDeps, held: HeldSession): Promise<void> {
   const oursAtMs = deps.monotonicMs();
   const stored = await deps.load(held.record.name);
-  if (!isStillOurs(held, stored)) throw new Lost();
+  if (!isStillOurs(held, stored)) throw new SessionLostError();
   held.record = held.unwritten.reduce(transitionRecord, stored.record);
   held.revision = stored.revision;
   held.oursAtMs = oursAtMs;
 }
 
-function isStillOurs({ record }: HeldSession, stored: Stored | undefined): stored is Stored {
+function isStillOurs({ record }: HeldSession, stored: StoredSession | undefined): stored is StoredSession {
   return stored !== undefined && stored.record.uid === record.uid && stored.record.epoch === record.epoch;
 }
 
@@ -132,7 +136,7 @@ export async function removeLateObjects(
     const listedLater = now !== undefined && !now.logsCollected && !isFinished(now);
     for (const outcome of unwritten) {
       if (outcome.kind !== "pod-created" || listedLater) continue;
-      const pod = podName(record.name, outcome.component);
+      const pod = buildPodName(record.name, outcome.component);
       deps.logger.warn({ session: record.name, pod, uid: outcome.uid }, "removing a pod that was created too late");
       await deps.act(record, { kind: "delete-pod", pod, uid: outcome.uid, force: false, because: "session-over" });
     }
@@ -140,7 +144,7 @@ export async function removeLateObjects(
     const { id: reservationId } = reservation;
     await deps.act({ ...record, reservationId }, { kind: "release", reservationId, because: "pods-gone" });
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined) throw error;
     deps.logger.warn({ session: record.name, reason: describeFault(fault) }, "left for the sweep to remove");
   }

@@ -3,8 +3,8 @@ import type { Logger } from "@muster/service";
 import type { Leadership } from "@muster/store";
 import { needsPass, type SessionDigest, type SweepPolicy } from "./domain/plan-sweep.ts";
 import { RETRY } from "./run.ts";
-import { makeSessions, type Led, type SessionsPolicy } from "./sessions.ts";
-import type { Acted, SessionDeps } from "./session-deps.ts";
+import { makeSessions, type HintReceivers, type SessionsPolicy } from "./sessions.ts";
+import type { StepResult, SessionDeps } from "./session-deps.ts";
 import { sweepForever, type SweepDeps } from "./sweep.ts";
 
 /** The dependencies of one leadership. */
@@ -14,11 +14,11 @@ type Own = "wake" | "token" | "isHeld" | "standDown" | "act";
 export type LeadDeps = {
   readonly sessions: Omit<SessionDeps, Own> & {
     /** As in `SessionDeps`. */
-    readonly act: (...of: [...Parameters<SessionDeps["act"]>, isHeld: SessionDeps["isHeld"]]) => Promise<Acted>;
+    readonly act: (...of: [...Parameters<SessionDeps["act"]>, isHeld: SessionDeps["isHeld"]]) => Promise<StepResult>;
   };
   readonly sweep: Omit<SweepDeps, keyof SessionDeps>;
   /** Called with the receiver of hints when this process starts to lead, and with undefined when it stops. */
-  readonly leading: (led: Led | undefined) => void;
+  readonly leading: (led: HintReceivers | undefined) => void;
 };
 
 type LeadPolicy = SessionsPolicy & {

@@ -1,4 +1,4 @@
-import { machinesOf, placesOf } from "./domain/component-machines.ts";
+import { listComponentMachines, listComponentPlaces } from "./domain/component-machines.ts";
 import {
   isPublicationMissing,
   isProgressReported,
@@ -8,11 +8,11 @@ import {
 } from "./domain/decide-listing.ts";
 import type { LivePod, SessionPolicy, Snapshot } from "./domain/snapshot.ts";
 import type { PodSeen } from "./domain/summarise-components.ts";
-import { RESYNC_MS, type Run } from "./run.ts";
-import { textOf, type SessionDeps } from "./session-deps.ts";
+import { RESYNC_MS, type SessionRun } from "./run.ts";
+import { getText, type SessionDeps } from "./session-deps.ts";
 
 /** Observes the input of a pass: the record, and pods and nodes as the watchers publish them, or from the API server where that is not enough. */
-export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run): Promise<Snapshot> {
+export async function observeRun(deps: SessionDeps, policy: SessionPolicy, run: SessionRun): Promise<Snapshot> {
   const { record, reservation, replacements, obstacles } = run;
   // Read the time before the list, so that a time limit that has passed is decided on a list.
   const nowMs = deps.now();
@@ -42,7 +42,7 @@ export async function observe(deps: SessionDeps, policy: SessionPolicy, run: Run
 function youngList(
   { monotonicMs }: SessionDeps,
   { lookAgainMs }: SessionPolicy,
-  { lastList }: Run,
+  { lastList }: SessionRun,
   knownPods: Omit<Parameters<typeof isProgressReported>[0], "listed">,
 ): KnownPods["listed"] {
   if (lastList === undefined) return undefined;
@@ -56,11 +56,11 @@ type NodesSeen = Pick<Snapshot, "nodesLost" | "nodesBack" | "nodesUnschedulable"
 /** Observes which machines are lost or usable again, of those that components have, got in place of lost ones, or have lost. */
 function observeNodes(
   deps: SessionDeps,
-  { record, replacements }: Run,
+  { record, replacements }: SessionRun,
   pods: readonly PodSeen[],
   nowMs: number,
 ): NodesSeen {
-  const { nodes, lostNodes, sharedNodes, tolerations } = machinesOf({ record, replacements });
+  const { nodes, lostNodes, sharedNodes, tolerations } = listComponentMachines({ record, replacements });
   const held = record.components.flatMap(({ node }) => (node === "" ? [] : [node]));
   // A cordon takes no machine from a finished session.
   const occupied = new Set(record.verdict === undefined ? pods.map(({ node }) => node) : held);
@@ -73,13 +73,13 @@ function observeNodes(
   return {
     ...seen,
     nodesUnschedulable: deps.nodesLost(sharedNodes, new Set(), tolerations),
-    crowded: deps.crowding(record.uid, placesOf({ record, replacements, pods }), nowMs),
+    crowded: deps.crowding(record.uid, listComponentPlaces({ record, replacements, pods }), nowMs),
   };
 }
 
 async function observeLivePods(
   deps: SessionDeps,
-  run: Run,
+  run: SessionRun,
   knownPods: KnownPods,
 ): Promise<readonly LivePod[] | undefined> {
   if (!needsListing(knownPods)) {
@@ -95,7 +95,7 @@ async function observeLivePods(
     run.lastList = knownPods.record.verdict === undefined ? undefined : { atMs, pods: listed };
     return listed;
   } catch (error) {
-    run.trouble = { of: "list", text: textOf(error) };
+    run.trouble = { of: "list", text: getText(error) };
     run.failed = true;
     return undefined;
   }

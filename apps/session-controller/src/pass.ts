@@ -1,46 +1,51 @@
-import type { Reconciled } from "@muster/controller";
-import { faultOf } from "@muster/faults";
+import type { ReconcileResult } from "@muster/controller";
+import { findFault } from "@muster/faults";
 import { NOTE_DELAY_MS } from "./domain/defer-notes.ts";
-import { wakeAtMs } from "./domain/plan-session.ts";
+import { computeWakeAtMs } from "./domain/plan-session.ts";
 import type { SessionPolicy } from "./domain/snapshot.ts";
-import { Lost, reload, remember } from "./hold-session.ts";
-import { RESYNC_MS, type Run } from "./run.ts";
-import { textOf, type SessionDeps } from "./session-deps.ts";
+import { SessionLostError, reloadRecord, rememberRecord } from "./hold-session.ts";
+import { RESYNC_MS, type SessionRun } from "./run.ts";
+import { getText, type SessionDeps } from "./session-deps.ts";
 
 /**
  * Writes the reported progress of reading logs, on the newest record if the record may have changed. False: the outcome of a write is unknown, so no plan is
  * possible before the record is read. Throws the defect of a failed read.
  */
-export async function refresh(deps: SessionDeps, run: Run): Promise<boolean> {
+export async function refreshRecord(deps: SessionDeps, run: SessionRun): Promise<boolean> {
   run.failed = false;
   if (run.defect !== undefined) throw run.defect.error;
   try {
-    if (run.stale || run.isWriteUnknown) await reload(deps, run);
+    if (run.stale || run.isWriteUnknown) await reloadRecord(deps, run);
     run.stale = false;
     run.isWriteUnknown = run.read.length > 0 || run.unwritten.length > 0;
     const read = [...run.read];
-    await remember(deps, run, read);
+    await rememberRecord(deps, run, read);
     run.isWriteUnknown = false;
     run.read.splice(0, read.length);
   } catch (error) {
-    if (error instanceof Lost || faultOf(error) === undefined) throw error;
+    if (error instanceof SessionLostError || findFault(error) === undefined) throw error;
     run.failed = true;
   }
   return !run.isWriteUnknown;
 }
 
 /** Returns the next pass if nothing more can be done now; `notesInMs`: time until deferred notes are due. */
-export function pauseOf(deps: SessionDeps, run: Run, policy: SessionPolicy, notesInMs = Infinity): Reconciled {
+export function decidePause(
+  deps: SessionDeps,
+  run: SessionRun,
+  policy: SessionPolicy,
+  notesInMs = Infinity,
+): ReconcileResult {
   if (run.failed) return { isFailed: true };
   const nowMs = deps.now();
   const { record, reservation, isProgressReported } = run;
-  const wakeAt = wakeAtMs({ nowMs, record, reservation, isProgressReported }, policy) ?? Infinity;
+  const wakeAt = computeWakeAtMs({ nowMs, record, reservation, isProgressReported }, policy) ?? Infinity;
   const writeInMs = run.unwritten.length === 0 ? Infinity : NOTE_DELAY_MS - (deps.monotonicMs() - run.oursAtMs);
   return { requeueAfterMs: Math.max(0, Math.min(wakeAt - nowMs, RESYNC_MS, notesInMs, writeInMs)) };
 }
 
 /** Publishes the unpublished events. The record is the truth, so a failure is only retried. */
-export async function announce(deps: SessionDeps, run: Run): Promise<void> {
+export async function announceEvents(deps: SessionDeps, run: SessionRun): Promise<void> {
   const count = run.record.events.length;
   if (run.announced === count) return;
   try {
@@ -48,6 +53,6 @@ export async function announce(deps: SessionDeps, run: Run): Promise<void> {
     run.announced = count;
   } catch (error) {
     run.failed = true;
-    deps.logger.warn({ session: run.record.name, reason: textOf(error) }, "cannot publish events yet");
+    deps.logger.warn({ session: run.record.name, reason: getText(error) }, "cannot publish events yet");
   }
 }

@@ -1,18 +1,28 @@
-import { FaultError, faultOf } from "@muster/faults";
-import { NOTHING_ASKED } from "@muster/ledger-client";
-import { modifyBy } from "@muster/store";
+import { FaultError, findFault } from "@muster/faults";
+import { NO_ANSWERS } from "@muster/ledger-client";
+import { makeModify } from "@muster/store";
 import { beforeEach, describe, expect, it } from "vitest";
-import { draft, record, running, START_MS } from "../test/samples.ts";
+import { makeDraft, makeRecord, makeRunning, START_MS } from "../test/samples.ts";
 import type { SessionRecord } from "./domain/session.ts";
 import { makeFollowers } from "./followers.ts";
-import { cancel, explain, explained, list, readLog, remove, submit, watch, type RequestDeps } from "./requests.ts";
-import type { Stored } from "./session-deps.ts";
+import {
+  cancelSession,
+  explainStoredSession,
+  addWaitReason,
+  listSessions,
+  readSessionLog,
+  removeSession,
+  submitSession,
+  watchSession,
+  type RequestDeps,
+} from "./requests.ts";
+import type { StoredSession } from "./session-deps.ts";
 
 const DEFAULTS = { timeoutMs: 900_000, queueTimeoutMs: 1e6, ttlMs: 1e6, killAfterMs: 5000, workerPort: 10_000 };
 const POLICY = { defaults: DEFAULTS, poolLabel: "pool", limits: { maxUnfinished: 2, maxStoredBytes: 1000 } };
 const never = new AbortController().signal;
 
-let stored: Map<string, Stored>;
+let stored: Map<string, StoredSession>;
 let did: string[];
 const followers = makeFollowers();
 
@@ -39,7 +49,7 @@ function deps(more: Partial<RequestDeps> = {}): RequestDeps {
       put(value);
       return 1;
     },
-    modify: modifyBy<SessionRecord, SessionRecord>({
+    modify: makeModify<SessionRecord, SessionRecord>({
       get: async (key) => {
         const found = await load(key);
         return found && { key, value: found.record, revision: found.revision };
@@ -58,7 +68,7 @@ function deps(more: Partial<RequestDeps> = {}): RequestDeps {
     }),
     occupancy: () => ({ unfinished: 0, storedBytes: 0 }),
     explain: () => Promise.resolve(undefined),
-    askMachines: () => Promise.resolve(NOTHING_ASKED),
+    askMachines: () => Promise.resolve(NO_ANSWERS),
     announce: (value, from) => Promise.resolve(void did.push(`announce ${value.name} from ${from}`)),
     finished: (value) => void did.push(`count ${value.name}`),
     forget: ({ record: { name } }) => Promise.resolve(void stored.delete(name)),
@@ -74,37 +84,41 @@ function deps(more: Partial<RequestDeps> = {}): RequestDeps {
 }
 
 async function faultFrom(work: Promise<unknown>) {
-  return faultOf(await work.catch((error: unknown) => error));
+  return findFault(await work.catch((error: unknown) => error));
 }
 
 describe("submit", () => {
-  const request = { requestId: "r-1", name: "bench", draft: draft() };
+  const request = { requestId: "r-1", name: "bench", draft: makeDraft() };
 
   it("stores the session before anything else, with its first event and its trace", async () => {
-    const { record: made } = await submit(deps(), POLICY, request);
+    const { record: made } = await submitSession(deps(), POLICY, request);
     expect(made).toMatchObject({ uid: "u-new", traceparent: "00-trace", epoch: 0 });
     expect(made.events).toEqual([{ kind: "QUEUE", atMs: START_MS, description: "submitted", reason: "" }]);
     expect(stored.get("bench")?.record).toBe(made);
   });
 
   it("takes the session over in the write that stores it, if the leader accepts it", async () => {
-    const { record: made } = await submit(deps({ executor: () => ({ token: 7, executor: "a" }) }), POLICY, request);
+    const { record: made } = await submitSession(
+      deps({ executor: () => ({ token: 7, executor: "a" }) }),
+      POLICY,
+      request,
+    );
     expect(stored.get("bench")?.record).toBe(made);
     expect(made).toMatchObject({ epoch: 7, executor: "a", attempts: 1 });
   });
 
   it("returns the same session for the same request", async () => {
-    await submit(deps(), POLICY, request);
-    const again = await submit(deps({ newUid: () => "u-other" }), POLICY, request);
+    await submitSession(deps(), POLICY, request);
+    const again = await submitSession(deps({ newUid: () => "u-other" }), POLICY, request);
     expect(again.record.uid).toBe("u-new");
   });
 
   it.each([
-    ["another session that runs", running({ requestId: "r-0" })],
-    ["another session that is over", running({ requestId: "r-0", finishedAtMs: START_MS })],
+    ["another session that runs", makeRunning({ requestId: "r-0" })],
+    ["another session that is over", makeRunning({ requestId: "r-0", finishedAtMs: START_MS })],
   ])("creates no second session under the name of %s", async (_title, other) => {
     put(other);
-    expect(await faultFrom(submit(deps(), POLICY, request))).toMatchObject({
+    expect(await faultFrom(submitSession(deps(), POLICY, request))).toMatchObject({
       code: "already_exists",
       kind: "session",
     });
@@ -115,60 +129,62 @@ describe("submit", () => {
     ["number of unfinished sessions", { unfinished: 2, storedBytes: 0 }, 2],
     ["size of all stored sessions in bytes", { unfinished: 0, storedBytes: 1000 }, 1000],
   ])("refuses a session over the %s with the time of a retry", async (what, occupied, limit) => {
-    const fault = await faultFrom(submit(deps({ occupancy: () => occupied }), POLICY, request));
+    const fault = await faultFrom(submitSession(deps({ occupancy: () => occupied }), POLICY, request));
     expect(fault).toEqual({ code: "limit_exceeded", what, limit, retryAfterMs: 10_000 });
     expect(stored.size).toBe(0);
   });
 
   it("returns the same session for the same request also without room for another", async () => {
-    const { record: made } = await submit(deps(), POLICY, request);
+    const { record: made } = await submitSession(deps(), POLICY, request);
     const full = deps({ occupancy: () => ({ unfinished: 2, storedBytes: 0 }) });
-    expect((await submit(full, POLICY, request)).record).toBe(made);
+    expect((await submitSession(full, POLICY, request)).record).toBe(made);
   });
 
   it("states from the beginning what the session waits for", async () => {
-    const { record: made } = await submit(deps(), POLICY, request);
+    const { record: made } = await submitSession(deps(), POLICY, request);
     expect(made.waitingBecause).toBe("the session controller has not taken it yet");
   });
 
   it("needs a request id", async () => {
-    const fault = await faultFrom(submit(deps(), POLICY, { ...request, requestId: "" }));
+    const fault = await faultFrom(submitSession(deps(), POLICY, { ...request, requestId: "" }));
     expect(fault).toMatchObject({ code: "invalid_request", field: "request_id" });
   });
 });
 
 describe("cancel", () => {
   it("immediately ends a session that no executor has taken", async () => {
-    put(record({ epoch: 0, executor: "" }));
-    const { record: ended } = await cancel(deps(), "bench");
+    put(makeRecord({ epoch: 0, executor: "" }));
+    const { record: ended } = await cancelSession(deps(), "bench");
     expect(ended).toMatchObject({ finishedAtMs: START_MS, released: true });
     expect(ended.events.map(({ kind }) => kind)).toEqual(["QUEUE", "CANCELLED"]);
     expect(did).toEqual(["count bench", "announce bench from 0"]);
   });
 
   it("announces unpublished events at a retry after a failure", async () => {
-    put(record({ epoch: 0, executor: "" }));
+    put(makeRecord({ epoch: 0, executor: "" }));
     const unavailable = () =>
       Promise.reject(new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 500 }));
-    expect(await faultFrom(cancel(deps({ announce: unavailable }), "bench"))).toMatchObject({ code: "unavailable" });
-    await cancel(deps(), "bench");
+    expect(await faultFrom(cancelSession(deps({ announce: unavailable }), "bench"))).toMatchObject({
+      code: "unavailable",
+    });
+    await cancelSession(deps(), "bench");
     expect(did).toEqual(["count bench", "announce bench from 0"]);
   });
 
   it("leaves the end of a running session to its executor", async () => {
-    put(running());
-    expect((await cancel(deps(), "bench")).record).toMatchObject({ cancelRequested: true, finishedAtMs: 0 });
+    put(makeRunning());
+    expect((await cancelSession(deps(), "bench")).record).toMatchObject({ cancelRequested: true, finishedAtMs: 0 });
   });
 
   it("changes nothing about a finished session", async () => {
-    put(running({ finishedAtMs: 1 }), 7);
-    expect((await cancel(deps(), "bench")).revision).toBe(7);
+    put(makeRunning({ finishedAtMs: 1 }), 7);
+    expect((await cancelSession(deps(), "bench")).revision).toBe(7);
   });
 
   it("retries if the executor wrote first", async () => {
-    put(running(), 3);
-    const loads = [{ record: running(), revision: 2 }];
-    const { revision } = await cancel(
+    put(makeRunning(), 3);
+    const loads = [{ record: makeRunning(), revision: 2 }];
+    const { revision } = await cancelSession(
       deps({ load: (name) => Promise.resolve(loads.shift() ?? stored.get(name)) }),
       "bench",
     );
@@ -182,8 +198,11 @@ describe("explained", () => {
   const text = "pool gpu has 0 machines free, 1 are needed; 3 requests are ahead";
 
   it("shows the ledger's present reason of a session that waits there", async () => {
-    const waiting = { record: record({ reservationId: "r-1", waitingBecause: "9 requests are ahead" }), revision: 4 };
-    expect(await explained(ahead(), waiting)).toMatchObject({
+    const waiting = {
+      record: makeRecord({ reservationId: "r-1", waitingBecause: "9 requests are ahead" }),
+      revision: 4,
+    };
+    expect(await addWaitReason(ahead(), waiting)).toMatchObject({
       record: { waitingBecause: text },
       revision: 4,
       waitingCode: "POOL_AVAILABILITY",
@@ -191,18 +210,24 @@ describe("explained", () => {
   });
 
   it("shows the ledger's prediction for a session that no executor has taken", async () => {
-    const submitted = { record: record({ epoch: 0, waitingBecause: "no executor has looked at it yet" }), revision: 1 };
-    expect(await explained(ahead(), submitted)).toMatchObject({
+    const submitted = {
+      record: makeRecord({ epoch: 0, waitingBecause: "no executor has looked at it yet" }),
+      revision: 1,
+    };
+    expect(await addWaitReason(ahead(), submitted)).toMatchObject({
       record: { waitingBecause: text },
       waitingCode: "POOL_AVAILABILITY",
     });
   });
 
   it("shows the stored reason while the ledger does not answer, and for a session that does not wait there", async () => {
-    const waiting = { record: record({ reservationId: "r-1", waitingBecause: "9 requests are ahead" }), revision: 4 };
-    expect(await explained(deps(), waiting)).toBe(waiting);
-    const other = { record: running(), revision: 4 };
-    expect(await explained(ahead(), other)).toBe(other);
+    const waiting = {
+      record: makeRecord({ reservationId: "r-1", waitingBecause: "9 requests are ahead" }),
+      revision: 4,
+    };
+    expect(await addWaitReason(deps(), waiting)).toBe(waiting);
+    const other = { record: makeRunning(), revision: 4 };
+    expect(await addWaitReason(ahead(), other)).toBe(other);
   });
 });
 
@@ -210,11 +235,11 @@ describe("list", () => {
   const names = Array.from({ length: 70 }, (_, index) => `s-${String(index).padStart(2, "0")}`);
 
   async function pages(limit: number, more: Partial<RequestDeps> = {}): Promise<string[][]> {
-    for (const name of names) put(record({ name }));
+    for (const name of names) put(makeRecord({ name }));
     const found: string[][] = [];
     let after = "";
     do {
-      const { sessions, next } = await list(deps(more), { limit, after });
+      const { sessions, next } = await listSessions(deps(more), { limit, after });
       found.push(sessions.map((each) => each.record.name));
       after = next;
     } while (after !== "");
@@ -241,22 +266,22 @@ describe("list", () => {
 
 describe("watch", () => {
   it("answers immediately if the session differs already", async () => {
-    put(running(), 5);
-    expect((await watch(deps(), { name: "bench", afterRevision: 4, waitMs: 30_000 }, never)).revision).toBe(5);
+    put(makeRunning(), 5);
+    expect((await watchSession(deps(), { name: "bench", afterRevision: 4, waitMs: 30_000 }, never)).revision).toBe(5);
   });
 
   it("answers when the session changes", async () => {
-    put(running(), 5);
-    const watching = watch(deps(), { name: "bench", afterRevision: 5, waitMs: 30_000 }, never);
-    put(running({ cancelRequested: true }), 6);
+    put(makeRunning(), 5);
+    const watching = watchSession(deps(), { name: "bench", afterRevision: 5, waitMs: 30_000 }, never);
+    put(makeRunning({ cancelRequested: true }), 6);
     followers.changed("bench", 6);
     expect((await watching).revision).toBe(6);
   });
 
   it("answers with the present state when the caller cancels", async () => {
-    put(running(), 5);
+    put(makeRunning(), 5);
     const stop = new AbortController();
-    const watching = watch(deps(), { name: "bench", afterRevision: 5, waitMs: 30_000 }, stop.signal);
+    const watching = watchSession(deps(), { name: "bench", afterRevision: 5, waitMs: 30_000 }, stop.signal);
     stop.abort();
     expect((await watching).revision).toBe(5);
   });
@@ -266,45 +291,45 @@ describe("readLog", () => {
   const request = { name: "bench", component: "driver", container: "", offset: 2, limitBytes: 0, waitMs: 0 };
 
   it("shows the present output of a running container", async () => {
-    put(running());
-    expect(await readLog(deps(), request, never)).toMatchObject({ nextOffset: 6, complete: false });
+    put(makeRunning());
+    expect(await readSessionLog(deps(), request, never)).toMatchObject({ nextOffset: 6, complete: false });
   });
 
   it("waits for new output of a followed container, up to the request's limit", async () => {
-    put(running());
-    const part = await readLog(deps(), { ...request, waitMs: 60_000 }, never);
+    put(makeRunning());
+    const part = await readSessionLog(deps(), { ...request, waitMs: 60_000 }, never);
     expect([Buffer.from(part.bytes).toString(), part.nextOffset]).toEqual(["after 30000", 13]);
   });
 
   it("shows an empty log for a container that has not started, or whose pod has just been removed", async () => {
-    put(running());
+    put(makeRunning());
     for (const fault of [
       { code: "invalid_request", field: "request", reason: "waiting to start" } as const,
       { code: "not_found", kind: "pods", id: "bench-driver" } as const,
     ]) {
-      const part = await readLog(deps({ liveLog: () => Promise.reject(new FaultError(fault)) }), request, never);
+      const part = await readSessionLog(deps({ liveLog: () => Promise.reject(new FaultError(fault)) }), request, never);
       expect(part).toMatchObject({ nextOffset: 2, complete: false });
     }
   });
 
   it("shows the stored log as soon as it is stored", async () => {
-    put(running({ logsCollected: true }));
-    expect(await readLog(deps(), request, never)).toMatchObject({ complete: true });
+    put(makeRunning({ logsCollected: true }));
+    expect(await readSessionLog(deps(), request, never)).toMatchObject({ complete: true });
   });
 });
 
 describe("remove", () => {
-  const finished = running({ finishedAtMs: START_MS, podsDeleted: true, released: true });
+  const finished = makeRunning({ finishedAtMs: START_MS, podsDeleted: true, released: true });
 
   it("deletes a finished session, and frees its name", async () => {
     put(finished);
-    expect((await remove(deps(), { name: "bench", uid: finished.uid })).record).toBe(finished);
-    expect(await faultFrom(remove(deps(), { name: "bench", uid: "" }))).toMatchObject({ code: "not_found" });
-    await submit(deps(), POLICY, { requestId: "r-2", name: "bench", draft: draft() });
+    expect((await removeSession(deps(), { name: "bench", uid: finished.uid })).record).toBe(finished);
+    expect(await faultFrom(removeSession(deps(), { name: "bench", uid: "" }))).toMatchObject({ code: "not_found" });
+    await submitSession(deps(), POLICY, { requestId: "r-2", name: "bench", draft: makeDraft() });
   });
 
   it.each<[string, SessionRecord, string]>([
-    ["that runs, and names the next step", running(), "session bench is not finished; cancel it first"],
+    ["that runs, and names the next step", makeRunning(), "session bench is not finished; cancel it first"],
     ["that still has machines", { ...finished, released: false }, "still has pods or machines"],
     [
       "whose machines are free and whose pods are not gone",
@@ -313,7 +338,7 @@ describe("remove", () => {
     ],
   ])("refuses a session %s", async (_title, value, reason) => {
     put(value);
-    const fault = await faultFrom(remove(deps(), { name: "bench", uid: "" }));
+    const fault = await faultFrom(removeSession(deps(), { name: "bench", uid: "" }));
     expect(fault).toMatchObject({ code: "invalid_request", field: "name" });
     expect(fault).toHaveProperty("reason", expect.stringContaining(reason));
     expect(stored.has("bench")).toBe(true);
@@ -321,18 +346,20 @@ describe("remove", () => {
 
   it("deletes no later session of the same name", async () => {
     put(finished);
-    expect(await faultFrom(remove(deps(), { name: "bench", uid: "u-earlier" }))).toMatchObject({ code: "not_found" });
+    expect(await faultFrom(removeSession(deps(), { name: "bench", uid: "u-earlier" }))).toMatchObject({
+      code: "not_found",
+    });
     expect(stored.has("bench")).toBe(true);
   });
 });
 
 describe("explaining a session", () => {
   it("names the ledger's reason, and that the ledger could not be asked", async () => {
-    put(record());
+    put(makeRecord());
     const away = deps({
-      askMachines: () => Promise.resolve({ ...NOTHING_ASKED, ledgerTrouble: "no replica of it answers" }),
+      askMachines: () => Promise.resolve({ ...NO_ANSWERS, ledgerTrouble: "no replica of it answers" }),
     });
-    expect(await explain(away, "bench")).toMatchObject({
+    expect(await explainStoredSession(away, "bench")).toMatchObject({
       kind: "session",
       name: "bench",
       phase: "QUEUE",
@@ -342,9 +369,9 @@ describe("explaining a session", () => {
   });
 
   it("asks no other service about a finished session", async () => {
-    put(record({ events: [{ kind: "DONE", atMs: 7, description: "", reason: "" }], finishedAtMs: 7 }));
+    put(makeRecord({ events: [{ kind: "DONE", atMs: 7, description: "", reason: "" }], finishedAtMs: 7 }));
     const refused = deps({ askMachines: () => Promise.reject(new Error("asked")) });
-    expect(await explain(refused, "bench")).toMatchObject({
+    expect(await explainStoredSession(refused, "bench")).toMatchObject({
       isOver: true,
       sinceMs: 7,
       reasons: [{ code: "FINISHED" }],

@@ -1,16 +1,16 @@
-import { faultOf, throwFault, type Fault } from "@muster/faults";
+import { findFault, throwFault, type Fault } from "@muster/faults";
 import { checkDnsLabel } from "@muster/names";
 import { MAIN_CONTAINER } from "@muster/session-limits";
 import type { Bucket } from "@muster/store";
-import { explanationMessage, NOTHING_ASKED, type AskedMachines } from "@muster/ledger-client";
-import { explainSession, phaseOf } from "./domain/explain-session.ts";
+import { toWireExplanation, NO_ANSWERS, type MachineAnswers } from "@muster/ledger-client";
+import { explainSession, getExplainedPhase } from "./domain/explain-session.ts";
 import { explainReason } from "./domain/explain-wait.ts";
 import { buildRecord, isFinished, isInQueue, type SessionRecord } from "./domain/session.ts";
 import type { WaitReason } from "./domain/snapshot.ts";
 import { transitionCancel, transitionTakeOver } from "./domain/transition-record.ts";
 import { checkRequestId, validateSession, type SessionDefaults, type SessionDraft } from "./domain/validate-session.ts";
-import type { Follower } from "./followers.ts";
-import type { Stored } from "./session-deps.ts";
+import type { SessionFollower } from "./followers.ts";
+import type { StoredSession } from "./session-deps.ts";
 
 /** Dependencies of user requests. All but `now`, `newUid`, `traceparent`, `executor`, `names` and `follow` reject with FaultError. */
 export type RequestDeps = {
@@ -19,7 +19,7 @@ export type RequestDeps = {
   readonly traceparent: () => string;
   /** This process as executor, while it leads. */
   readonly executor: () => Parameters<typeof transitionTakeOver>[1] | undefined;
-  readonly load: (name: string) => Promise<Stored | undefined>;
+  readonly load: (name: string) => Promise<StoredSession | undefined>;
   /** Rejects with already_exists if the name is taken. */
   readonly create: (record: SessionRecord) => Promise<number>;
   readonly modify: Bucket<SessionRecord>["modify"];
@@ -31,21 +31,21 @@ export type RequestDeps = {
    */
   readonly explain: (record: SessionRecord) => Promise<WaitReason | undefined>;
   /** Asks the ledger and the node-scaler about its machines. Never rejects with FaultError. */
-  readonly askMachines: (record: SessionRecord) => Promise<AskedMachines>;
+  readonly askMachines: (record: SessionRecord) => Promise<MachineAnswers>;
   readonly announce: (record: SessionRecord, from: number) => Promise<void>;
   /** Counts a session that a request has finished. */
   readonly finished: (record: SessionRecord) => void;
   /** Deletes the stored logs and then the record. */
-  readonly forget: (stored: Stored) => Promise<void>;
+  readonly forget: (stored: StoredSession) => Promise<void>;
   /** Names of all sessions after this one, in order. */
   readonly namesAfter: (name: string) => readonly string[];
-  readonly follow: (name: string) => Follower;
+  readonly follow: (name: string) => SessionFollower;
   readonly keptLog: (name: LogName, range: LogRange) => Promise<LogPart>;
   readonly liveLog: (name: LogName, range: LogRange, signal: AbortSignal) => Promise<Uint8Array>;
   /** Returns the content at the offset, after waiting up to this time. */
   readonly followedLog: (name: LogName, range: LogRange, waitMs: number, signal: AbortSignal) => Promise<Uint8Array>;
   /** Size of a session in a reply, in bytes. */
-  readonly sizeOf: (stored: Stored) => number;
+  readonly sizeOf: (stored: StoredSession) => number;
 };
 
 type LogName = { readonly session: string; readonly pod: string; readonly container: string };
@@ -66,7 +66,7 @@ const MAX_WATCH_MS = 30_000;
 const MAX_LOG_BYTES = 256 * 1024;
 const MAX_LOG_WAIT_MS = 30_000;
 
-export type Submission = { readonly requestId: string; readonly name: string; readonly draft: SessionDraft };
+export type SessionSubmission = { readonly requestId: string; readonly name: string; readonly draft: SessionDraft };
 
 export type SubmitLimits = {
   /** Maximum unfinished sessions. */
@@ -86,7 +86,11 @@ type SubmitPolicy = {
 const FULL_RETRY_MS = 10_000;
 
 /** Accepts a session or reports its problem. An accepted session is stored and cannot be lost. The leader takes it over with the same write. */
-export async function submit(deps: RequestDeps, policy: SubmitPolicy, request: Submission): Promise<Stored> {
+export async function submitSession(
+  deps: RequestDeps,
+  policy: SubmitPolicy,
+  request: SessionSubmission,
+): Promise<StoredSession> {
   const { requestId, name, draft } = request;
   const { defaults, limits, poolLabel } = policy;
   refuse(checkRequestId(requestId));
@@ -108,7 +112,7 @@ export async function submit(deps: RequestDeps, policy: SubmitPolicy, request: S
     if (full !== undefined && (await deps.load(name)) === undefined) throwFault(full);
     return { record, revision: await deps.create(record) };
   } catch (error) {
-    if (faultOf(error)?.code !== "already_exists") throw error;
+    if (findFault(error)?.code !== "already_exists") throw error;
     return repeated(deps, name, requestId, error);
   }
 }
@@ -125,7 +129,7 @@ function checkRoom(
 }
 
 /** A repeated request gets the session of the first one; another request for the same name is refused. */
-async function repeated(deps: RequestDeps, name: string, requestId: string, cause: unknown): Promise<Stored> {
+async function repeated(deps: RequestDeps, name: string, requestId: string, cause: unknown): Promise<StoredSession> {
   const stored = await deps.load(name);
   if (stored?.record.requestId === requestId) return stored;
   const over = stored !== undefined && isFinished(stored.record);
@@ -133,16 +137,16 @@ async function repeated(deps: RequestDeps, name: string, requestId: string, caus
   return throwFault({ code: "already_exists", kind: "session", id: name }, { cause, doing });
 }
 
-export async function get(deps: RequestDeps, name: string): Promise<Stored> {
+export async function getSession(deps: RequestDeps, name: string): Promise<StoredSession> {
   const stored = await deps.load(checkedName(name));
   return stored ?? throwFault({ code: "not_found", kind: "session", id: name });
 }
 
 /** Returns the session with the ledger's current wait reason, which no record contains while it changes, or before an executor takes the session. */
-export async function explained(
+export async function addWaitReason(
   deps: RequestDeps,
-  stored: Stored,
-): Promise<Stored & { readonly waitingCode?: WaitReason["code"] }> {
+  stored: StoredSession,
+): Promise<StoredSession & { readonly waitingCode?: WaitReason["code"] }> {
   const { record, revision } = stored;
   const because = isInQueue(record) ? await deps.explain(record) : undefined;
   if (because === undefined) return stored;
@@ -150,25 +154,28 @@ export async function explained(
 }
 
 /** Explains the current phase of the session. */
-export async function explain(deps: RequestDeps, name: string): Promise<ReturnType<typeof explanationMessage>> {
-  const { record, waitingCode = "" } = await explained(deps, await get(deps, name));
+export async function explainStoredSession(
+  deps: RequestDeps,
+  name: string,
+): Promise<ReturnType<typeof toWireExplanation>> {
+  const { record, waitingCode = "" } = await addWaitReason(deps, await getSession(deps, name));
   const isOver = isFinished(record);
-  const asked = isOver ? NOTHING_ASKED : await deps.askMachines(record);
+  const asked = isOver ? NO_ANSWERS : await deps.askMachines(record);
   const reason = explainSession(record, waitingCode, asked.seen);
   const sinceMs = record.events.at(-1)?.atMs ?? record.createdAtMs;
-  return explanationMessage({ kind: "session", name, phase: phaseOf(record), sinceMs, isOver }, reason, asked);
+  return toWireExplanation({ kind: "session", name, phase: getExplainedPhase(record), sinceMs, isOver }, reason, asked);
 }
 
 /** Answers once the session differs from the revision, or when the wait is over. */
-export async function watch(
+export async function watchSession(
   deps: RequestDeps,
   request: { readonly name: string; readonly afterRevision: number; readonly waitMs: number },
   signal: AbortSignal,
-): Promise<Stored> {
+): Promise<StoredSession> {
   using follower = deps.follow(checkedName(request.name));
   const endMs = deps.now() + Math.min(request.waitMs, MAX_WATCH_MS);
   for (;;) {
-    const stored = await get(deps, request.name);
+    const stored = await getSession(deps, request.name);
     const restMs = endMs - deps.now();
     if (stored.revision !== request.afterRevision || restMs <= 0 || signal.aborted) return stored;
     await follower.wait({ ms: restMs, knownRevision: stored.revision, signal });
@@ -176,13 +183,13 @@ export async function watch(
 }
 
 /** Lists sessions by name, as many as fit into one reply. `next` is empty after the last page. */
-export async function list(
+export async function listSessions(
   deps: RequestDeps,
   request: { readonly limit: number; readonly after: string },
-): Promise<{ readonly sessions: readonly Stored[]; readonly next: string }> {
+): Promise<{ readonly sessions: readonly StoredSession[]; readonly next: string }> {
   const limit = Math.min(request.limit || MAX_LISTED, MAX_LISTED);
   const names = deps.namesAfter(request.after);
-  const sessions: Stored[] = [];
+  const sessions: StoredSession[] = [];
   let bytes = 0;
   let seen = 0;
   while (seen < names.length && sessions.length < limit) {
@@ -198,7 +205,7 @@ export async function list(
 }
 
 /** Requests the end of a session; a finished one stays unchanged. */
-export async function cancel(deps: RequestDeps, name: string): Promise<Stored> {
+export async function cancelSession(deps: RequestDeps, name: string): Promise<StoredSession> {
   const { kind, entry } = await deps.modify(checkedName(name), (record) => {
     if (record === undefined || isFinished(record) || record.cancelRequested) return { kind: "unchanged" };
     return { kind: "put", value: transitionCancel(record, deps.now()) };
@@ -212,11 +219,11 @@ export async function cancel(deps: RequestDeps, name: string): Promise<Stored> {
 }
 
 /** Deletes a finished session and its kept logs before its ttl. Refuses one that still has pods or machines, which are found by its record. */
-export async function remove(
+export async function removeSession(
   deps: RequestDeps,
   { name, uid }: { readonly name: string; readonly uid: string },
-): Promise<Stored> {
-  const stored = await get(deps, name);
+): Promise<StoredSession> {
+  const stored = await getSession(deps, name);
   const { record } = stored;
   if (uid !== "" && record.uid !== uid) return throwFault({ code: "not_found", kind: "session", id: name });
   const wrong = (reason: string): Fault => ({ code: "invalid_request", field: "name", reason });
@@ -248,8 +255,8 @@ type LogRequest = {
 };
 
 /** Reads a component's log from an offset: the stored log once the session is over, the container's own before. */
-export async function readLog(deps: RequestDeps, request: LogRequest, signal: AbortSignal): Promise<LogPart> {
-  const { record } = await get(deps, request.name);
+export async function readSessionLog(deps: RequestDeps, request: LogRequest, signal: AbortSignal): Promise<LogPart> {
+  const { record } = await getSession(deps, request.name);
   const component = record.components.find(({ name }) => name === request.component);
   if (component === undefined) return throwFault({ code: "not_found", kind: "component", id: request.component });
   const container = request.container === "" ? MAIN_CONTAINER : checkedName(request.container, "container");
@@ -275,7 +282,7 @@ async function liveLog(
     if (waitMs > 0) return await deps.followedLog(log, range, waitMs, signal);
     return await deps.liveLog(log, range, signal);
   } catch (error) {
-    const code = faultOf(error)?.code;
+    const code = findFault(error)?.code;
     if (code === "invalid_request" || code === "not_found") return new Uint8Array();
     throw error;
   }

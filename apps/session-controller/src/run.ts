@@ -1,6 +1,6 @@
-import type { LivePod, ReplacementSeen, ReservationSeen, Obstacle } from "./domain/snapshot.ts";
+import type { LivePod, ReplacementSeen, ReservationSeen, PodObstacle } from "./domain/snapshot.ts";
 import { isQueuedAtLedger, type SessionRecord } from "./domain/session.ts";
-import type { LogsRead, Outcome } from "./domain/transition-record.ts";
+import type { LogsRead, SessionOutcome } from "./domain/transition-record.ts";
 
 /** A session that belongs to this executor, as far as it knows. */
 export type HeldSession = {
@@ -8,13 +8,13 @@ export type HeldSession = {
   record: SessionRecord;
   revision: number;
   /** Outcomes that the next executor would observe again; they are written together with those that it would not. */
-  unwritten: readonly Outcome[];
+  unwritten: readonly SessionOutcome[];
   /** Monotonic time at which the session was certainly ours. */
   oursAtMs: number;
 };
 
 /** The executor's state beyond the record; the next executor can rebuild it. */
-export type Run = HeldSession & {
+export type SessionRun = HeldSession & {
   /** True if the stored record may be newer. */
   stale: boolean;
   /** True after a failed write that the store may have accepted. */
@@ -28,7 +28,7 @@ export type Run = HeldSession & {
   reservation: ReservationSeen;
   /** The ledger's last answer about each component's replacement. */
   replacements: ReadonlyMap<string, ReplacementSeen>;
-  obstacles: readonly Obstacle[];
+  obstacles: readonly PodObstacle[];
   trouble: { readonly of: "list" | "steps"; readonly text: string } | undefined;
   /** True after a failure in this round, which is retried after a pause. */
   failed: boolean;
@@ -51,7 +51,7 @@ export const RETRY = { firstMs: 200, maxMs: 10_000 };
 /** Maximum interval of reads of the record and its pods, in case a hint was lost. */
 export const RESYNC_MS = 10_000;
 
-export function newRun(held: HeldSession): Run {
+export function makeSessionRun(held: HeldSession): SessionRun {
   const { record, oursAtMs } = held;
   return {
     ...held,
@@ -77,6 +77,6 @@ export function newRun(held: HeldSession): Run {
 }
 
 /** Returns whether only the ledger, the user or the clock can change the session: it needs no memory then. */
-export function isQueuedRun({ record, reservation, failed }: Run): boolean {
+export function isQueuedRun({ record, reservation, failed }: SessionRun): boolean {
   return !failed && isQueuedAtLedger(record) && reservation.state === "waiting";
 }

@@ -1,12 +1,22 @@
-import { connectService, serve, type Handlers } from "@muster/bus";
+import { connectService, serveMethods, type Handlers } from "@muster/bus";
 import { SessionService, type muster } from "@muster/proto";
 import { holdLogger, type ServiceContext } from "@muster/service";
-import { lead } from "@muster/store";
+import { runWhileLeader } from "@muster/store";
 import { openDeps, type Deps } from "./adapters/deps.ts";
-import { draftOf, sessionMessage } from "./adapters/messages.ts";
+import { toSessionDraft, toWireSession } from "./adapters/messages.ts";
 import type { Config } from "./config.ts";
 import { leadSessions } from "./lead-sessions.ts";
-import { cancel, explain, explained, get, list, readLog, remove, submit, watch } from "./requests.ts";
+import {
+  cancelSession,
+  explainStoredSession,
+  addWaitReason,
+  getSession,
+  listSessions,
+  readSessionLog,
+  removeSession,
+  submitSession,
+  watchSession,
+} from "./requests.ts";
 
 /** Maximum requests per method. Most are long polls, which are cheap while they wait. */
 const MAX_CONCURRENT_REQUESTS = 2048;
@@ -16,7 +26,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal, instance } = context;
   await using bus = await connectService(context);
   await using deps = await openDeps(context, bus);
-  await using _server = await serve(bus, SessionService, handlers(deps, config), {
+  await using _server = await serveMethods(bus, SessionService, handlers(deps, config), {
     version: context.version,
     description: "Runs sessions: finite tests of several roles.",
     concurrency: MAX_CONCURRENT_REQUESTS,
@@ -25,7 +35,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     },
   });
   context.readyWhen("views", deps.staleness);
-  await lead(
+  await runWhileLeader(
     bus.connection,
     {
       lock: "session-controller",
@@ -45,26 +55,32 @@ function handlers(deps: Deps, config: Config): Handlers<typeof SessionService> {
   const { poolLabel } = config.kube;
   return {
     submitSession: async ({ requestId, name, spec }) =>
-      reply(await submit(requests, { defaults, limits, poolLabel }, { requestId, name, draft: draftOf(spec) })),
-    getSession: async ({ name }) => reply(await explained(requests, await get(requests, name))),
-    explainSession: async ({ name }) => ({ explanation: await explain(requests, name) }),
+      reply(
+        await submitSession(
+          requests,
+          { defaults, limits, poolLabel },
+          { requestId, name, draft: toSessionDraft(spec) },
+        ),
+      ),
+    getSession: async ({ name }) => reply(await addWaitReason(requests, await getSession(requests, name))),
+    explainSession: async ({ name }) => ({ explanation: await explainStoredSession(requests, name) }),
     watchSession: async (request, { signal }) =>
-      reply(await explained(requests, await watch(requests, request, signal))),
+      reply(await addWaitReason(requests, await watchSession(requests, request, signal))),
     listSessions: async ({ limit, continue: after }) => {
-      const { sessions, next } = await list(requests, { limit, after });
-      return { sessions: sessions.map(({ record, revision }) => sessionMessage(record, revision)), continue: next };
+      const { sessions, next } = await listSessions(requests, { limit, after });
+      return { sessions: sessions.map(({ record, revision }) => toWireSession(record, revision)), continue: next };
     },
-    cancelSession: async ({ name }) => reply(await cancel(requests, name)),
-    deleteSession: async ({ name, uid }) => reply(await remove(requests, { name, uid })),
+    cancelSession: async ({ name }) => reply(await cancelSession(requests, name)),
+    deleteSession: async ({ name, uid }) => reply(await removeSession(requests, { name, uid })),
     getLogs: async (request, { signal }) => {
-      const { bytes, nextOffset, complete, truncated } = await readLog(requests, request, signal);
+      const { bytes, nextOffset, complete, truncated } = await readSessionLog(requests, request, signal);
       return { chunk: bytes, nextOffset, complete, truncated };
     },
   };
 }
 
-function reply({ record, revision, waitingCode }: Awaited<ReturnType<typeof explained>>): {
+function reply({ record, revision, waitingCode }: Awaited<ReturnType<typeof addWaitReason>>): {
   session: muster.session.v1.Session.$Properties;
 } {
-  return { session: sessionMessage(record, revision, waitingCode) };
+  return { session: toWireSession(record, revision, waitingCode) };
 }

@@ -1,29 +1,29 @@
 import type { PassSpan } from "@muster/controller";
-import { describeFault, faultOf } from "@muster/faults";
+import { describeFault, findFault } from "@muster/faults";
 import type { LostReason } from "@muster/health";
 import type { Toleration } from "@muster/resources";
 import type { Logger } from "@muster/service";
 import type { Crowding } from "@muster/watch";
 import type { ActStep } from "./domain/session-steps.ts";
 import type { SessionRecord } from "./domain/session.ts";
-import type { LivePod, Obstacle, ReplacementSeen, ReservationSeen } from "./domain/snapshot.ts";
+import type { LivePod, PodObstacle, ReplacementSeen, ReservationSeen } from "./domain/snapshot.ts";
 import type { PodSeen } from "./domain/summarise-components.ts";
-import type { LogsRead, Outcome } from "./domain/transition-record.ts";
+import type { LogsRead, SessionOutcome } from "./domain/transition-record.ts";
 
 /** Tolerations of the pods of the components on each node. */
 type NodeTolerations = ReadonlyMap<string, readonly Toleration[]>;
 
-export type Stored = { readonly record: SessionRecord; readonly revision: number };
+export type StoredSession = { readonly record: SessionRecord; readonly revision: number };
 
 /** Reading logs may take a minute, so passes do not wait for it. */
 export type CollectStep = Extract<ActStep, { kind: "collect-logs" }>;
 export type QuickStep = Exclude<ActStep, CollectStep>;
 
-export type Acted =
-  | { readonly kind: "outcome"; readonly outcome: Outcome }
+export type StepResult =
+  | { readonly kind: "outcome"; readonly outcome: SessionOutcome }
   | { readonly kind: "reservation"; readonly reservation: ReservationSeen }
   | { readonly kind: "replacement"; readonly component: string; readonly reservation: ReplacementSeen }
-  | { readonly kind: "obstacle"; readonly obstacle: Obstacle }
+  | { readonly kind: "obstacle"; readonly obstacle: PodObstacle }
   | { readonly kind: "nothing" };
 
 /**
@@ -44,7 +44,7 @@ export type SessionDeps = {
   /** Returns whether this process leads now; false in a process that was suspended for longer than the lead lasts. */
   readonly isHeld: () => boolean;
   readonly logger: Logger;
-  readonly load: (name: string) => Promise<Stored | undefined>;
+  readonly load: (name: string) => Promise<StoredSession | undefined>;
   /** Replaces exactly this revision, or rejects with conflict. Returns the new revision. */
   readonly save: (record: SessionRecord, revision: number) => Promise<number>;
   /** Newest known revision of the stored session; Infinity: it is known to be deleted. */
@@ -64,7 +64,7 @@ export type SessionDeps = {
   readonly crowding: Crowding;
   readonly listPods: (record: SessionRecord) => Promise<readonly LivePod[]>;
   /** Executes one step at the ledger or the API server, and returns its outcome. */
-  readonly act: (record: SessionRecord, step: QuickStep) => Promise<Acted>;
+  readonly act: (record: SessionRecord, step: QuickStep) => Promise<StepResult>;
   /** Stores the logs of pods, and reports each pod once its logs are stored or lost. Resolves soon after the signal; rejects only for a defect. */
   readonly collectLogs: (
     record: SessionRecord,
@@ -84,8 +84,8 @@ export type SessionDeps = {
 };
 
 /** Describes a fault; rethrows any other error, which is a defect. */
-export function textOf(error: unknown): string {
-  const fault = faultOf(error);
+export function getText(error: unknown): string {
+  const fault = findFault(error);
   if (fault === undefined) throw error;
   return describeFault(fault);
 }

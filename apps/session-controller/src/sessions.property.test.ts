@@ -1,7 +1,7 @@
 import { FaultError } from "@muster/faults";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { fakeWorld, Killed } from "../test/fake-world.ts";
+import { makeFakeWorld, Killed } from "../test/fake-world.ts";
 import { runSession } from "../test/run-session.ts";
 import type { RunEnd, SessionDeps } from "./session-deps.ts";
 
@@ -29,7 +29,11 @@ const mishaps = fc.array(
 );
 
 /** Wraps every asynchronous dependency, so that the next mishap happens at the call that it names. */
-function troubled(world: ReturnType<typeof fakeWorld>, queue: Mishap[], executor: string): Omit<SessionDeps, "wake"> {
+function troubled(
+  world: ReturnType<typeof makeFakeWorld>,
+  queue: Mishap[],
+  executor: string,
+): Omit<SessionDeps, "wake"> {
   const deps = world.deps(executor);
   let calls = 0;
   const live = () => world.record().finishedAtMs === 0;
@@ -72,7 +76,7 @@ function troubled(world: ReturnType<typeof fakeWorld>, queue: Mishap[], executor
 }
 
 /** Runs executors one after the other until the session is over, as the queue does. */
-async function runToTheEnd(world: ReturnType<typeof fakeWorld>, queue: Mishap[]): Promise<void> {
+async function runToTheEnd(world: ReturnType<typeof makeFakeWorld>, queue: Mishap[]): Promise<void> {
   for (let executor = 0; executor < 30; executor += 1) {
     const end = await runSession(world, troubled(world, queue, `e-${executor}`), POLICY, never).catch(
       (error: unknown): RunEnd | "died" => {
@@ -88,7 +92,7 @@ async function runToTheEnd(world: ReturnType<typeof fakeWorld>, queue: Mishap[])
 it("has one terminal event, no pod twice, and nothing held, wherever executors die, are replaced or paused, or get no answer", async () => {
   await fc.assert(
     fc.asyncProperty(mishaps, async (drawn) => {
-      const world = fakeWorld({ maxRestMs: 1 });
+      const world = makeFakeWorld({ maxRestMs: 1 });
       await runToTheEnd(world, [...drawn]);
       const kinds = world.record().events.map(({ kind }) => kind);
       expect(kinds).toEqual([...new Set(kinds)]);

@@ -1,14 +1,14 @@
 import { FaultError } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
-import { fakeWorld, Killed } from "../test/fake-world.ts";
+import { makeFakeWorld, Killed } from "../test/fake-world.ts";
 import { runSession } from "../test/run-session.ts";
-import { component, spec, START_MS } from "../test/samples.ts";
+import { makeComponent, makeSpec, START_MS } from "../test/samples.ts";
 import type { SessionRecord } from "./domain/session.ts";
-import { takeOver } from "./hold-session.ts";
+import { takeOverSession } from "./hold-session.ts";
 import type { SessionDeps } from "./session-deps.ts";
 import { makeSessions } from "./sessions.ts";
-import { oneAtATime } from "./suspects.ts";
+import { makeSuspectTurns } from "./suspect-turns.ts";
 
 /** Short times, so that tests with pods in deletion are fast. */
 const POLICY = {
@@ -20,13 +20,13 @@ const POLICY = {
 const CANCELLED = { kind: "CANCELLED", atMs: 1, description: "", reason: "" } as const;
 const never = new AbortController().signal;
 
-function run(world: ReturnType<typeof fakeWorld>, executor = "controller-a", signal = never) {
+function run(world: ReturnType<typeof makeFakeWorld>, executor = "controller-a", signal = never) {
   return runSession(world, world.deps(executor), POLICY, signal);
 }
 
 describe("a session", () => {
   it("runs from the queue to its end and then stays quiet", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     expect(await run(world)).toBe("finished");
     expect([...world.published.values()]).toEqual(["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"]);
     expect(world.record()).toMatchObject({ resultJson: '{"qps":1}', warnings: [], released: true, waitingBecause: "" });
@@ -37,7 +37,7 @@ describe("a session", () => {
   });
 
   it("writes its end together with the release of its machines", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     const deps = world.deps("controller-a");
     const written: SessionRecord[] = [];
     const save: SessionDeps["save"] = (record, revision) => {
@@ -51,7 +51,7 @@ describe("a session", () => {
   });
 
   it("writes a created pod together with the next change, and after a second at the latest", async () => {
-    const world = fakeWorld({ behave: () => ({ health: "NOT_READY" }), maxRestMs: 1 });
+    const world = makeFakeWorld({ behave: () => ({ health: "NOT_READY" }), maxRestMs: 1 });
     const stop = new AbortController();
     const running = run(world, "controller-a", stop.signal);
     const uids = (): readonly string[] => world.record().components.map(({ podUid }) => podUid);
@@ -65,7 +65,7 @@ describe("a session", () => {
   });
 
   it("waits after it has created a pod, and continues immediately once the pod has a published state", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     const deps = world.deps("controller-a");
     const seen = { rounds: 0, isPublished: false };
     const watched: SessionDeps = {
@@ -89,12 +89,12 @@ describe("a session", () => {
   });
 
   it("continues at any point where another executor died", async () => {
-    const undisturbed = fakeWorld();
+    const undisturbed = makeFakeWorld();
     await run(undisturbed);
     const places = undisturbed.calls.length;
     expect(places).toBeGreaterThan(30);
     for (let place = 0; place <= places; place += 1) {
-      const world = fakeWorld();
+      const world = makeFakeWorld();
       world.state.dieAt = place;
       await run(world).catch((error: unknown) => expect(error).toBeInstanceOf(Killed));
       world.state.dieAt = Infinity;
@@ -107,7 +107,7 @@ describe("a session", () => {
   });
 
   /** Runs the session in a process that dies while it waits for the ledger. */
-  async function dyingRun(world: ReturnType<typeof fakeWorld>, executor: string): Promise<void> {
+  async function dyingRun(world: ReturnType<typeof makeFakeWorld>, executor: string): Promise<void> {
     const asked = Promise.withResolvers<undefined>();
     const act: SessionDeps["act"] = () => {
       asked.resolve(undefined);
@@ -118,7 +118,7 @@ describe("a session", () => {
   }
 
   it("ends after it has crashed five executors in a row, and is cleaned up", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     for (let process = 1; process <= 5; process += 1) await dyingRun(world, `controller-${process}`);
     expect(await run(world, "controller-6")).toBe("finished");
     expect(world.record().events.at(-1)).toMatchObject({
@@ -130,7 +130,7 @@ describe("a session", () => {
   });
 
   it("forgets crashed executors once one makes progress", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     for (let process = 1; process <= 4; process += 1) await dyingRun(world, `controller-${process}`);
     expect(world.record().attempts).toBe(4);
     expect(await run(world, "controller-5")).toBe("finished");
@@ -138,7 +138,7 @@ describe("a session", () => {
   });
 
   it("forgets crashed executors once one has run it for ten seconds, whatever fails meanwhile", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     world.write({ ...world.record(), attempts: 3 });
     world.state.failing.add("reserve");
     const stop = new AbortController();
@@ -155,7 +155,7 @@ describe("a session", () => {
   });
 
   it("does not count a stopped executor, however many are stopped", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     world.state.failing.add("reserve");
     for (let process = 1; process <= 7; process += 1) {
       const stop = new AbortController();
@@ -169,16 +169,16 @@ describe("a session", () => {
   });
 
   it("is not taken over if it may have crashed its executors while another such session has its turn", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     world.write({ ...world.record(), attempts: 2 });
     const deps = { ...world.deps("controller-a"), wake: () => undefined };
-    expect(await takeOver(deps, "bench", () => false)).toBe("suspect");
+    expect(await takeOverSession(deps, "bench", () => false)).toBe("suspect");
     expect(world.record()).toMatchObject({ epoch: 0, attempts: 2 });
-    expect(await takeOver(deps, "bench", () => true)).toMatchObject({ record: { epoch: 1, attempts: 3 } });
+    expect(await takeOverSession(deps, "bench", () => true)).toMatchObject({ record: { epoch: 1, attempts: 3 } });
   });
 
   it("is not taken from a later leader, and the process stands down", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     const deposed = world.deps("controller-a");
     world.state.grant = false;
     expect(await run(world, "controller-b")).toBe("waiting");
@@ -189,16 +189,16 @@ describe("a session", () => {
   });
 
   it("counts a process that leads again once", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     const deps = { ...world.deps("controller-a"), wake: () => undefined };
-    await takeOver(deps, "bench", () => true);
-    await takeOver({ ...deps, token: 7 }, "bench", () => true);
+    await takeOverSession(deps, "bench", () => true);
+    await takeOverSession({ ...deps, token: 7 }, "bench", () => true);
     expect(world.record()).toMatchObject({ epoch: 7, attempts: 1 });
   });
 
   it("gives one suspect a turn at a time, until it is released or its turn has expired", () => {
     let nowMs = 0;
-    const turns = oneAtATime(() => nowMs);
+    const turns = makeSuspectTurns(() => nowMs);
     expect(turns.tryTake("a")).toBe(true);
     expect([turns.tryTake("a"), turns.tryTake("b")]).toEqual([true, false]);
     turns.release("b");
@@ -210,7 +210,7 @@ describe("a session", () => {
   });
 
   it("counts a finished session that it completes in its first pass, and no earlier event", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     const events = (["QUEUE", "ACCEPT", "PROVISION", "RUN"] as const).map((kind) => {
       return { kind, atMs: START_MS, description: "", reason: "" } as const;
     });
@@ -222,7 +222,7 @@ describe("a session", () => {
   });
 
   it("lists its pods once, and then no more before a watcher reports that they are gone", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     expect(await run(world)).toBe("finished");
     // Pods of this world are gone after one more list.
     expect(world.calls.filter((call) => call === "list")).toHaveLength(3);
@@ -230,7 +230,7 @@ describe("a session", () => {
 
   it("survives a temporary outage of every dependency", async () => {
     for (const call of ["list", "reserve", "create-pod", "delete-pod", "release", "announce"]) {
-      const world = fakeWorld();
+      const world = makeFakeWorld();
       world.state.failing.add(call);
       const running = run(world);
       await until(`${call} was tried`, () => world.calls.includes(call));
@@ -241,7 +241,7 @@ describe("a session", () => {
   });
 
   it("waits between writes that a full store refuses, and stops at the signal", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     const stop = new AbortController();
     const deps = world.deps("controller-a");
     const full = { code: "limit_exceeded", what: "size of bucket sessions", limit: 9, retryAfterMs: 1000 } as const;
@@ -266,8 +266,8 @@ describe("a session", () => {
   });
 
   it("keeps its place in the queue for a replacement while its only shared component has no room on its own machine", async () => {
-    const components = spec().components.map((each) => ({ ...each, shared: each.kind === "server" }));
-    const world = fakeWorld({ spec: spec({ components }), maxRestMs: 1 });
+    const components = makeSpec().components.map((each) => ({ ...each, shared: each.kind === "server" }));
+    const world = makeFakeWorld({ spec: makeSpec({ components }), maxRestMs: 1 });
     const foreign = { pods: 1, examples: ["shop/web"] };
     const resources = [{ resource: "cpu", requested: 500, free: 100 }];
     world.state.crowded = [
@@ -287,7 +287,7 @@ describe("a session", () => {
   });
 
   it("states what it waits for while the ledger is away", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     world.state.failing.add("reserve");
     const running = run(world);
     await until("the wait is explained", () => world.record().waitingBecause === "reserve is not available");
@@ -297,7 +297,7 @@ describe("a session", () => {
   });
 
   it("stops without a further write when another executor has taken the session over", async () => {
-    const world = fakeWorld({ behave: () => ({ health: "READY" }) });
+    const world = makeFakeWorld({ behave: () => ({ health: "READY" }) });
     const running = run(world);
     await until("it runs", () => world.record().events.some(({ kind }) => kind === "RUN"));
     world.takeAway();
@@ -308,7 +308,7 @@ describe("a session", () => {
   it.each(["reserve", "create-pod", "collect-logs", "delete-pod", "release"])(
     "does no %s after a pause in which another executor has taken the session over",
     async (call) => {
-      const world = fakeWorld();
+      const world = makeFakeWorld();
       const deps = world.deps("controller-a");
       let replaced = false;
       const stopped: Omit<SessionDeps, "wake"> = {
@@ -342,11 +342,11 @@ describe("a session", () => {
     ["leaves them to its successor while the session runs on", {}, ["bench-server-0", "bench-server-1"]],
   ] as const)("whose pods were created after it was replaced %s", async (_title, taken, left) => {
     const components = [
-      component("server-0", "server"),
-      component("server-1", "server"),
-      component("driver", "driver"),
+      makeComponent("server-0", "server"),
+      makeComponent("server-1", "server"),
+      makeComponent("driver", "driver"),
     ];
-    const world = fakeWorld({ spec: spec({ components }) });
+    const world = makeFakeWorld({ spec: makeSpec({ components }) });
     const deps = world.deps("controller-a");
     let requests = 0;
     const late: Omit<SessionDeps, "wake"> = {
@@ -371,7 +371,7 @@ describe("a session", () => {
     ["releases the machines if the session has released them", { verdict: CANCELLED, released: true }, false],
     ["leaves the machines to its successor, which gives them back", { verdict: CANCELLED }, true],
   ] as const)("whose request for machines was late %s", async (_title, taken, held) => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     const deps = world.deps("controller-a");
     const late: Omit<SessionDeps, "wake"> = {
       ...deps,
@@ -385,7 +385,7 @@ describe("a session", () => {
   });
 
   it("continues after a pause without a take-over", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     const deps = world.deps("controller-a");
     const slow: Omit<SessionDeps, "wake"> = {
       ...deps,
@@ -399,7 +399,7 @@ describe("a session", () => {
     ["does not take the echo of its own write for a change, also before the answer", false],
     ["wakes itself after a write during which another writer's was seen", true],
   ])("%s", async (_title, cancels) => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     const deps = world.deps("controller-a");
     const woken: string[] = [];
     const news: boolean[] = [];
@@ -423,7 +423,7 @@ describe("a session", () => {
   });
 
   it("ignores a late echo of its own write for a session that it left waiting", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     world.state.grant = false;
     const deps = { ...world.deps("controller-a"), wake: () => undefined };
     const sessions = makeSessions(deps, { session: POLICY, maxFailures: 1 });
@@ -435,7 +435,7 @@ describe("a session", () => {
   });
 
   it("runs no pass over a finished session until its record is written again", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     const deps = { ...world.deps("controller-a"), wake: () => undefined };
     const sessions = makeSessions(deps, { session: { ...POLICY, lookAgainMs: 0 }, maxFailures: 1 });
     while (world.left.length === 0) {
@@ -452,7 +452,7 @@ describe("a session", () => {
   });
 
   it("notices a cancellation immediately, and ends as cancelled", async () => {
-    const world = fakeWorld({ behave: () => ({ health: "READY" }) });
+    const world = makeFakeWorld({ behave: () => ({ health: "READY" }) });
     const running = run(world);
     await until("it runs", () => world.record().events.some(({ kind }) => kind === "RUN"));
     world.cancel();
@@ -461,7 +461,7 @@ describe("a session", () => {
   });
 
   it("uses no memory while the ledger queues it, and continues from there when it is woken", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     world.state.grant = false;
     expect(await run(world)).toBe("waiting");
     expect(world.record()).toMatchObject({
@@ -474,7 +474,7 @@ describe("a session", () => {
   });
 
   it("is not taken over again by the process that left it waiting", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     world.state.grant = false;
     expect(await run(world)).toBe("waiting");
     const { epoch } = world.record();
@@ -484,7 +484,7 @@ describe("a session", () => {
   });
 
   it("counts its executor once, however many answers to its take-over are lost", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     const deps = world.deps("a");
     let lost = 0;
     const lossy: Omit<SessionDeps, "wake"> = {
@@ -503,7 +503,7 @@ describe("a session", () => {
   });
 
   it.each(["grant", "cancellation"])("misses no %s that arrives during a request for machines", async (what) => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     const deps = world.deps("a");
     const hinted: Omit<SessionDeps, "wake"> = {
       ...deps,
@@ -521,7 +521,7 @@ describe("a session", () => {
   });
 
   it("withdraws exactly its queued request when it is cancelled", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     world.state.grant = false;
     expect(await run(world)).toBe("waiting");
     world.cancel();
@@ -531,14 +531,14 @@ describe("a session", () => {
   });
 
   it("stays unchanged if its record cannot be read", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     const load = () => Promise.reject(new FaultError({ code: "internal", operation: "reading session bench" }));
     expect(await runSession(world, { ...world.deps("a"), load }, POLICY, never)).toBe("unreadable");
     expect(world.calls).toEqual([]);
   });
 
   it("ends when its pod disappeared without a watcher", async () => {
-    const world = fakeWorld({ behave: () => ({ health: "READY" }) });
+    const world = makeFakeWorld({ behave: () => ({ health: "READY" }) });
     const stop = new AbortController();
     const first = run(world, "controller-a", stop.signal);
     await until("it runs", () => world.record().events.some(({ kind }) => kind === "RUN"));
@@ -554,7 +554,7 @@ describe("a session", () => {
   });
 
   it("notices an unobserved removal of a pod while it runs the session itself", async () => {
-    const world = fakeWorld({ behave: () => ({ health: "READY" }) });
+    const world = makeFakeWorld({ behave: () => ({ health: "READY" }) });
     const running = run(world);
     await until("it runs", () => world.record().events.some(({ kind }) => kind === "RUN"));
     world.pods.delete("bench-client-0");
@@ -565,7 +565,7 @@ describe("a session", () => {
   });
 
   it("notices a removal of a pod after the watchers fell silent, whatever they published before", async () => {
-    const world = fakeWorld({ behave: () => ({ health: "READY" }) });
+    const world = makeFakeWorld({ behave: () => ({ health: "READY" }) });
     const running = run(world);
     await until("it runs", () => world.record().events.some(({ kind }) => kind === "RUN"));
     world.state.podsFresh = false;
@@ -578,7 +578,7 @@ describe("a session", () => {
   });
 
   it("plans nothing from a record that it may have replaced", async () => {
-    const world = fakeWorld({ maxRestMs: 1 });
+    const world = makeFakeWorld({ maxRestMs: 1 });
     const deps = world.deps("controller-a");
     const unavailable = () => new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 0 });
     let failing = { save: true, load: true, create: true };
@@ -615,7 +615,7 @@ describe("a session", () => {
   });
 
   it("does not regard an existing pod as gone because no watcher publishes it", async () => {
-    const world = fakeWorld({ behave: () => ({ health: "READY" }) });
+    const world = makeFakeWorld({ behave: () => ({ health: "READY" }) });
     const first = world.deps("controller-a");
     const blind: Omit<SessionDeps, "wake"> = { ...first, pods: () => [] };
     const stop = new AbortController();
@@ -630,7 +630,7 @@ describe("a session", () => {
   });
 
   it("runs to its end on lists of the API server when no watcher publishes anything", async () => {
-    const world = fakeWorld({ maxRestMs: 1 });
+    const world = makeFakeWorld({ maxRestMs: 1 });
     world.state.podsFresh = false;
     const silent: Omit<SessionDeps, "wake"> = {
       ...world.deps("controller-a"),
@@ -643,7 +643,7 @@ describe("a session", () => {
   });
 
   it("reads the logs of pods in their state after the verdict, though it listed them just before", async () => {
-    const world = fakeWorld({ behave: () => ({ health: "READY" }) });
+    const world = makeFakeWorld({ behave: () => ({ health: "READY" }) });
     const first = world.deps("controller-a");
     const seen: unknown[] = [];
     const watching: Omit<SessionDeps, "wake"> = {
@@ -668,7 +668,7 @@ describe("a session", () => {
   });
 
   it("lists the pods before it decides that a session has timed out", async () => {
-    const world = fakeWorld({ maxRestMs: 1 });
+    const world = makeFakeWorld({ maxRestMs: 1 });
     const deps = world.deps("controller-a");
     const running = runSession(world, { ...deps, pods: () => [] }, POLICY, never);
     await until("a server is made", () => world.pods.size > 0);
@@ -679,7 +679,7 @@ describe("a session", () => {
   });
 
   it("stays unchanged when the process has to stop", async () => {
-    const world = fakeWorld({ behave: () => ({ health: "READY" }) });
+    const world = makeFakeWorld({ behave: () => ({ health: "READY" }) });
     const stop = new AbortController();
     const running = run(world, "controller-a", stop.signal);
     await until("it runs", () => world.record().events.some(({ kind }) => kind === "RUN"));
@@ -690,7 +690,7 @@ describe("a session", () => {
   });
 
   it("has no step for a session that does not exist", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     const deps = { ...world.deps("a"), load: () => Promise.resolve(undefined) };
     expect(await runSession(world, deps, POLICY, never)).toBe("gone");
     expect(world.record().epoch).toBe(0);
@@ -708,7 +708,7 @@ describe("a session that fails by a defect", () => {
   });
 
   it("ends as INTERNAL_ERROR with everything cleaned up", async () => {
-    const world = fakeWorld({ behave: () => ({}) });
+    const world = makeFakeWorld({ behave: () => ({}) });
     const brokenOnceItRuns: Partial<SessionDeps> = {
       pods: ({ verdict, ...record }) =>
         verdict === undefined && record.events.length > 2 && record.components.some((c) => c.podUid !== "")
@@ -729,7 +729,7 @@ describe("a session that fails by a defect", () => {
   });
 
   it("continues when passes succeed between its failures", async () => {
-    const world = fakeWorld({ behave: () => ({ health: "READY" }) });
+    const world = makeFakeWorld({ behave: () => ({ health: "READY" }) });
     const deps = world.deps("a");
     let isBroken = false;
     const pods: SessionDeps["pods"] = (record) => (isBroken ? defect() : deps.pods(record));
@@ -744,7 +744,7 @@ describe("a session that fails by a defect", () => {
   });
 
   it("is left to the sweep when its clean-up always fails, too", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     const failures: unknown[] = [];
     const deps = { ...world.deps("a"), act: defect };
     expect(await runSession(world, deps, POLICY, never, tolerant(failures))).toBe("finished");
@@ -754,7 +754,7 @@ describe("a session that fails by a defect", () => {
   });
 
   it("is retried until its end can be written", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     let refusals = 0;
     const deps = world.deps("a");
     const broken: Omit<SessionDeps, "wake"> = {
@@ -770,7 +770,7 @@ describe("a session that fails by a defect", () => {
   });
 
   it("is not ended for temporary trouble", async () => {
-    const world = fakeWorld();
+    const world = makeFakeWorld();
     const failures: unknown[] = [];
     const stop = new AbortController();
     const load = () => Promise.reject(new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 0 }));

@@ -1,19 +1,25 @@
-import { isRetryable, faultOf } from "@muster/faults";
-import { reconciler, type Observed, type Reconcile, type Reconciled, type WorkQueue } from "@muster/controller";
+import { isRetryable, findFault } from "@muster/faults";
+import {
+  makeReconciler,
+  type ObservedInput,
+  type Reconcile,
+  type ReconcileResult,
+  type WorkQueue,
+} from "@muster/controller";
 import { NOTE_DELAY_MS, deferNotes, type SessionPlan } from "./domain/defer-notes.ts";
-import { phaseOf, planSession } from "./domain/plan-session.ts";
-import { eventOf, isFinished, podName, queuedUntilMs } from "./domain/session.ts";
+import { getRecordPhase, planSession } from "./domain/plan-session.ts";
+import { findEvent, isFinished, buildPodName, computeQueuedUntilMs } from "./domain/session.ts";
 import type { SessionStep } from "./domain/session-steps.ts";
 import type { SessionPolicy, Snapshot } from "./domain/snapshot.ts";
-import { carryOut } from "./carry-out.ts";
+import { carryOutSteps } from "./carry-out.ts";
 import { endBroken } from "./end-broken.ts";
-import { handBackAll } from "./hand-back.ts";
-import { Lost, removeLateObjects, takeOver } from "./hold-session.ts";
-import { observe } from "./observe.ts";
-import { announce, pauseOf, refresh } from "./pass.ts";
-import { isQueuedRun, newRun, RESYNC_MS, type Run } from "./run.ts";
+import { releaseAllSessions } from "./release-sessions.ts";
+import { SessionLostError, removeLateObjects, takeOverSession } from "./hold-session.ts";
+import { observeRun } from "./observe.ts";
+import { announceEvents, decidePause, refreshRecord } from "./pass.ts";
+import { isQueuedRun, makeSessionRun, RESYNC_MS, type SessionRun } from "./run.ts";
 import type { RunEnd, SessionDeps } from "./session-deps.ts";
-import { oneAtATime } from "./suspects.ts";
+import { makeSuspectTurns } from "./suspect-turns.ts";
 import { withoutEcho } from "./without-echo.ts";
 
 /** The sessions of the leading process. Their state is in their records; everything here can be rebuilt. */
@@ -35,7 +41,11 @@ type Sessions = {
 };
 
 /** The receivers of hints while this process leads. */
-export type Led = { readonly token: number; readonly queue: Pick<WorkQueue, "add">; readonly sessions: Sessions };
+export type HintReceivers = {
+  readonly token: number;
+  readonly queue: Pick<WorkQueue, "add">;
+  readonly sessions: Sessions;
+};
 
 export type SessionsPolicy = {
   readonly session: SessionPolicy;
@@ -54,12 +64,12 @@ const MAX_ENDED = 1024;
 type Table = {
   readonly deps: SessionDeps;
   readonly policy: SessionsPolicy;
-  readonly runs: Map<string, Run>;
+  readonly runs: Map<string, SessionRun>;
   /** Sessions whose last pass failed, until the next pass. */
-  readonly failing: Map<string, Run>;
+  readonly failing: Map<string, SessionRun>;
   /** Sessions that may have been granted machines since their last pass. */
   readonly granted: Set<string>;
-  readonly suspects: ReturnType<typeof oneAtATime>;
+  readonly suspects: ReturnType<typeof makeSuspectTurns>;
   /** Record revisions of sessions that were left in the ledger's queue. */
   readonly waiting: Map<string, number>;
   /** Record revisions of sessions that this process finished last, with all events published. */
@@ -69,11 +79,11 @@ type Table = {
 };
 
 /** `unchangedMs`: time since the record was written or read. */
-type Seen = { readonly run: Run; readonly snapshot: Snapshot; readonly unchangedMs: number };
+type Seen = { readonly run: SessionRun; readonly snapshot: Snapshot; readonly unchangedMs: number };
 
 export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sessions {
   const { deps, writing } = withoutEcho(outside);
-  const suspects = oneAtATime(deps.monotonicMs);
+  const suspects = makeSuspectTurns(deps.monotonicMs);
   const kept = {
     runs: new Map(),
     failing: new Map(),
@@ -84,12 +94,13 @@ export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sess
   };
   const table: Table = { deps, policy, suspects, ...kept };
   const { runs, failing, granted, waiting } = table;
-  const pass = reconciler<Seen, SessionPlan>({
+  const pass = makeReconciler<Seen, SessionPlan>({
     tracer: "session-controller",
     observe: (name) => observeSession(table, name),
     plan: ({ snapshot, unchangedMs }) => deferNotes(snapshot, planSession(snapshot, policy.session), unchangedMs),
     act: ({ run }, plan) => act(table, run, plan),
-    span: ({ run: { record } }, { steps }) => (steps.length === 0 ? undefined : deps.span(record, phaseOf(record))),
+    span: ({ run: { record } }, { steps }) =>
+      steps.length === 0 ? undefined : deps.span(record, getRecordPhase(record)),
   });
   return {
     reconcile: async (name, signal) => {
@@ -113,7 +124,7 @@ export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sess
     stop: async (stopping) => {
       const all = [...runs.values(), ...failing.values()];
       await Promise.all(all.map((run) => leave(table, run.record.name, "stopped")));
-      await handBackAll(deps, all, stopping);
+      await releaseAllSessions(deps, all, stopping);
     },
   };
 }
@@ -146,21 +157,21 @@ async function leave(table: Table, name: string, end: RunEnd): Promise<void> {
 }
 
 /** Keeps only the newest ones, because the events of a session's last pods arrive soon after its end. */
-function noteEnded({ ended }: Table, { record, revision }: Run): void {
+function noteEnded({ ended }: Table, { record, revision }: SessionRun): void {
   ended.set(record.name, revision);
   const [oldest] = ended.keys();
   if (ended.size > MAX_ENDED && oldest !== undefined) ended.delete(oldest);
 }
 
-async function take(table: Table, name: string): Promise<Run | Reconciled> {
-  const held = await takeOver(table.deps, name, () => table.suspects.tryTake(name));
+async function take(table: Table, name: string): Promise<SessionRun | ReconcileResult> {
+  const held = await takeOverSession(table.deps, name, () => table.suspects.tryTake(name));
   if (held === "suspect") return { requeueAfterMs: SUSPECT_RETRY_MS };
   if (typeof held === "string") {
     if (held === "lost") table.deps.standDown();
     await leave(table, name, held);
     return {};
   }
-  const run = newRun(held);
+  const run = makeSessionRun(held);
   // This process left the session waiting and has published its events before.
   if (table.waiting.get(name) === run.revision) run.announced = run.record.events.length;
   table.failing.delete(name);
@@ -169,9 +180,9 @@ async function take(table: Table, name: string): Promise<Run | Reconciled> {
 }
 
 /** Forgets results that may have changed since the pass before. */
-function wake({ deps, granted }: Table, run: Run): void {
+function wake({ deps, granted }: Table, run: SessionRun): void {
   const { name } = run.record;
-  if (granted.delete(name) && eventOf(run.record, "ACCEPT") === undefined) run.reservation = { state: "unknown" };
+  if (granted.delete(name) && findEvent(run.record, "ACCEPT") === undefined) run.reservation = { state: "unknown" };
   if (run.reservation.state === "unqueued") run.reservation = { state: "unknown" };
   run.replacements = new Map(
     [...run.replacements].filter(([, { state }]) => state !== "waiting" && state !== "unqueued"),
@@ -180,63 +191,69 @@ function wake({ deps, granted }: Table, run: Run): void {
   if (isOld || deps.newestRevision(name) > run.revision) run.stale = true;
 }
 
-async function observeSession(table: Table, name: string): Promise<Observed<Seen>> {
+async function observeSession(table: Table, name: string): Promise<ObservedInput<Seen>> {
   const { deps, policy } = table;
   const run = table.runs.get(name) ?? (await take(table, name));
   if (!("record" in run)) return run;
-  if (!(await refresh(deps, run))) return pauseOf(deps, run, policy.session);
+  if (!(await refreshRecord(deps, run))) return decidePause(deps, run, policy.session);
   if (isFinished(run.record)) return finish(table, run);
-  const snapshot = await observe(deps, policy.session, run);
+  const snapshot = await observeRun(deps, policy.session, run);
   return { seen: { run, snapshot, unchangedMs: deps.monotonicMs() - run.oursAtMs } };
 }
 
 /** Completes a finished session: only the publication of its last events may remain. */
-async function finish(table: Table, run: Run): Promise<Reconciled> {
+async function finish(table: Table, run: SessionRun): Promise<ReconcileResult> {
   const { deps, policy } = table;
-  await announce(deps, run);
-  if (run.announced < run.record.events.length) return pauseOf(deps, run, policy.session);
+  await announceEvents(deps, run);
+  if (run.announced < run.record.events.length) return decidePause(deps, run, policy.session);
   await leave(table, run.record.name, "finished");
   return {};
 }
 
-async function act(table: Table, run: Run, { steps, notesInMs }: SessionPlan): Promise<Reconciled | "again"> {
+async function act(
+  table: Table,
+  run: SessionRun,
+  { steps, notesInMs }: SessionPlan,
+): Promise<ReconcileResult | "again"> {
   const { deps, policy, suspects, failures } = table;
-  if (steps.length > 0) await carryOut(deps, run, steps);
+  if (steps.length > 0) await carryOutSteps(deps, run, steps);
   if (isFinished(run.record)) return finish(table, run);
-  await announce(deps, run);
+  await announceEvents(deps, run);
   const { name, attempts } = run.record;
   if (attempts === 0) suspects.release(name);
   const isReported = areReported(deps, run, steps);
   if (steps.length > 0 && !run.failed && !isReported) return "again";
   failures.delete(name);
   // The explanation of the wait for a new pod is a note as well.
-  if (!isQueuedRun(run)) return pauseOf(deps, run, policy.session, isReported ? NOTE_DELAY_MS : notesInMs);
+  if (!isQueuedRun(run)) return decidePause(deps, run, policy.session, isReported ? NOTE_DELAY_MS : notesInMs);
   await leave(table, name, "waiting");
-  return { requeueAfterMs: Math.max(0, queuedUntilMs(run.record) - deps.now()) };
+  return { requeueAfterMs: Math.max(0, computeQueuedUntilMs(run.record) - deps.now()) };
 }
 
 /** Steps without a follow-up until an event: the first state of a new pod, or the end of the read. */
 const REPORTED: ReadonlySet<SessionStep["kind"]> = new Set(["note-components", "create-pod", "collect-logs"]);
 
 /** Returns whether events report all effects of these steps. A pod that another executor created may have reported its state before. */
-function areReported(deps: SessionDeps, { record, obstacles }: Run, steps: readonly SessionStep[]): boolean {
+function areReported(deps: SessionDeps, { record, obstacles }: SessionRun, steps: readonly SessionStep[]): boolean {
   if (steps.length === 0 || obstacles.length > 0 || !steps.every(({ kind }) => REPORTED.has(kind))) return false;
   const published = new Set(deps.pods(record).map(({ pod }) => pod));
-  return !steps.some((step) => step.kind === "create-pod" && published.has(podName(record.name, step.component.name)));
+  return !steps.some(
+    (step) => step.kind === "create-pod" && published.has(buildPodName(record.name, step.component.name)),
+  );
 }
 
 /** Retries transient failures, and ends a session that keeps failing with a defect. */
-async function failed(table: Table, name: string, error: unknown): Promise<Reconciled> {
+async function failed(table: Table, name: string, error: unknown): Promise<ReconcileResult> {
   const { deps, policy, failures } = table;
   const run = table.runs.get(name);
-  if (error instanceof Lost) {
+  if (error instanceof SessionLostError) {
     if (run !== undefined) await removeLateObjects(deps, run);
     await leave(table, name, "lost");
     return { requeueAfterMs: LOST_RETRY_MS };
   }
   await leave(table, name, "failed");
   if (run !== undefined) table.failing.set(name, run);
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault !== undefined && isRetryable(fault)) throw error;
   const count = (failures.get(name) ?? 0) + 1;
   failures.set(name, count);

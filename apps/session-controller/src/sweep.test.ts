@@ -1,11 +1,11 @@
 import { FaultError } from "@muster/faults";
 import { describe, expect, it } from "vitest";
 import { silent } from "../test/fake-world.ts";
-import { record, running, START_MS } from "../test/samples.ts";
+import { makeRecord, makeRunning, START_MS } from "../test/samples.ts";
 import type { SessionRecord } from "./domain/session.ts";
-import { digestOf } from "./domain/plan-sweep.ts";
-import { replacementPrefix } from "./domain/replacement-owner.ts";
-import { sweep, sweepForever, type SweepDeps } from "./sweep.ts";
+import { buildDigest } from "./domain/plan-sweep.ts";
+import { buildReplacementPrefix } from "./domain/replacement-owner.ts";
+import { sweepOnce, sweepForever, type SweepDeps } from "./sweep.ts";
 
 const never = new AbortController().signal;
 const POLICY = { leakAgeMs: 60_000, nodeLostMs: 60_000 };
@@ -34,7 +34,7 @@ function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {},
     rest: () => Promise.resolve(true),
     listObjects: () => Promise.resolve([]),
     releaseReplacement: () => Promise.resolve(),
-    digests: () => (listed === undefined ? [] : [digestOf(listed)]),
+    digests: () => (listed === undefined ? [] : [buildDigest(listed)]),
     load: () => Promise.resolve(now === undefined ? undefined : { record: now, revision: 1 }),
     save: (record) => {
       now = record;
@@ -58,7 +58,7 @@ describe("sweep", () => {
   it("keeps objects of another installation, and reports it", async () => {
     const foreign = { ...pod, otherInstallation: "muster-2" };
     const { deps, did } = world(undefined, { listObjects: () => Promise.resolve([foreign, { ...pod, uid: "p-2" }]) });
-    await sweep(deps, POLICY, never);
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual(["leave muster-2", "delete bench-driver"]);
   });
 
@@ -69,73 +69,73 @@ describe("sweep", () => {
       reported += 1;
       return Promise.reject(away);
     };
-    const { deps, did } = world(running(over), { limitSessions });
-    await sweep(deps, POLICY, never);
+    const { deps, did } = world(makeRunning(over), { limitSessions });
+    await sweepOnce(deps, POLICY, never);
     expect(reported).toBe(1);
     expect(did).toContain("release bench r-1");
   });
 
   it("wakes a session that the ledger no longer has in its queue", async () => {
-    const { deps, did } = world(record({ reservationId: "r-1" }));
-    await sweep(deps, POLICY, never);
+    const { deps, did } = world(makeRecord({ reservationId: "r-1" }));
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual(["wake bench"]);
   });
 
   it("completes the clean-up of a session whose executor abandoned it", async () => {
-    const { deps, did, stored } = world(running(over));
-    await sweep(deps, POLICY, never);
+    const { deps, did, stored } = world(makeRunning(over));
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual(["save", "release bench r-1", "save"]);
     expect(stored()).toMatchObject({ podsDeleted: true, released: true });
   });
 
   it("keeps the pod of a session that the list does not show yet", async () => {
-    const { deps, did } = world(running(), { listObjects: () => Promise.resolve([pod]), digests: () => [] });
-    await sweep(deps, POLICY, never);
+    const { deps, did } = world(makeRunning(), { listObjects: () => Promise.resolve([pod]), digests: () => [] });
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual([]);
   });
 
   it("releases a replacement whose session the list does not show yet only if that session released its machines", async () => {
-    const ownerId = `${replacementPrefix(running())}-0`;
+    const ownerId = `${buildReplacementPrefix(makeRunning())}-0`;
     const replacement = { kind: "replacement", uid: "r-9", ownerId, session: "bench", createdAtMs: START_MS } as const;
     for (const released of [false, true]) {
-      const { deps, did } = world(running({ ...over, released }), {
+      const { deps, did } = world(makeRunning({ ...over, released }), {
         listObjects: () => Promise.resolve([replacement]),
         releaseReplacement: (id, uid) => Promise.resolve(void did.push(`release ${id} ${uid}`)),
         digests: () => [],
       });
-      await sweep(deps, POLICY, never);
+      await sweepOnce(deps, POLICY, never);
       expect(did).toEqual(released ? [`release ${ownerId} r-9`] : []);
     }
   });
 
   it("deletes nothing that was recreated under an old name", async () => {
-    const expired = running({ ...over, podsDeleted: true, released: true, finishedAtMs: 1 });
-    const { deps, did } = world({ ...running(), uid: "u-2" }, {}, expired);
-    await sweep(deps, POLICY, never);
+    const expired = makeRunning({ ...over, podsDeleted: true, released: true, finishedAtMs: 1 });
+    const { deps, did } = world({ ...makeRunning(), uid: "u-2" }, {}, expired);
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual([]);
   });
 
   it("releases nothing based on an earlier session of the name", async () => {
-    const listed = running({ ...over, podsDeleted: true });
+    const listed = makeRunning({ ...over, podsDeleted: true });
     const newer = { ...listed, uid: "u-2" };
-    const { deps, did } = world(newer, { digests: () => [digestOf(listed)] });
-    await sweep(deps, POLICY, never);
+    const { deps, did } = world(newer, { digests: () => [buildDigest(listed)] });
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual([]);
     const unknown = world(newer, {
       digests: () => [],
       listObjects: () =>
         Promise.resolve([{ kind: "reservation", uid: "r-2", session: "bench", createdAtMs: START_MS, granted: true }]),
     });
-    await sweep(unknown.deps, POLICY, never);
+    await sweepOnce(unknown.deps, POLICY, never);
     expect(unknown.did).toEqual([]);
   });
 
   it("changes nothing while the API server is unavailable", async () => {
     const away = () =>
       Promise.reject(new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 }));
-    for (const listed of [running(), running(over), record({ reservationId: "r-1" })]) {
+    for (const listed of [makeRunning(), makeRunning(over), makeRecord({ reservationId: "r-1" })]) {
       const { deps, did } = world(listed, { listObjects: away });
-      await sweep(deps, POLICY, never);
+      await sweepOnce(deps, POLICY, never);
       expect(did).toEqual([]);
     }
   });
@@ -143,11 +143,11 @@ describe("sweep", () => {
   it("continues with the other steps if one fails", async () => {
     const away = () =>
       Promise.reject(new FaultError({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 }));
-    const { deps, did } = world(running(over), {
+    const { deps, did } = world(makeRunning(over), {
       listObjects: () => Promise.resolve([{ ...pod, session: "another", ownerUid: "u-0" }]),
       deletePod: away,
     });
-    await sweep(deps, POLICY, never);
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual(["save", "release bench r-1", "save"]);
   });
 
@@ -156,12 +156,12 @@ describe("sweep", () => {
     const leftover = { ...pod, session: "another", ownerUid: "u-0" };
     const did: string[] = [];
     const warned: unknown[] = [];
-    const { deps } = world(running(over), {
+    const { deps } = world(makeRunning(over), {
       logger: { ...silent, warn: (...line: unknown[]) => void warned.push(line) },
       listObjects: () => Promise.resolve([leftover, { ...leftover, pod: "another-server", uid: "p-2" }]),
       deletePod: (name) => (name === leftover.pod ? Promise.reject(away) : Promise.resolve(void did.push(name))),
     });
-    await sweep(deps, POLICY, never);
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual(["another-server"]);
     expect(warned).toContainEqual([
       { what: "session", uid: leftover.uid, err: away },
@@ -172,11 +172,11 @@ describe("sweep", () => {
 
   it("continues with the other sessions if the record of one cannot be read", async () => {
     const unreadable = () => Promise.reject(new FaultError({ code: "internal", operation: "reading session bench" }));
-    const { deps, did } = world(running(over), {
+    const { deps, did } = world(makeRunning(over), {
       load: unreadable,
-      digests: () => [digestOf(running(over)), digestOf(record({ name: "other", reservationId: "r-2" }))],
+      digests: () => [buildDigest(makeRunning(over)), buildDigest(makeRecord({ name: "other", reservationId: "r-2" }))],
     });
-    await sweep(deps, POLICY, never);
+    await sweepOnce(deps, POLICY, never);
     expect(did).toEqual(["wake other"]);
   });
 

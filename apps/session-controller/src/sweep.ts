@@ -1,29 +1,29 @@
 import { pause, takeTurns } from "@muster/backoff";
-import { inPass, runPeriodically, type PassSpan } from "@muster/controller";
-import { assertNever, describeFault, faultOf } from "@muster/faults";
+import { runInPass, runPeriodically, type PassSpan } from "@muster/controller";
+import { assertNever, describeFault, findFault } from "@muster/faults";
 import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
 import { ROOT_CONTEXT } from "@opentelemetry/api";
 import {
-  attribute,
+  attributeObject,
   planRecords,
-  standingIn,
-  type Owned,
+  decideStanding,
+  type OwnedObject,
   type RecordStep,
   type SessionDigest,
   type SweepPolicy,
   type SweepSnapshot,
 } from "./domain/plan-sweep.ts";
-import { prefixOfReplacement, replacementPrefix } from "./domain/replacement-owner.ts";
+import { getReplacementPrefix, buildReplacementPrefix } from "./domain/replacement-owner.ts";
 import { isFinished, type SessionRecord } from "./domain/session.ts";
-import { transitionRecord, type Outcome } from "./domain/transition-record.ts";
-import type { SessionDeps, Stored } from "./session-deps.ts";
+import { transitionRecord, type SessionOutcome } from "./domain/transition-record.ts";
+import type { SessionDeps, StoredSession } from "./session-deps.ts";
 
 /** The dependencies of a sweep. Everything asynchronous rejects with FaultError. */
 export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "wake"> & {
   /** Resolves after the time, at the signal, or (with true) as soon as a pod of a finished session is observed. */
   readonly rest: (ms: number, signal: AbortSignal) => Promise<boolean>;
   /** Lists pods, reservations and replacement machines. */
-  readonly listObjects: () => Promise<readonly Owned[]>;
+  readonly listObjects: () => Promise<readonly OwnedObject[]>;
   /** Every stored session. */
   readonly digests: () => readonly SessionDigest[];
   readonly deletePod: (pod: string, uid: string, force: boolean) => Promise<void>;
@@ -36,7 +36,7 @@ export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "
   /** Receives the installation of each foreign pod that the sweep has found. */
   readonly reportForeign: (installations: readonly string[]) => void;
   /** Deletes the stored logs and then the record. */
-  readonly forget: (stored: Stored) => Promise<void>;
+  readonly forget: (stored: StoredSession) => Promise<void>;
 };
 
 /** Minimum pause between two sweeps. */
@@ -54,7 +54,7 @@ export async function sweepForever(
   const minPauseMs = Math.min(MIN_PAUSE_MS, policy.everyMs);
   await runPeriodically({
     name: "session-sweep",
-    work: () => sweep(deps, policy, signal),
+    work: () => sweepOnce(deps, policy, signal),
     everyMs: policy.everyMs,
     rest: async (ms) => {
       await pause(minPauseMs, signal);
@@ -65,14 +65,14 @@ export async function sweepForever(
 }
 
 /** One sweep: lists everything, finishes sessions without an executor, and removes leftovers. */
-export async function sweep(deps: SweepDeps, policy: SweepPolicy, signal: AbortSignal): Promise<void> {
+export async function sweepOnce(deps: SweepDeps, policy: SweepPolicy, signal: AbortSignal): Promise<void> {
   // Set the limit in every sweep: the ledger may have been unreachable, or had another limit, when this replica started.
   await reporting(deps, "cannot set the ledger's limit of sessions", deps.limitSessions);
   await reporting(deps, "the sweep cannot list pods or reservations", async () => {
     const listed = await deps.listObjects();
     // List sessions last, so that each object belongs to a listed session or to none.
     const sessions = deps.digests();
-    const snapshot = { nowMs: deps.now(), sessions, objects: attribute(listed, sessions) };
+    const snapshot = { nowMs: deps.now(), sessions, objects: attributeObject(listed, sessions) };
     const steps = planRecords(snapshot);
     const sweepAll = async (): Promise<void> => {
       await executeAll(deps, steps, signal);
@@ -80,7 +80,7 @@ export async function sweep(deps: SweepDeps, policy: SweepPolicy, signal: AbortS
         sweepObjects(deps, snapshot, policy, signal),
       );
     };
-    await (steps.length === 0 ? sweepAll() : inPass("session-controller", SPAN, steps, sweepAll));
+    await (steps.length === 0 ? sweepAll() : runInPass("session-controller", SPAN, steps, sweepAll));
   });
 }
 
@@ -125,8 +125,8 @@ async function sweepObjects(
   policy: SweepPolicy,
   signal: AbortSignal,
 ): Promise<void> {
-  await sweepOwners<Owned>({
-    observe: () => Promise.resolve({ objects: snapshot.objects, standingOf: standingIn(snapshot, policy) }),
+  await sweepOwners<OwnedObject>({
+    observe: () => Promise.resolve({ objects: snapshot.objects, standingOf: decideStanding(snapshot, policy) }),
     leftSince: new Map(),
     // Leftovers of an unknown session must be old, which its standing considers; those of a known one are removed immediately.
     graceMs: undefined,
@@ -137,12 +137,12 @@ async function sweepObjects(
       await remove(deps, step.object);
       return step;
     },
-    report: { leftAlone: deps.reportForeign, notRemoved: logNotRemoved<Owned>(deps.logger, "session") },
+    report: { leftAlone: deps.reportForeign, notRemoved: logNotRemoved<OwnedObject>(deps.logger, "session") },
   });
 }
 
 /** The list of sessions may lag, so the session is read first. */
-async function remove(deps: SweepDeps, object: Owned): Promise<void> {
+async function remove(deps: SweepDeps, object: OwnedObject): Promise<void> {
   const record = (await deps.load(object.session))?.record;
   switch (object.kind) {
     case "pod": {
@@ -163,16 +163,16 @@ async function remove(deps: SweepDeps, object: Owned): Promise<void> {
   }
 }
 
-async function note(deps: SweepDeps, stored: Stored, outcome: Outcome): Promise<void> {
+async function note(deps: SweepDeps, stored: StoredSession, outcome: SessionOutcome): Promise<void> {
   await deps.save(transitionRecord(stored.record, outcome), stored.revision);
 }
 
 /** Returns whether the session needs this replacement. */
 function mayOwn(record: SessionRecord, ownerId: string): boolean {
-  return !record.released && replacementPrefix(record) === prefixOfReplacement(ownerId);
+  return !record.released && buildReplacementPrefix(record) === getReplacementPrefix(ownerId);
 }
 
-function isOver({ record }: Stored, uid: string): boolean {
+function isOver({ record }: StoredSession, uid: string): boolean {
   return record.uid === uid && isFinished(record);
 }
 
@@ -180,7 +180,7 @@ async function reporting(deps: SweepDeps, message: string, work: () => Promise<v
   try {
     await work();
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined) throw error;
     deps.logger.warn({ reason: describeFault(fault) }, message);
   }

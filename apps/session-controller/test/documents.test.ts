@@ -3,7 +3,7 @@ import { annotations, labels, schedulingGates } from "@muster/proto";
 import { expect, it } from "vitest";
 import { buildPod } from "../src/domain/build-pod.ts";
 import { COMPONENT_STATES, END_REASONS, TERMINAL_KINDS, WARNING_CODES } from "../src/domain/session.ts";
-import { component } from "./samples.ts";
+import { makeComponent } from "./samples.ts";
 
 const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), "utf8");
 const PAGE = read("docs/sessions.md");
@@ -33,7 +33,7 @@ it.each(["driver", "server"] as const)("docs/sessions.md has each variable of a 
   const pod = buildPod(
     {
       session: { name: "s", uid: "u", timeoutMs: 0, killAfterMs: 0, workerPort: 1, scenarioJson: "{}" },
-      component: component("main", kind),
+      component: makeComponent("main", kind),
       pool: "p",
       node: "n",
       workers: [],

@@ -1,13 +1,13 @@
 import { FaultError } from "@muster/faults";
-import type { Crowded } from "@muster/resources";
+import type { CrowdedComponent } from "@muster/resources";
 import type { Logger } from "@muster/service";
 import { ROOT_CONTEXT } from "@opentelemetry/api";
-import { buildRecord, podName, type SessionRecord, type SessionSpec } from "../src/domain/session.ts";
+import { buildRecord, buildPodName, type SessionRecord, type SessionSpec } from "../src/domain/session.ts";
 import type { LivePod } from "../src/domain/snapshot.ts";
 import { hasEnded, type PodSeen } from "../src/domain/summarise-components.ts";
 import { transitionCancel } from "../src/domain/transition-record.ts";
-import type { Acted, RunEnd, SessionDeps, Stored } from "../src/session-deps.ts";
-import { livePod, spec as sampleSpec, START_MS } from "./samples.ts";
+import type { StepResult, RunEnd, SessionDeps, StoredSession } from "../src/session-deps.ts";
+import { makeLivePod, makeSpec as sampleSpec, START_MS } from "./samples.ts";
 
 /** Thrown at the point where a process dies. */
 export class Killed extends Error {}
@@ -25,7 +25,7 @@ type FakePod = PodSeen & { alive: boolean; deleting: boolean };
 export type Hint = "record" | "pods" | "granted";
 
 /** A store, a ledger and a cluster that answer immediately; `behave` decides the states of the pods. */
-export function fakeWorld(
+export function makeFakeWorld(
   options: { spec?: SessionSpec; behave?: (component: string) => Partial<PodSeen>; maxRestMs?: number } = {},
 ) {
   const { spec = sampleSpec(), behave = succeedDriver, maxRestMs = Infinity } = options;
@@ -43,7 +43,7 @@ export function fakeWorld(
     nowMs: START_MS,
     waitingBecause: "",
   });
-  let stored: Stored = { record: first, revision: 1 };
+  let stored: StoredSession = { record: first, revision: 1 };
   const pods = new Map<string, FakePod>();
   const calls: string[] = [];
   const left: RunEnd[] = [];
@@ -67,7 +67,7 @@ export function fakeWorld(
     /** The published states are current. */
     podsFresh: true,
     /** The machines that foreign pods crowd out; found only where the session asks for the machine. */
-    crowded: [] as readonly Crowded[],
+    crowded: [] as readonly CrowdedComponent[],
   };
 
   /** A process can die at each call twice: before its effect, and after it. */
@@ -98,8 +98,8 @@ export function fakeWorld(
     return stored.revision;
   };
 
-  const create = (component: string, node: string): Acted => {
-    const name = podName("bench", component);
+  const create = (component: string, node: string): StepResult => {
+    const name = buildPodName("bench", component);
     const there = pods.get(name);
     const uid = there?.uid ?? `uid-${component}-${pods.size}`;
     if (there === undefined) {
@@ -143,13 +143,13 @@ export function fakeWorld(
       at("list", () => {
         // A deleted pod disappears after one more list.
         const live: LivePod[] = [...pods.values()].flatMap(({ alive, deleting, ...seen }) => {
-          return alive ? [livePod(seen, { deleting })] : [];
+          return alive ? [makeLivePod(seen, { deleting })] : [];
         });
         for (const pod of pods.values()) if (pod.deleting) pods.set(pod.pod, { ...pod, alive: false });
         return live;
       }),
     act: (record, step) =>
-      at(step.kind, (): Acted => {
+      at(step.kind, (): StepResult => {
         switch (step.kind) {
           case "reserve": {
             if (!state.grant)
@@ -197,7 +197,7 @@ export function fakeWorld(
             kind: "logs-read",
             pod,
             warnings: [],
-            resultJson: pod === podName("bench", "driver") ? '{"qps":1}' : undefined,
+            resultJson: pod === buildPodName("bench", "driver") ? '{"qps":1}' : undefined,
           });
         }
       }),

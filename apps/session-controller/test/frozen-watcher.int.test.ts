@@ -5,17 +5,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
-import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import { openScriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import {
-  eventsOf,
+  listEvents,
   expectNothingLeft,
-  finished,
+  waitUntilFinished,
   RAN,
-  scripted,
-  sessionWorld,
-  storedRecord,
-  submit,
-  trio,
+  makeScripted,
+  openSessionWorld,
+  readStoredRecord,
+  submitSession,
+  makeTrio,
   type SessionWorld,
 } from "./world.ts";
 
@@ -29,7 +29,7 @@ describe("a session whose watcher is frozen (SIGSTOP) for all of its time", () =
   let world: SessionWorld<ScriptedCluster>;
 
   beforeAll(async () => {
-    world = await sessionWorld(await scriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
+    world = await openSessionWorld(await openScriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
   });
 
   afterEach(() => {
@@ -43,8 +43,8 @@ describe("a session whose watcher is frozen (SIGSTOP) for all of its time", () =
   it("ends with the success of its driver, which the API server reports", async () => {
     const controller = await world.startController();
     world.watcher.freeze();
-    await submit(world, "unseen", [scripted("driver", "driver", "exit", "0")], LIMITED);
-    expect(eventsOf(await finished(world, "unseen"))).toEqual([...RAN, "DONE"]);
+    await submitSession(world, "unseen", [makeScripted("driver", "driver", "exit", "0")], LIMITED);
+    expect(listEvents(await waitUntilFinished(world, "unseen"))).toEqual([...RAN, "DONE"]);
     await expectNothingLeft(world);
     await controller.stop();
   });
@@ -52,8 +52,8 @@ describe("a session whose watcher is frozen (SIGSTOP) for all of its time", () =
   it("is timed out when the API server reports that its driver still runs", async () => {
     const controller = await world.startController();
     world.watcher.freeze();
-    await submit(world, "endless", trio("serve"), LIMITED);
-    const session = await finished(world, "endless");
+    await submitSession(world, "endless", makeTrio("serve"), LIMITED);
+    const session = await waitUntilFinished(world, "endless");
     expect(session.events?.at(-1)).toMatchObject({ reason: "TIMEOUT" });
     await expectNothingLeft(world);
     await controller.stop();
@@ -67,14 +67,14 @@ describe("a session whose watcher is frozen (SIGSTOP) for all of its time", () =
       SESSION_CLEANUP_LIMIT_MS: "500",
     });
     world.watcher.freeze();
-    await submit(world, "unknowable", [scripted("driver", "driver", "serve")], LIMITED);
+    await submitSession(world, "unknowable", [makeScripted("driver", "driver", "serve")], LIMITED);
     await until("the driver's pod is stored", async () => {
-      const { session } = await storedRecord(world, "unknowable");
+      const { session } = await readStoredRecord(world, "unknowable");
       return session?.components[0]?.podUid !== "";
     });
     await faulty.goAway(600_000);
-    const session = await finished(world, "unknowable");
-    expect(eventsOf(session)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "INTERNAL_ERROR"]);
+    const session = await waitUntilFinished(world, "unknowable");
+    expect(listEvents(session)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "INTERNAL_ERROR"]);
     expect(session.events?.at(-1)?.description).toMatch(
       /^not all components were ready within 15s: driver is CREATED; kubernetes is not available/,
     );
@@ -89,9 +89,9 @@ describe("a session that is submitted while the watcher is frozen (SIGSTOP)", ()
     ["drivers", "that it knows"],
     ["gpu", "that the ledger does not know"],
   ])("names the unknown nodes in its first answer: pool %s, %s", async (pool) => {
-    const cluster = await scriptedCluster(await EMBEDDED.start(), POOLS);
+    const cluster = await openScriptedCluster(await EMBEDDED.start(), POOLS);
     const fresh = { RESERVATION_NODES_FRESH_MS: String(NODES_FRESH_MS) };
-    await using world = await sessionWorld(cluster, POOLS, {}, fresh);
+    await using world = await openSessionWorld(cluster, POOLS, {}, fresh);
     await world.startController();
     world.watcher.freeze();
     const owner = { kind: "session", id: "probe" };
@@ -99,7 +99,7 @@ describe("a session that is submitted while the watcher is frozen (SIGSTOP)", ()
       const { because } = await world.ledger.checkReservation({ owner, needs: [{ component: "c", pool: "drivers" }] });
       return because?.code === "POOLS_NOT_KNOWN_YET";
     });
-    await submit(world, "early", [{ ...scripted("driver", "driver", "serve"), pool }]);
+    await submitSession(world, "early", [{ ...makeScripted("driver", "driver", "serve"), pool }]);
     const { session } = await world.sessions.getSession({ name: "early" });
     expect(session).toMatchObject({
       waitingCode: "POOLS_NOT_KNOWN_YET",

@@ -1,12 +1,20 @@
 import { buckets, muster } from "@muster/proto";
-import { openBucket, protoCodec } from "@muster/store";
+import { openBucket, makeProtoCodec } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
-import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
-import { expectNothingLeft, finished, sawEvent, scripted, sessionWorld, submit, type SessionWorld } from "./world.ts";
+import { openScriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import {
+  expectNothingLeft,
+  waitUntilFinished,
+  waitForEvent,
+  makeScripted,
+  openSessionWorld,
+  submitSession,
+  type SessionWorld,
+} from "./world.ts";
 
-const pair = () => [scripted("driver", "driver", "serve"), scripted("server-0", "server", "serve")];
+const pair = () => [makeScripted("driver", "driver", "serve"), makeScripted("server-0", "server", "serve")];
 const POOLS = { drivers: 1, workers: 2 };
 const NAMESPACE = "default";
 
@@ -14,7 +22,7 @@ describe("pods whose end was not observed", () => {
   let world: SessionWorld<ScriptedCluster>;
 
   beforeAll(async () => {
-    world = await sessionWorld(await scriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
+    world = await openSessionWorld(await openScriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
   });
 
   afterAll(async () => {
@@ -30,7 +38,7 @@ describe("pods whose end was not observed", () => {
   }
 
   async function expectGone(name: string, component: string): Promise<void> {
-    const session = await finished(world, name);
+    const session = await waitUntilFinished(world, name);
     expect(session.events?.at(-1)).toMatchObject({ reason: "COMPONENT_FAILED" });
     expect(session.events?.at(-1)?.description).toContain(`${component} failed: PodGone`);
     await expectNothingLeft(world);
@@ -39,7 +47,7 @@ describe("pods whose end was not observed", () => {
   it("ends the session if its pod was created and deleted while no watcher ran", async () => {
     const controller = await world.startController();
     await world.watcher.kill();
-    await submit(world, "unwatched", pair());
+    await submitSession(world, "unwatched", pair());
     await until("the server runs", () => world.cluster.bound.includes("unwatched-server-0"));
     await removePod("unwatched-server-0");
     await world.watcher.start();
@@ -49,12 +57,12 @@ describe("pods whose end was not observed", () => {
 
   it("ends the session if the end of its pod was forgotten while no watcher ran", async () => {
     const first = await world.startController();
-    await submit(world, "forgotten", pair());
-    await sawEvent(world, "forgotten", "RUN");
+    await submitSession(world, "forgotten", pair());
+    await waitForEvent(world, "forgotten", "RUN");
     await first.kill();
     await world.watcher.kill();
     await removePod("forgotten-driver");
-    const codec = protoCodec(muster.watch.v1.PodState);
+    const codec = makeProtoCodec(muster.watch.v1.PodState);
     const states = await openBucket(world.bus.connection, { name: buckets.pods, codec });
     for (const { key, revision } of await states.list("session.forgotten.>")) await states.delete(key, revision);
     await world.watcher.start();

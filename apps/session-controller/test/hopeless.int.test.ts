@@ -1,8 +1,16 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
-import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
-import { eventsOf, expectNothingLeft, finished, scripted, sessionWorld, submit, type SessionWorld } from "./world.ts";
+import { openScriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import {
+  listEvents,
+  expectNothingLeft,
+  waitUntilFinished,
+  makeScripted,
+  openSessionWorld,
+  submitSession,
+  type SessionWorld,
+} from "./world.ts";
 
 const POOLS = { drivers: 1, workers: 2 };
 const PROVISIONED = ["QUEUE", "ACCEPT", "PROVISION"];
@@ -11,8 +19,8 @@ describe("a session that cannot succeed", () => {
   let world: SessionWorld<ScriptedCluster>;
 
   beforeAll(async () => {
-    const cluster = await scriptedCluster(await EMBEDDED.start(), POOLS);
-    world = await sessionWorld(cluster, POOLS, { WATCHER_START_GRACE_MS: "500" });
+    const cluster = await openScriptedCluster(await EMBEDDED.start(), POOLS);
+    world = await openSessionWorld(cluster, POOLS, { WATCHER_START_GRACE_MS: "500" });
     await world.startController({ SESSION_TIMEOUT_MS: "0" });
   });
 
@@ -64,19 +72,19 @@ describe("a session that cannot succeed", () => {
     },
   ])("with $what is refused with the field and the limit, and nothing of it is stored", async (wanted) => {
     const { name, env, more, fault } = wanted;
-    const driver = { ...scripted("driver", "driver", "exit", "0"), env };
-    const error: unknown = await submit(world, name, [driver], more).catch((reason: unknown) => reason);
-    expect(faultOf(error)).toMatchObject(fault);
+    const driver = { ...makeScripted("driver", "driver", "exit", "0"), env };
+    const error: unknown = await submitSession(world, name, [driver], more).catch((reason: unknown) => reason);
+    expect(findFault(error)).toMatchObject(fault);
     expect(await subjectsNaming(name)).toEqual([]);
   });
 
   it("without its image ends as an error that names the component and the reason, and the driver is never created", async () => {
-    await submit(world, "no-image", [
-      scripted("driver", "driver", "serve"),
-      scripted("server-0", "server", "unpullable"),
+    await submitSession(world, "no-image", [
+      makeScripted("driver", "driver", "serve"),
+      makeScripted("server-0", "server", "unpullable"),
     ]);
-    const session = await finished(world, "no-image");
-    expect(eventsOf(session)).toEqual([...PROVISIONED, "ERROR"]);
+    const session = await waitUntilFinished(world, "no-image");
+    expect(listEvents(session)).toEqual([...PROVISIONED, "ERROR"]);
     expect(session.events?.at(-1)).toMatchObject({
       reason: "COMPONENT_FAILED",
       description: "server server-0 failed: ErrImagePull: container main: no such image",
@@ -86,10 +94,12 @@ describe("a session that cannot succeed", () => {
   });
 
   it("without a ready worker ends at its time limit, and the driver is never created", async () => {
-    const never = { ...scripted("server-0", "server", "idle"), readyPort: 10_000 };
-    await submit(world, "never-ready", [scripted("driver", "driver", "serve"), never], { timeoutMs: 15_000 });
-    const session = await finished(world, "never-ready");
-    expect(eventsOf(session)).toEqual([...PROVISIONED, "ERROR"]);
+    const never = { ...makeScripted("server-0", "server", "idle"), readyPort: 10_000 };
+    await submitSession(world, "never-ready", [makeScripted("driver", "driver", "serve"), never], {
+      timeoutMs: 15_000,
+    });
+    const session = await waitUntilFinished(world, "never-ready");
+    expect(listEvents(session)).toEqual([...PROVISIONED, "ERROR"]);
     expect(session.events?.at(-1)).toMatchObject({ reason: "TIMEOUT" });
     expect(session.events?.at(-1)?.description).toContain(
       "not all components were ready within 15s: driver is PENDING, server-0 is NOT_READY (ProbeFailing: no connection to ",

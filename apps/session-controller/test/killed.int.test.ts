@@ -2,17 +2,17 @@ import type { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
-import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import { openScriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import { slowApi, type SlowApi } from "./slow-api.ts";
 import {
-  eventsOf,
+  listEvents,
   expectNothingLeft,
-  finished,
-  publishedEvents,
-  sessionWorld,
-  storedRecord,
-  submit,
-  trio,
+  waitUntilFinished,
+  listPublishedEvents,
+  openSessionWorld,
+  readStoredRecord,
+  submitSession,
+  makeTrio,
   type SessionWorld,
 } from "./world.ts";
 
@@ -31,7 +31,7 @@ describe("a crash of the controller (SIGKILL) at any point loses no session, cre
   let world: SessionWorld<ScriptedCluster>;
 
   beforeAll(async () => {
-    world = await sessionWorld(await scriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
+    world = await openSessionWorld(await openScriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
   });
 
   afterAll(async () => {
@@ -39,7 +39,7 @@ describe("a crash of the controller (SIGKILL) at any point loses no session, cre
   });
 
   async function sees(name: string, what: string, look: (of: muster.session.v1.SessionRecord) => boolean) {
-    await until(`${name} ${what}`, async () => look(await storedRecord(world, name)));
+    await until(`${name} ${what}`, async () => look(await readStoredRecord(world, name)));
   }
 
   const heldAt =
@@ -70,7 +70,7 @@ describe("a crash of the controller (SIGKILL) at any point loses no session, cre
       driver: ["wait"],
       arrange: async (name, _slow, submit) => {
         await submit();
-        await sees(name, "runs", ({ session }) => eventsOf(session ?? {}).includes("RUN"));
+        await sees(name, "runs", ({ session }) => listEvents(session ?? {}).includes("RUN"));
         return () => {
           world.cluster.ending.add(`${name}-driver`);
           return Promise.resolve();
@@ -96,17 +96,20 @@ describe("a crash of the controller (SIGKILL) at any point loses no session, cre
     const name = `killed-${title}`;
     await using slow = await slowApi(world.cluster.kubeconfig);
     const first = await world.startController({ MUSTER_KUBECONFIG: slow.kubeconfig });
-    const goOn = await arrange(name, slow, () => submit(world, name, trio(...driver)));
+    const goOn = await arrange(name, slow, () => submitSession(world, name, makeTrio(...driver)));
     await first.kill();
     const second = await world.startController();
     await goOn();
-    expect(eventsOf(await finished(world, name))).toEqual(DONE);
+    expect(listEvents(await waitUntilFinished(world, name))).toEqual(DONE);
     expect(world.cluster.bound.filter((pod) => pod.startsWith(`${name}-`))).toEqual(
       ["server-0", "client-0", "driver"].map((component) => `${name}-${component}`),
     );
     await expectNothingLeft(world);
     // A new executor publishes all events again, and the stream drops the duplicates.
-    await until("every event is published", async () => (await publishedEvents(world, name)).join() === DONE.join());
+    await until(
+      "every event is published",
+      async () => (await listPublishedEvents(world, name)).join() === DONE.join(),
+    );
     await second.kill();
   });
 });

@@ -1,16 +1,16 @@
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
-import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import { openScriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import {
-  eventsOf,
+  listEvents,
   expectNothingLeft,
-  finished,
+  waitUntilFinished,
   RAN,
-  scripted,
-  sessionWorld,
-  storedRecord,
-  submit,
+  makeScripted,
+  openSessionWorld,
+  readStoredRecord,
+  submitSession,
   type Controller,
   type SessionWorld,
 } from "./world.ts";
@@ -31,8 +31,8 @@ describe("a machine that is lost between the grant and the start of its componen
   let controller: Controller;
 
   beforeAll(async () => {
-    const cluster = await scriptedCluster(await EMBEDDED.start(), POOLS);
-    world = await sessionWorld(cluster, POOLS, { WATCHER_NODE_GRACE_MS: "200" });
+    const cluster = await openScriptedCluster(await EMBEDDED.start(), POOLS);
+    world = await openSessionWorld(cluster, POOLS, { WATCHER_NODE_GRACE_MS: "200" });
     controller = await world.startController(ENV);
   });
 
@@ -41,17 +41,17 @@ describe("a machine that is lost between the grant and the start of its componen
   });
 
   async function nodeOf(name: string, component: string): Promise<string> {
-    const { session } = await storedRecord(world, name);
+    const { session } = await readStoredRecord(world, name);
     return session?.components.find((each) => each.name === component)?.node ?? "";
   }
 
   /** Submits a session whose server waits to be scheduled, which also delays its driver. */
   async function provision(name: string, driverPool = "drivers"): Promise<void> {
     world.cluster.unplaced.add(`${name}-server-0`);
-    const driver = { ...scripted("driver", "driver", "exit", "0"), pool: driverPool };
-    await submit(world, name, [driver, scripted("server-0", "server", "serve")], { killAfterMs: 1000 });
+    const driver = { ...makeScripted("driver", "driver", "exit", "0"), pool: driverPool };
+    await submitSession(world, name, [driver, makeScripted("server-0", "server", "serve")], { killAfterMs: 1000 });
     await until(`${name} has its server's pod`, async () => {
-      const { session } = await storedRecord(world, name);
+      const { session } = await readStoredRecord(world, name);
       return (session?.components.find((each) => each.name === "server-0")?.podUid ?? "") !== "";
     });
   }
@@ -92,7 +92,7 @@ describe("a machine that is lost between the grant and the start of its componen
       { timeoutMs: 90_000 },
     );
     world.cluster.unplaced.clear();
-    for (const name of names) expect(eventsOf(await finished(world, name)), name).toEqual([...RAN, "DONE"]);
+    for (const name of names) expect(listEvents(await waitUntilFinished(world, name)), name).toEqual([...RAN, "DONE"]);
     await expectNothingLeft(world);
     for (const how of names) expect(world.cluster.bound.filter((pod) => pod.startsWith(how))).toHaveLength(2);
   });
@@ -102,8 +102,8 @@ describe("a machine that is lost between the grant and the start of its componen
     controller = await world.startController({ ...ENV, SESSION_REPLACEMENT_WAIT_MS: "1000" });
     await provision("alone", "few");
     await harm("few-0", "gone");
-    const session = await finished(world, "alone");
-    expect(eventsOf(session)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "ERROR"]);
+    const session = await waitUntilFinished(world, "alone");
+    expect(listEvents(session)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "ERROR"]);
     expect(session.events?.at(-1)).toMatchObject({ reason: "MACHINE_LOST" });
     expect(session.events?.at(-1)?.description).toMatch(/^driver .*node few-0 is gone/);
     await expectNothingLeft(world);

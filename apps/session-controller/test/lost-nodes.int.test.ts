@@ -1,15 +1,15 @@
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
-import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import { openScriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import {
-  eventsOf,
-  eventuallyNothingLeft,
-  finished,
+  listEvents,
+  waitUntilNothingLeft,
+  waitUntilFinished,
   RAN,
-  scripted,
-  sessionWorld,
-  submit,
+  makeScripted,
+  openSessionWorld,
+  submitSession,
   type SessionWorld,
 } from "./world.ts";
 
@@ -17,8 +17,8 @@ const POOLS = { drivers: 2, workers: 5 };
 const NAMESPACE = "default";
 
 const pair = (...driver: string[]) => [
-  scripted("driver", "driver", ...driver),
-  scripted("server-0", "server", "serve"),
+  makeScripted("driver", "driver", ...driver),
+  makeScripted("server-0", "server", "serve"),
 ];
 const SPEC = { killAfterMs: 1000 };
 
@@ -29,8 +29,8 @@ describe("a session whose pod loses its node", () => {
   let world: SessionWorld<ScriptedCluster>;
 
   beforeAll(async () => {
-    const cluster = await scriptedCluster(await EMBEDDED.start(), POOLS);
-    world = await sessionWorld(cluster, POOLS, { WATCHER_NODE_GRACE_MS: "500" });
+    const cluster = await openScriptedCluster(await EMBEDDED.start(), POOLS);
+    world = await openSessionWorld(cluster, POOLS, { WATCHER_NODE_GRACE_MS: "500" });
     await world.startController(ONE);
   });
 
@@ -42,7 +42,7 @@ describe("a session whose pod loses its node", () => {
   async function serverNode(name: string): Promise<string> {
     const { components } = await until(`${name} runs`, async () => {
       const { session } = await world.sessions.getSession({ name });
-      return session && eventsOf(session).includes("RUN") && session;
+      return session && listEvents(session).includes("RUN") && session;
     });
     world.cluster.held.add(`${name}-server-0`);
     return components.find((component) => component.name === "server-0")?.node ?? "";
@@ -56,21 +56,21 @@ describe("a session whose pod loses its node", () => {
   }
 
   async function expectLost(name: string, description: RegExp): Promise<void> {
-    const session = await finished(world, name);
-    expect(eventsOf(session)).toEqual([...RAN, "ERROR"]);
+    const session = await waitUntilFinished(world, name);
+    expect(listEvents(session)).toEqual([...RAN, "ERROR"]);
     expect(session.events?.at(-1)).toMatchObject({ reason: "COMPONENT_FAILED" });
     expect(session.events?.at(-1)?.description).toMatch(description);
   }
 
   async function runsAfter(name: string): Promise<void> {
-    await submit(world, name, pair("exit", "0"), SPEC);
-    expect(eventsOf(await finished(world, name))).toEqual([...RAN, "DONE"]);
+    await submitSession(world, name, pair("exit", "0"), SPEC);
+    expect(listEvents(await waitUntilFinished(world, name))).toEqual([...RAN, "DONE"]);
     // Its limit ends a slow clean-up, and the sweep completes it.
-    await eventuallyNothingLeft(world);
+    await waitUntilNothingLeft(world);
   }
 
   it("because it is removed ends as an error that names the component, and releases its machines to the next one", async () => {
-    await submit(world, "gone", pair("serve"), SPEC);
+    await submitSession(world, "gone", pair("serve"), SPEC);
     const name = await serverNode("gone");
     await world.cluster.api.deleteNode({ name });
     await expectLost("gone", /^server server-0 failed: NodeLost: node workers-\d of the pod is gone$/);
@@ -78,7 +78,7 @@ describe("a session whose pod loses its node", () => {
   });
 
   it("because it is removed ends with the node and the reason that the garbage collector of pods names", async () => {
-    await submit(world, "collected", pair("serve"), SPEC);
+    await submitSession(world, "collected", pair("serve"), SPEC);
     const name = await serverNode("collected");
     const pod = await world.cluster.api.readNamespacedPod({ name: "collected-server-0", namespace: NAMESPACE });
     const nowAt = new Date();
@@ -102,7 +102,7 @@ describe("a session whose pod loses its node", () => {
   });
 
   it("because it is silent ends once its pod is evicted, and releases its machines when the node is considered lost", async () => {
-    await submit(world, "silent", pair("serve"), SPEC);
+    await submitSession(world, "silent", pair("serve"), SPEC);
     const name = await serverNode("silent");
     await setReady(name, "Unknown");
     // The node life cycle does this to the pods of a silent node after a while.
@@ -112,18 +112,18 @@ describe("a session whose pod loses its node", () => {
   });
 
   it("keeps its machines while the node answers, however long its pod takes to end", async () => {
-    await submit(world, "slow-to-go", pair("serve"), SPEC);
+    await submitSession(world, "slow-to-go", pair("serve"), SPEC);
     await serverNode("slow-to-go");
     await world.sessions.cancelSession({ requestId: "c", name: "slow-to-go" });
-    const session = await finished(world, "slow-to-go");
+    const session = await waitUntilFinished(world, "slow-to-go");
     expect(session.warnings?.map(({ code }) => code)).toContain("PODS_NOT_GONE");
-    await submit(world, "waits", pair("exit", "0"), SPEC);
+    await submitSession(world, "waits", pair("exit", "0"), SPEC);
     await until("it waits for the one executor", async () => {
       const { session: waiting } = await world.sessions.getSession({ name: "waits" });
       return waiting?.waitingBecause.startsWith("as many sessions as SESSION_EXECUTORS allows are running");
     });
     world.cluster.held.clear();
-    expect(eventsOf(await finished(world, "waits"))).toEqual([...RAN, "DONE"]);
-    await eventuallyNothingLeft(world);
+    expect(listEvents(await waitUntilFinished(world, "waits"))).toEqual([...RAN, "DONE"]);
+    await waitUntilNothingLeft(world);
   });
 });

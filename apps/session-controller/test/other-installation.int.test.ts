@@ -1,11 +1,18 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { labels } from "@muster/proto";
-import { installationOf } from "@muster/store";
+import { readInstallationId } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
-import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
-import { finished, sawEvent, scripted, sessionWorld, submit, type SessionWorld } from "./world.ts";
+import { openScriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import {
+  waitUntilFinished,
+  waitForEvent,
+  makeScripted,
+  openSessionWorld,
+  submitSession,
+  type SessionWorld,
+} from "./world.ts";
 
 const POOLS = { drivers: 1, workers: 1 };
 const NAMESPACE = "default";
@@ -13,7 +20,7 @@ const OTHER = "muster-0123456789abcdef";
 let world: SessionWorld<ScriptedCluster>;
 
 beforeAll(async () => {
-  world = await sessionWorld(await scriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
+  world = await openSessionWorld(await openScriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
 });
 afterAll(() => world[Symbol.asyncDispose]());
 
@@ -49,23 +56,23 @@ it("starts no session beside those of another installation, and deletes only its
   await stray("same-driver", "same", { [labels.installation]: OTHER });
   await stray("older-driver", "older", {});
   const controller = await world.startController({ SESSION_LEAK_AGE_MS: "1000" });
-  const own = await installationOf(world.bus.connection);
+  const own = await readInstallationId(world.bus.connection);
   await stray("ours-driver", "ours", { [labels.installation]: own });
 
   // Our own and unlabelled pods are at least as old as the others, so the sweep has visited all of them.
   await until("the leftovers are gone", async () => !(await podNames()).some((name) => /^(ours|older)-/.test(name)));
   expect(await podNames()).toEqual(["same-driver", "theirs-driver"]);
 
-  await submit(world, "runs", [scripted("driver", "driver", "serve")]);
-  await sawEvent(world, "runs", "RUN");
+  await submitSession(world, "runs", [makeScripted("driver", "driver", "serve")]);
+  await waitForEvent(world, "runs", "RUN");
   const { metadata } = await world.cluster.api.readNamespacedPod({ name: "runs-driver", namespace: NAMESPACE });
   expect(metadata?.labels?.[labels.installation]).toBe(own);
 
   // A session under a name of the other installation is refused, and its end removes nothing of the other one.
-  await submit(world, "same", [scripted("driver", "driver", "serve")]);
+  await submitSession(world, "same", [makeScripted("driver", "driver", "serve")]);
   await world.sessions.cancelSession({ name: "runs" });
-  await finished(world, "runs");
-  const same = await finished(world, "same");
+  await waitUntilFinished(world, "runs");
+  const same = await waitUntilFinished(world, "same");
   expect(same.events?.at(-1)).toMatchObject({ reason: "POD_NAME_TAKEN" });
   expect(same.events?.at(-1)?.description).toContain(`of installation ${OTHER}`);
   await until("its own pods are gone", async () => !(await podNames()).includes("runs-driver"));

@@ -6,17 +6,17 @@ import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
-import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import { openScriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import { slowApi } from "./slow-api.ts";
 import {
-  eventsOf,
-  eventuallyNothingLeft,
-  finished,
+  listEvents,
+  waitUntilNothingLeft,
+  waitUntilFinished,
   RAN,
-  sawEvent,
-  sessionWorld,
-  submit,
-  trio,
+  waitForEvent,
+  openSessionWorld,
+  submitSession,
+  makeTrio,
   type Controller,
   type SessionWorld,
 } from "./world.ts";
@@ -32,11 +32,11 @@ describe("while NATS or the API server is unavailable", () => {
   let controller: Controller;
 
   beforeAll(async () => {
-    const cluster = await scriptedCluster(await EMBEDDED.start(), POOLS);
+    const cluster = await openScriptedCluster(await EMBEDDED.start(), POOLS);
     directory = await mkdtemp(join(tmpdir(), "muster-outages-"));
     faulty = await startFaultyApi({ kubeconfig: cluster.kubeconfig, directory, seed: 1 });
     // The services reach the API server through the proxy; the pods run independently of it.
-    world = await sessionWorld({ ...cluster, kubeconfig: faulty.kubeconfig }, POOLS);
+    world = await openSessionWorld({ ...cluster, kubeconfig: faulty.kubeconfig }, POOLS);
     controller = await world.startController();
   });
 
@@ -70,34 +70,34 @@ describe("while NATS or the API server is unavailable", () => {
   }
 
   async function expectOneEnd(name: string, end: string): Promise<void> {
-    expect(eventsOf(await finished(world, name))).toEqual([...RAN, end]);
+    expect(listEvents(await waitUntilFinished(world, name))).toEqual([...RAN, end]);
     expect(world.cluster.bound.filter((pod) => pod.startsWith(`${name}-`))).toEqual(
       ["server-0", "client-0", "driver"].map((component) => `${name}-${component}`),
     );
-    await eventuallyNothingLeft(world);
+    await waitUntilNothingLeft(world);
   }
 
   it("a session that is submitted without an API server reports it, and runs when it is back", async () => {
     await faulty.goAway(LONG_MS);
-    await submit(world, "api-provision", trio("exit", "0"));
+    await submitSession(world, "api-provision", makeTrio("exit", "0"));
     await saysWhatIsAway("api-provision");
     await faulty.comeBack();
     await expectOneEnd("api-provision", "DONE");
   });
 
   it("a driver that ends without an API server is observed when it is back", async () => {
-    await submit(world, "api-run", trio("wait"));
-    await sawEvent(world, "api-run", "RUN");
+    await submitSession(world, "api-run", makeTrio("wait"));
+    await waitForEvent(world, "api-run", "RUN");
     await faulty.goAway(LONG_MS);
     await endDriver("api-run");
-    expect(eventsOf(await session("api-run"))).toEqual(RAN);
+    expect(listEvents(await session("api-run"))).toEqual(RAN);
     await faulty.comeBack();
     await expectOneEnd("api-run", "DONE");
   });
 
   it("a clean-up that begins without an API server reports it, and is finished when it is back", async () => {
-    await submit(world, "api-clean-up", trio("serve"));
-    await sawEvent(world, "api-clean-up", "RUN");
+    await submitSession(world, "api-clean-up", makeTrio("serve"));
+    await waitForEvent(world, "api-clean-up", "RUN");
     await faulty.goAway(LONG_MS);
     await world.sessions.cancelSession({ requestId: "c", name: "api-clean-up" });
     await saysWhatIsAway("api-clean-up");
@@ -110,7 +110,7 @@ describe("while NATS or the API server is unavailable", () => {
     await using slow = await slowApi(world.cluster.kubeconfig);
     controller = await world.startController({ MUSTER_KUBECONFIG: slow.kubeconfig });
     let held = slow.hold("nats-hand-back-driver");
-    await submit(world, "nats-hand-back", trio("exit", "0"));
+    await submitSession(world, "nats-hand-back", makeTrio("exit", "0"));
     await held.arrived;
     await controller.kill();
     held = slow.hold("nats-hand-back-driver");
@@ -128,7 +128,7 @@ describe("while NATS or the API server is unavailable", () => {
     await using slow = await slowApi(world.cluster.kubeconfig);
     controller = await world.startController({ MUSTER_KUBECONFIG: slow.kubeconfig });
     const held = slow.hold("nats-provision-driver");
-    await submit(world, "nats-provision", trio("exit", "0"));
+    await submitSession(world, "nats-provision", makeTrio("exit", "0"));
     await held.arrived;
     await world.nats.kill();
     expect(await held.release()).toBe(201);
@@ -139,8 +139,8 @@ describe("while NATS or the API server is unavailable", () => {
   });
 
   it("a driver that ends while NATS is unavailable is observed when it is back", async () => {
-    await submit(world, "nats-run", trio("wait"));
-    await sawEvent(world, "nats-run", "RUN");
+    await submitSession(world, "nats-run", makeTrio("wait"));
+    await waitForEvent(world, "nats-run", "RUN");
     await world.nats.kill();
     await endDriver("nats-run");
     await world.nats.start();

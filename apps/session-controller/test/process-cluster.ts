@@ -1,7 +1,7 @@
 import { CoreV1Api } from "@kubernetes/client-node";
 import { attachNodes } from "@muster/devcluster";
 import { loadKube } from "@muster/kube";
-import { kubeClient } from "@muster/testkit";
+import { makeKubeClient } from "@muster/testkit";
 import type { TestApiServer } from "@muster/testkit";
 import type { TestCluster } from "./world.ts";
 
@@ -16,7 +16,7 @@ export async function processCluster(
   stack.use(await attachNodes({ kubeconfig, pools: named, stopGraceMs: 200, ...server.nodeOptions }));
   return {
     kubeconfig,
-    api: kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 }),
+    api: makeKubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 }),
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
 }

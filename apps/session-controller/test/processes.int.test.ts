@@ -1,19 +1,19 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { buckets } from "@muster/proto";
 import { openBucket } from "@muster/store";
-import { otlpCollector, until, type OtlpCollector } from "@muster/testkit";
+import { startOtlpCollector, until, type OtlpCollector } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS, EMBEDDED } from "./api-servers.ts";
 import { processCluster } from "./process-cluster.ts";
 import {
-  eventsOf,
+  listEvents,
   expectNothingLeft,
-  finished,
-  publishedEvents,
+  waitUntilFinished,
+  listPublishedEvents,
   RAN,
-  scripted,
-  sessionWorld,
-  submit,
+  makeScripted,
+  openSessionWorld,
+  submitSession,
   type SessionWorld,
 } from "./world.ts";
 
@@ -72,8 +72,8 @@ for (const server of API_SERVERS) {
     let collector: OtlpCollector;
 
     beforeAll(async () => {
-      collector = await otlpCollector();
-      world = await sessionWorld(await processCluster(await server.start(), POOLS), POOLS);
+      collector = await startOtlpCollector();
+      world = await openSessionWorld(await processCluster(await server.start(), POOLS), POOLS);
       await world.startController({
         ...collector.variables,
         SESSION_LOG_LIMIT_BYTES: String(LOG_LIMIT),
@@ -88,7 +88,7 @@ for (const server of API_SERVERS) {
     });
 
     function node(name: string, kind: "driver" | "server" | "client", program: string, readyPort = 0) {
-      return { ...scripted(name, kind), command: ["node", "--eval", program], readyPort };
+      return { ...makeScripted(name, kind), command: ["node", "--eval", program], readyPort };
     }
 
     async function wholeLog(
@@ -113,9 +113,9 @@ for (const server of API_SERVERS) {
       ];
       const spec = { components, scenarioJson: '{"note":"$(POD_IP) $$"}' };
       await world.sessions.submitSession({ requestId: "traffic", name: "traffic", spec });
-      const session = await finished(world, "traffic");
+      const session = await waitUntilFinished(world, "traffic");
       expect(session.warnings).toEqual([]);
-      expect(eventsOf(session)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"]);
+      expect(listEvents(session)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"]);
       expect(JSON.parse(session.resultJson ?? "")).toMatchObject({
         answers: ["server server-0", "client client-0"],
         scenario: { note: "$(POD_IP) $$" },
@@ -128,7 +128,7 @@ for (const server of API_SERVERS) {
     it("uses the driver's result file as its result; names, kinds and addresses of the workers are JSON", async () => {
       const components = [node("driver", "driver", FILER), node("server-0", "server", SERVER, 10_000)];
       await world.sessions.submitSession({ requestId: "filer", name: "filer", spec: { components } });
-      const session = await finished(world, "filer");
+      const session = await waitUntilFinished(world, "filer");
       expect(session.warnings).toEqual([]);
       expect(JSON.parse(session.resultJson ?? "")).toEqual({ workers: [["server-0", "server", true]] });
     });
@@ -188,7 +188,7 @@ for (const server of API_SERVERS) {
         },
       };
       const driver = { ...node("driver", "driver", EQUIPPED), templateJson: JSON.stringify(template) };
-      await submit(world, "equipped", [driver]);
+      await submitSession(world, "equipped", [driver]);
       const written = await until("the driver has written", async () => {
         const { chunk } = await world.sessions.getLogs({ name: "equipped", component: "driver" });
         return chunk.length > 0 && Buffer.from(chunk).toString();
@@ -202,7 +202,7 @@ for (const server of API_SERVERS) {
       });
       expect(pod.metadata?.labels).toMatchObject({ team: "storage", "muster.dev/owner": "equipped" });
       await world.sessions.cancelSession({ requestId: "c", name: "equipped" });
-      await finished(world, "equipped");
+      await waitUntilFinished(world, "equipped");
       await expectNothingLeft(world);
     });
 
@@ -218,10 +218,10 @@ for (const server of API_SERVERS) {
         const template = {
           spec: { containers: [{ name: "main", resources: { requests: amounts, limits: amounts } }] },
         };
-        await submit(world, "greedy", [
+        await submitSession(world, "greedy", [
           { ...node("driver", "driver", EQUIPPED), templateJson: JSON.stringify(template) },
         ]);
-        const session = await finished(world, "greedy");
+        const session = await waitUntilFinished(world, "greedy");
         expect(session.events?.at(-1)).toMatchObject({ reason: "POD_REFUSED" });
         expect(session.events?.at(-1)?.description).toContain("no-memory");
         await expectNothingLeft(world);
@@ -231,8 +231,8 @@ for (const server of API_SERVERS) {
 
     it("refuses a template with a forbidden field, and stores nothing", async () => {
       const driver = { ...node("driver", "driver", EQUIPPED), templateJson: '{"spec":{"nodeName":"drivers-0"}}' };
-      const error: unknown = await submit(world, "pinned", [driver]).catch((reason: unknown) => reason);
-      expect(faultOf(error)).toMatchObject({
+      const error: unknown = await submitSession(world, "pinned", [driver]).catch((reason: unknown) => reason);
+      expect(findFault(error)).toMatchObject({
         code: "invalid_request",
         field: "components[0].template_json.spec.nodeName",
       });
@@ -259,8 +259,8 @@ for (const server of API_SERVERS) {
       expect(Buffer.from(first.chunk).toString()).toBe("000059999\n");
       expect(first).toMatchObject({ nextOffset: 600_000, complete: false });
       await world.sessions.cancelSession({ requestId: "c", name: "talk" });
-      const session = await finished(world, "talk");
-      expect(eventsOf(session).at(-1)).toBe("CANCELLED");
+      const session = await waitUntilFinished(world, "talk");
+      expect(listEvents(session).at(-1)).toBe("CANCELLED");
 
       const kept = await wholeLog("talk", "driver");
       expect(kept).toMatchObject({ offset: 600_000, truncated: true });
@@ -288,7 +288,7 @@ for (const server of API_SERVERS) {
       expect(second).toMatchObject({ nextOffset: 13, complete: false });
       expect(await next(13, 10)).toMatchObject({ text: "", nextOffset: 13, complete: false });
       await world.sessions.cancelSession({ requestId: "c", name: "speak" });
-      await finished(world, "speak");
+      await waitUntilFinished(world, "speak");
       expect(await next(13, 20_000)).toMatchObject({ text: "", nextOffset: 13, complete: true });
     });
 
@@ -307,16 +307,16 @@ for (const server of API_SERVERS) {
         const { sessions } = await world.sessions.listSessions({});
         return sessions.every(({ name }) => name !== "short");
       });
-      expect(await publishedEvents(world, "short")).toEqual([...RAN, "DONE"]);
+      expect(await listPublishedEvents(world, "short")).toEqual([...RAN, "DONE"]);
       expect(kept.size).toBe(1);
       stored.unsubscribe();
       expect(await logs.list("short.>")).toEqual([]);
     });
 
     it("names the command that does not exist", async () => {
-      const components = [{ ...scripted("driver", "driver"), command: ["no-such-program"] }];
+      const components = [{ ...makeScripted("driver", "driver"), command: ["no-such-program"] }];
       await world.sessions.submitSession({ requestId: "typo", name: "typo", spec: { components } });
-      const session = await finished(world, "typo");
+      const session = await waitUntilFinished(world, "typo");
       expect(session.events?.at(-1)).toMatchObject({ reason: "COMPONENT_FAILED" });
       expect(session.events?.at(-1)?.description).toContain("no-such-program");
     });

@@ -1,11 +1,20 @@
-import { kubeCalls, kubeFault, loadKube } from "@muster/kube";
+import { makeKubeCalls, toKubeFault, loadKube } from "@muster/kube";
 import { buckets, muster } from "@muster/proto";
-import { openBucket, protoCodec } from "@muster/store";
+import { openBucket, makeProtoCodec } from "@muster/store";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { scriptedCluster } from "./scripted-cluster.ts";
-import { eventsOf, finished, RAN, sawEvent, scripted, sessionWorld, submit, type SessionWorld } from "./world.ts";
+import { openScriptedCluster } from "./scripted-cluster.ts";
+import {
+  listEvents,
+  waitUntilFinished,
+  RAN,
+  waitForEvent,
+  makeScripted,
+  openSessionWorld,
+  submitSession,
+  type SessionWorld,
+} from "./world.ts";
 
 const POOLS = { drivers: 3 };
 /** Millicores and bytes of one machine. */
@@ -35,7 +44,7 @@ function queueOf(name: string, team: string): muster.reservation.v1.Queue {
 
 /** The API server serves a new definition some time after accepting it. */
 function retryUnlessServed(error: unknown): false {
-  if (kubeFault(error)?.code !== "not_found") throw error;
+  if (toKubeFault(error)?.code !== "not_found") throw error;
   return false;
 }
 
@@ -51,10 +60,10 @@ async function setSize({ cluster: { api } }: SessionWorld, name: string): Promis
 for (const server of API_SERVERS) {
   describe.skipIf(server.skip)(`sessions with queues, under ${server.title}`, { timeout: 120_000 }, () => {
     let world: SessionWorld;
-    const driver = (): ReturnType<typeof scripted>[] => [scripted("driver", "driver", "serve")];
+    const driver = (): ReturnType<typeof makeScripted>[] => [makeScripted("driver", "driver", "serve")];
 
     beforeAll(async () => {
-      world = await sessionWorld(await scriptedCluster(await server.start(), POOLS), POOLS);
+      world = await openSessionWorld(await openScriptedCluster(await server.start(), POOLS), POOLS);
       for (let index = 0; index < POOLS.drivers; index += 1) await setSize(world, `drivers-${index}`);
       await until("the ledger knows the sizes", async () => {
         const { pools } = await world.ledger.listPools({});
@@ -65,7 +74,7 @@ for (const server of API_SERVERS) {
     afterAll(() => world[Symbol.asyncDispose]());
 
     const put = async (queue: muster.reservation.v1.Queue): Promise<void> => {
-      const bucket = await openBucket(world.bus.connection, { name: buckets.queues, codec: protoCodec(Queue) });
+      const bucket = await openBucket(world.bus.connection, { name: buckets.queues, codec: makeProtoCodec(Queue) });
       await bucket.create(queue.name, queue);
     };
     const label = async (labels: Readonly<Record<string, string>>): Promise<void> => {
@@ -79,7 +88,7 @@ for (const server of API_SERVERS) {
       (await world.ledger.getReservation({ owner: { kind: "session", id: name } })).reservation;
     const cancel = async (name: string): Promise<void> => {
       await world.sessions.cancelSession({ requestId: `cancel-${name}`, name });
-      await finished(world, name);
+      await waitUntilFinished(world, name);
     };
     const untilWaits = async (name: string, code: string, text: RegExp): Promise<void> => {
       await until(`${name} waits for ${code}`, async () => {
@@ -92,58 +101,58 @@ for (const server of API_SERVERS) {
     };
 
     it("need no queue while no Queue exists", async () => {
-      await submit(world, "free", driver());
-      await sawEvent(world, "free", "RUN");
+      await submitSession(world, "free", driver());
+      await waitForEvent(world, "free", "RUN");
       expect(await reservationOf("free")).toMatchObject({ queue: "", notPreemptible: false });
       await cancel("free");
     });
 
     it("wait for a Queue that exists and is not in the bucket yet, and need none again once it is deleted", async () => {
-      await using calls = kubeCalls(loadKube(world.cluster.kubeconfig), { maxInFlight: 4, timeoutMs: 30_000 });
+      await using calls = makeKubeCalls(loadKube(world.cluster.kubeconfig), { maxInFlight: 4, timeoutMs: 30_000 });
       await calls.create(DEFINITIONS, QUEUE_DEFINITION);
       const spec = { namespaceSelector: { matchLabels: { team: "a" } } };
       const queue = { apiVersion: QUEUES.apiVersion, kind: "Queue", metadata: { name: "team-a" }, spec };
       const created = (): Promise<boolean> => calls.create(QUEUES, queue).then(() => true, retryUnlessServed);
       await until("the definition is served", created, { timeoutMs: 30_000 });
-      await submit(world, "early", driver());
+      await submitSession(world, "early", driver());
       await untilWaits("early", "QUEUE_UNKNOWN", /^Queues exist, and the job-controller has not published them/);
       await expect(reservationOf("early")).rejects.toMatchObject({ fault: { code: "not_found" } });
       await calls.delete(QUEUES, "team-a");
-      await sawEvent(world, "early", "RUN");
+      await waitForEvent(world, "early", "RUN");
       await cancel("early");
     });
 
     it("wait for a queue once one exists, use its quota, and are not preemptible", async () => {
       await put(queueOf("team-a", "a"));
       await put(queueOf("team-b", "b"));
-      await submit(world, "first", driver());
+      await submitSession(world, "first", driver());
       await untilWaits("first", "QUEUE_UNKNOWN", /^no queue serves the namespace default: select/);
       await label({ team: "a" });
-      await sawEvent(world, "first", "RUN");
+      await waitForEvent(world, "first", "RUN");
       expect(await reservationOf("first")).toMatchObject({ queue: "team-a", notPreemptible: true });
 
-      await submit(world, "second", driver(), { queue: "team-a" });
+      await submitSession(world, "second", driver(), { queue: "team-a" });
       await untilWaits(
         "second",
         "WAITING_FOR_QUOTA",
         /of cpu in pool drivers are needed, and the quota of the queue team-a/,
       );
-      await submit(world, "foreign", driver(), { queue: "team-b" });
+      await submitSession(world, "foreign", driver(), { queue: "team-b" });
       await untilWaits(
         "foreign",
         "QUEUE_UNKNOWN",
         /^spec.queue of the session names the queue "team-b", which does not serve the namespace default/,
       );
-      await submit(world, "large", [...driver(), { ...scripted("server", "server"), pool: "drivers" }]);
+      await submitSession(world, "large", [...driver(), { ...makeScripted("server", "server"), pool: "drivers" }]);
       await untilWaits("large", "QUOTA_EXCEEDED", /team-a/);
 
       await cancel("first");
-      await sawEvent(world, "second", "RUN");
+      await waitForEvent(world, "second", "RUN");
       await label({ team: "b" });
-      await sawEvent(world, "foreign", "RUN");
+      await waitForEvent(world, "foreign", "RUN");
       expect(await reservationOf("second")).toMatchObject({ queue: "team-a" });
       for (const name of ["second", "foreign"]) await cancel(name);
-      expect(eventsOf((await world.sessions.getSession({ name: "second" })).session ?? {})).toEqual([
+      expect(listEvents((await world.sessions.getSession({ name: "second" })).session ?? {})).toEqual([
         ...RAN,
         "CANCELLED",
       ]);

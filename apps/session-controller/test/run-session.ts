@@ -2,7 +2,7 @@ import { runController, workQueue } from "@muster/controller";
 import type { SessionPolicy } from "../src/domain/snapshot.ts";
 import type { RunEnd, SessionDeps } from "../src/session-deps.ts";
 import { makeSessions } from "../src/sessions.ts";
-import type { fakeWorld } from "./fake-world.ts";
+import type { makeFakeWorld } from "./fake-world.ts";
 
 const RETRY = { firstMs: 1, maxMs: 1, perSecond: 1_000_000, burst: 1_000_000 };
 
@@ -11,7 +11,7 @@ const RETRY = { firstMs: 1, maxMs: 1, perSecond: 1_000_000, burst: 1_000_000 };
  * default is any end but a failure. Rejects with the error of the first failed pass, unless `onFailure` handles it.
  */
 export async function runSession(
-  world: Pick<ReturnType<typeof fakeWorld>, "onHint" | "maxRestMs">,
+  world: Pick<ReturnType<typeof makeFakeWorld>, "onHint" | "maxRestMs">,
   deps: Omit<SessionDeps, "wake">,
   policy: SessionPolicy,
   signal: AbortSignal,

@@ -18,7 +18,7 @@ export const POLICY: SessionPolicy = {
   replacementWaitMs: 120_000,
 };
 
-export function component(name: string, kind: ComponentKind, more: Partial<Component> = {}): Component {
+export function makeComponent(name: string, kind: ComponentKind, more: Partial<Component> = {}): Component {
   const base = { image: "bench:1", command: [], args: [], env: [], workingDir: "", readyPort: 0 };
   return {
     name,
@@ -32,10 +32,14 @@ export function component(name: string, kind: ComponentKind, more: Partial<Compo
   };
 }
 
-export function spec(more: Partial<SessionSpec> = {}): SessionSpec {
+export function makeSpec(more: Partial<SessionSpec> = {}): SessionSpec {
   return {
     // The declared order differs from the start order.
-    components: [component("driver", "driver"), component("client-0", "client"), component("server-0", "server")],
+    components: [
+      makeComponent("driver", "driver"),
+      makeComponent("client-0", "client"),
+      makeComponent("server-0", "server"),
+    ],
     scenarioJson: '{"threads":2}',
     timeoutMs: 900_000,
     queueTimeoutMs: 86_400_000,
@@ -49,11 +53,11 @@ export function spec(more: Partial<SessionSpec> = {}): SessionSpec {
   };
 }
 
-export function draft(more: Partial<SessionDraft> = {}): SessionDraft {
-  return { ...spec(), timeoutMs: 0, queueTimeoutMs: 0, ttlMs: 0, killAfterMs: 0, workerPort: 0, ...more };
+export function makeDraft(more: Partial<SessionDraft> = {}): SessionDraft {
+  return { ...makeSpec(), timeoutMs: 0, queueTimeoutMs: 0, ttlMs: 0, killAfterMs: 0, workerPort: 0, ...more };
 }
 
-export function record(more: Partial<SessionRecord> = {}, from: SessionSpec = spec()): SessionRecord {
+export function makeRecord(more: Partial<SessionRecord> = {}, from: SessionSpec = makeSpec()): SessionRecord {
   const made = buildRecord({
     name: "bench",
     uid: "u-1",
@@ -66,10 +70,10 @@ export function record(more: Partial<SessionRecord> = {}, from: SessionSpec = sp
   return { ...made, epoch: 1, executor: "controller-a", ...more };
 }
 
-export function snapshot(more: Partial<Snapshot> = {}): Snapshot {
+export function makeSnapshot(more: Partial<Snapshot> = {}): Snapshot {
   return {
     nowMs: START_MS,
-    record: record(),
+    record: makeRecord(),
     reservation: { state: "unknown" },
     pods: [],
     livePods: undefined,
@@ -85,7 +89,7 @@ export function snapshot(more: Partial<Snapshot> = {}): Snapshot {
   };
 }
 
-export function podSeen(name: string, more: Partial<PodSeen> = {}): PodSeen {
+export function makePodSeen(name: string, more: Partial<PodSeen> = {}): PodSeen {
   return {
     pod: `bench-${name}`,
     uid: `uid-${name}`,
@@ -102,7 +106,7 @@ export function podSeen(name: string, more: Partial<PodSeen> = {}): PodSeen {
 }
 
 /** A pod as the API server lists it. */
-export function livePod(seen: PodSeen, more: Partial<LivePod> = {}): LivePod {
+export function makeLivePod(seen: PodSeen, more: Partial<LivePod> = {}): LivePod {
   const { pod, uid } = seen;
   return {
     pod,
@@ -118,8 +122,8 @@ export function livePod(seen: PodSeen, more: Partial<LivePod> = {}): LivePod {
 }
 
 /** A session with granted machines, and pods for the named components. */
-export function provisioning(created: readonly string[], more: Partial<SessionRecord> = {}): SessionRecord {
-  const base = record({ reservationId: "r-1" });
+export function makeProvisioning(created: readonly string[], more: Partial<SessionRecord> = {}): SessionRecord {
+  const base = makeRecord({ reservationId: "r-1" });
   return {
     ...base,
     events: [
@@ -136,8 +140,8 @@ export function provisioning(created: readonly string[], more: Partial<SessionRe
   };
 }
 
-export function running(more: Partial<SessionRecord> = {}): SessionRecord {
-  const base = provisioning(["driver", "client-0", "server-0"]);
+export function makeRunning(more: Partial<SessionRecord> = {}): SessionRecord {
+  const base = makeProvisioning(["driver", "client-0", "server-0"]);
   return {
     ...base,
     events: [...base.events, { kind: "RUN", atMs: START_MS + 2, description: "ready", reason: "" }],

@@ -1,7 +1,7 @@
 import { CoreV1Api, type V1ContainerState, type V1Pod } from "@kubernetes/client-node";
-import { faultOf } from "@muster/faults";
-import { kubeFault, loadKube } from "@muster/kube";
-import { kubeClient } from "@muster/testkit";
+import { findFault } from "@muster/faults";
+import { toKubeFault, loadKube } from "@muster/kube";
+import { makeKubeClient } from "@muster/testkit";
 import type { TestApiServer } from "@muster/testkit";
 
 const NAMESPACE = "default";
@@ -26,11 +26,11 @@ export type ScriptedCluster = AsyncDisposable & {
  * exits), `flash N` (exits before any watcher can observe it ready), `missing` (the program does not exist), `unpullable` (the image does not exist). Disposing
  * also stops the API server.
  */
-export async function scriptedCluster(
+export async function openScriptedCluster(
   server: TestApiServer,
   pools: Readonly<Record<string, number>>,
 ): Promise<ScriptedCluster> {
-  const api = kubeClient(loadKube(server.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
+  const api = makeKubeClient(loadKube(server.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
   for (const [pool, count] of Object.entries(pools)) {
     for (let index = 0; index < count; index += 1) await addNode(api, `${pool}-${index}`, pool);
   }
@@ -149,6 +149,6 @@ function endOf(exitCode: number | undefined): string {
 
 /** Another writer changed or removed the pod: the next pass sees it. */
 function tolerate(error: unknown): void {
-  const code = (faultOf(error) ?? kubeFault(error))?.code;
+  const code = (findFault(error) ?? toKubeFault(error))?.code;
   if (code !== "conflict" && code !== "not_found") throw error;
 }

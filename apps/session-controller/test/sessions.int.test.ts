@@ -1,20 +1,20 @@
 import { labels, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { API_SERVERS } from "./api-servers.ts";
-import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import { openScriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import {
-  eventsOf,
-  eventuallyNothingLeft,
+  listEvents,
+  waitUntilNothingLeft,
   expectNothingLeft,
-  finished,
-  publishedEvents,
+  waitUntilFinished,
+  listPublishedEvents,
   RAN,
-  sawEvent,
-  scripted,
-  sessionWorld,
-  submit,
+  waitForEvent,
+  makeScripted,
+  openSessionWorld,
+  submitSession,
   type SessionWorld,
 } from "./world.ts";
 
@@ -25,7 +25,7 @@ for (const server of API_SERVERS) {
     let world: SessionWorld<ScriptedCluster>;
 
     beforeAll(async () => {
-      world = await sessionWorld(await scriptedCluster(await server.start(), POOLS), POOLS);
+      world = await openSessionWorld(await openScriptedCluster(await server.start(), POOLS), POOLS);
       await world.startController({ SESSION_LEAK_AGE_MS: "0" });
     });
 
@@ -34,13 +34,13 @@ for (const server of API_SERVERS) {
     });
 
     it("runs a good session from submission to the last deleted pod, and keeps and lists all its events with time and description", async () => {
-      await submit(world, "good", [
-        scripted("driver", "driver", "exit", "0"),
-        scripted("client-0", "client", "serve"),
-        scripted("server-0", "server", "serve"),
+      await submitSession(world, "good", [
+        makeScripted("driver", "driver", "exit", "0"),
+        makeScripted("client-0", "client", "serve"),
+        makeScripted("server-0", "server", "serve"),
       ]);
-      const session = await finished(world, "good");
-      expect(eventsOf(session)).toEqual([...RAN, "DONE"]);
+      const session = await waitUntilFinished(world, "good");
+      expect(listEvents(session)).toEqual([...RAN, "DONE"]);
       // All events are stored with a time and a description, and listed.
       for (const { atMs, description } of session.events ?? []) {
         expect(atMs).toBeGreaterThan(0);
@@ -61,101 +61,107 @@ for (const server of API_SERVERS) {
       ["not-found", "missing", "0", /driver failed with exit code 128: StartError/],
       ["driver-fails", "exit", "3", /driver failed with exit code 3/],
     ])("ends %s as an error that names the driver", async (name, word, code, description) => {
-      await submit(world, name, [scripted("driver", "driver", word, code), scripted("server-0", "server", "serve")]);
-      const session = await finished(world, name);
-      expect(eventsOf(session).at(-1)).toBe("ERROR");
+      await submitSession(world, name, [
+        makeScripted("driver", "driver", word, code),
+        makeScripted("server-0", "server", "serve"),
+      ]);
+      const session = await waitUntilFinished(world, name);
+      expect(listEvents(session).at(-1)).toBe("ERROR");
       expect(session.events?.at(-1)).toMatchObject({ reason: "COMPONENT_FAILED" });
       expect(session.events?.at(-1)?.description).toMatch(description);
       await expectNothingLeft(world);
     });
 
     it("ends when a worker crashes immediately, and never starts the driver", async () => {
-      await submit(world, "worker-crash", [
-        scripted("driver", "driver", "exit", "0"),
-        scripted("server-0", "server", "flash", "7"),
+      await submitSession(world, "worker-crash", [
+        makeScripted("driver", "driver", "exit", "0"),
+        makeScripted("server-0", "server", "flash", "7"),
       ]);
-      const session = await finished(world, "worker-crash");
-      expect(eventsOf(session)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "ERROR"]);
+      const session = await waitUntilFinished(world, "worker-crash");
+      expect(listEvents(session)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "ERROR"]);
       expect(session.events?.at(-1)?.description).toMatch(/server server-0 failed with exit code 7/);
       expect(world.cluster.bound).not.toContain("worker-crash-driver");
     });
 
     it("is done if the driver ends before it was observed ready", async () => {
-      await submit(world, "flash", [
-        scripted("driver", "driver", "flash", "0"),
-        scripted("server-0", "server", "serve"),
+      await submitSession(world, "flash", [
+        makeScripted("driver", "driver", "flash", "0"),
+        makeScripted("server-0", "server", "serve"),
       ]);
-      expect(eventsOf(await finished(world, "flash"))).toEqual([...RAN, "DONE"]);
+      expect(listEvents(await waitUntilFinished(world, "flash"))).toEqual([...RAN, "DONE"]);
     });
 
     it("deletes a finished session with its logs, and runs another one of the same name", async () => {
-      const components = [scripted("driver", "driver", "exit", "0")];
-      await submit(world, "again", components);
+      const components = [makeScripted("driver", "driver", "exit", "0")];
+      await submitSession(world, "again", components);
       await expect(world.sessions.deleteSession({ name: "again" })).rejects.toMatchObject({
         fault: { code: "invalid_request" },
       });
-      const { uid } = await finished(world, "again");
+      const { uid } = await waitUntilFinished(world, "again");
       await world.sessions.deleteSession({ requestId: "d", name: "again", uid: uid ?? "" });
       await expect(world.sessions.getSession({ name: "again" })).rejects.toMatchObject({
         fault: { code: "not_found" },
       });
-      await submit(world, "again", components);
-      expect((await finished(world, "again")).uid).not.toBe(uid);
+      await submitSession(world, "again", components);
+      expect((await waitUntilFinished(world, "again")).uid).not.toBe(uid);
     });
 
     it("ignores a worker that succeeds", async () => {
-      await submit(world, "worker-ends", [
-        scripted("driver", "driver", "exit", "0"),
-        scripted("client-0", "client", "exit", "0"),
+      await submitSession(world, "worker-ends", [
+        makeScripted("driver", "driver", "exit", "0"),
+        makeScripted("client-0", "client", "exit", "0"),
       ]);
-      expect(eventsOf(await finished(world, "worker-ends"))).toEqual([...RAN, "DONE"]);
+      expect(listEvents(await waitUntilFinished(world, "worker-ends"))).toEqual([...RAN, "DONE"]);
     });
 
     it("ends when one of its pods is deleted manually", async () => {
-      await submit(world, "robbed", [scripted("driver", "driver", "serve"), scripted("server-0", "server", "serve")]);
-      await sawEvent(world, "robbed", "RUN");
+      await submitSession(world, "robbed", [
+        makeScripted("driver", "driver", "serve"),
+        makeScripted("server-0", "server", "serve"),
+      ]);
+      await waitForEvent(world, "robbed", "RUN");
       await world.cluster.api.deleteNamespacedPod({ name: "robbed-server-0", namespace: "default" });
-      const session = await finished(world, "robbed");
+      const session = await waitUntilFinished(world, "robbed");
       expect(session.events?.at(-1)).toMatchObject({ reason: "COMPONENT_FAILED" });
       expect(session.warnings?.map(({ code }) => code)).toContain("LOGS_LOST");
     });
 
     it("the timeout covers provisioning and running: the session ends at its time limit", async () => {
-      await submit(world, "slow", [{ ...scripted("driver", "driver", "idle"), readyPort: 10_000 }], {
+      await submitSession(world, "slow", [{ ...makeScripted("driver", "driver", "idle"), readyPort: 10_000 }], {
         timeoutMs: 15_000,
       });
-      const session = await finished(world, "slow");
+      const session = await waitUntilFinished(world, "slow");
       expect(session.events?.at(-1)).toMatchObject({ reason: "TIMEOUT" });
       expect(session.events?.at(-1)?.description).toContain("driver is NOT_READY");
     });
 
     it("cancels a running session, and one that waits for it", async () => {
-      await submit(world, "first", [scripted("driver", "driver", "serve")]);
-      await sawEvent(world, "first", "RUN");
-      await submit(world, "second", [scripted("driver", "driver", "serve")]);
+      await submitSession(world, "first", [makeScripted("driver", "driver", "serve")]);
+      await waitForEvent(world, "first", "RUN");
+      await submitSession(world, "second", [makeScripted("driver", "driver", "serve")]);
       await until("the second one states why it waits", async () => {
         const { session } = await world.sessions.getSession({ name: "second" });
         return session?.waitingBecause !== "";
       });
       await world.sessions.cancelSession({ requestId: "c-2", name: "second" });
-      expect(eventsOf(await finished(world, "second"))).toEqual(["QUEUE", "CANCELLED"]);
-      expect(eventsOf((await world.sessions.getSession({ name: "first" })).session ?? {})).toEqual(RAN);
+      expect(listEvents(await waitUntilFinished(world, "second"))).toEqual(["QUEUE", "CANCELLED"]);
+      expect(listEvents((await world.sessions.getSession({ name: "first" })).session ?? {})).toEqual(RAN);
       await world.sessions.cancelSession({ requestId: "c-1", name: "first" });
-      expect(eventsOf(await finished(world, "first"))).toEqual([...RAN, "CANCELLED"]);
+      expect(listEvents(await waitUntilFinished(world, "first"))).toEqual([...RAN, "CANCELLED"]);
       const again = await world.sessions.cancelSession({ requestId: "c-1", name: "first" });
-      expect(eventsOf(again.session ?? {})).toEqual([...RAN, "CANCELLED"]);
+      expect(listEvents(again.session ?? {})).toEqual([...RAN, "CANCELLED"]);
       await expectNothingLeft(world);
     });
 
     it("immediately ends a session whose pool does not exist or is too small", async () => {
-      await submit(world, "nowhere", [{ ...scripted("driver", "driver", "exit", "0"), pool: "gpus" }]);
-      expect((await finished(world, "nowhere")).events?.at(-1)).toMatchObject({ reason: "POOL_UNKNOWN" });
-      await submit(world, "crowd", [
-        scripted("driver", "driver", "exit", "0"),
-        ...[0, 1, 2].map((n) => scripted(`c-${n}`, "client", "serve")),
+      await submitSession(world, "nowhere", [{ ...makeScripted("driver", "driver", "exit", "0"), pool: "gpus" }]);
+      expect((await waitUntilFinished(world, "nowhere")).events?.at(-1)).toMatchObject({ reason: "POOL_UNKNOWN" });
+      await submitSession(world, "crowd", [
+        makeScripted("driver", "driver", "exit", "0"),
+        ...[0, 1, 2].map((n) => makeScripted(`c-${n}`, "client", "serve")),
       ]);
-      const crowd = await finished(world, "crowd");
-      expect(eventsOf(crowd)).toEqual(["QUEUE", "ERROR"]);
+      const crowd = await waitUntilFinished(world, "crowd");
+      expect(listEvents(crowd)).toEqual(["QUEUE", "ERROR"]);
       expect(crowd.events?.at(-1)).toMatchObject({
         reason: "POOL_CAPACITY",
         description: "pool workers has 2 machines at most, 3 are needed: request fewer, or enlarge the pool",
@@ -170,27 +176,27 @@ for (const server of API_SERVERS) {
           namespace: "default",
           body: { metadata: { name: "small" }, spec: { limits } },
         });
-        await submit(world, "refused", [scripted("driver", "driver", "exit", "0")]);
-        const session = await finished(world, "refused");
+        await submitSession(world, "refused", [makeScripted("driver", "driver", "exit", "0")]);
+        const session = await waitUntilFinished(world, "refused");
         await world.cluster.api.deleteNamespacedLimitRange({ name: "small", namespace: "default" });
         expect(session.events?.at(-1)).toMatchObject({ reason: "POD_REFUSED" });
       });
 
     it("gives a name to one session, and returns it for the same request", async () => {
-      await submit(world, "twin", [scripted("driver", "driver", "exit", "0")]);
+      await submitSession(world, "twin", [makeScripted("driver", "driver", "exit", "0")]);
       const first = await world.sessions.getSession({ name: "twin" });
-      await submit(world, "twin", [scripted("driver", "driver", "exit", "0")]);
+      await submitSession(world, "twin", [makeScripted("driver", "driver", "exit", "0")]);
       expect((await world.sessions.getSession({ name: "twin" })).session?.uid).toBe(first.session?.uid);
       const other = world.sessions.submitSession({
         requestId: "another",
         name: "twin",
-        spec: { components: [scripted("driver", "driver", "exit", "0")] },
+        spec: { components: [makeScripted("driver", "driver", "exit", "0")] },
       });
-      expect(faultOf(await other.catch((error: unknown) => error))).toMatchObject({
+      expect(findFault(await other.catch((error: unknown) => error))).toMatchObject({
         code: "already_exists",
         id: "twin",
       });
-      await finished(world, "twin");
+      await waitUntilFinished(world, "twin");
     });
 
     it("answers a long poll when the session changes, and lists sessions in pages", async () => {
@@ -206,8 +212,8 @@ for (const server of API_SERVERS) {
       } while (next !== "");
       expect(paged).toEqual(names);
 
-      await submit(world, "watched", [scripted("driver", "driver", "serve")]);
-      await sawEvent(world, "watched", "RUN");
+      await submitSession(world, "watched", [makeScripted("driver", "driver", "serve")]);
+      await waitForEvent(world, "watched", "RUN");
       const { session } = await world.sessions.getSession({ name: "watched" });
       const watching = world.sessions.watchSession(
         { name: "watched", afterRevision: session?.revision ?? 0, waitMs: 30_000 },
@@ -215,19 +221,19 @@ for (const server of API_SERVERS) {
       );
       await world.sessions.cancelSession({ requestId: "c", name: "watched" });
       expect((await watching).session?.cancelRequested).toBe(true);
-      await finished(world, "watched");
+      await waitUntilFinished(world, "watched");
     });
 
     it("finished sessions expire after a TTL", async () => {
-      await submit(world, "brief", [scripted("driver", "driver", "exit", "0")], { ttlMs: 1000 });
+      await submitSession(world, "brief", [makeScripted("driver", "driver", "exit", "0")], { ttlMs: 1000 });
       await until("it is gone", async () => {
         const error: unknown = await world.sessions.getSession({ name: "brief" }).then(
           () => undefined,
           (reason: unknown) => reason,
         );
-        return faultOf(error)?.code === "not_found";
+        return findFault(error)?.code === "not_found";
       });
-      expect(await publishedEvents(world, "brief")).toEqual([...RAN, "DONE"]);
+      expect(await listPublishedEvents(world, "brief")).toEqual([...RAN, "DONE"]);
     });
 
     it("removes pods and machines of an unknown session", async () => {
@@ -245,7 +251,7 @@ for (const server of API_SERVERS) {
           spec: { nodeName: "drivers-0", containers: [{ name: "main", image: "scripted", args: ["serve"] }] },
         },
       });
-      await eventuallyNothingLeft(world);
+      await waitUntilNothingLeft(world);
     });
 
     it("answers undecodable requests on every endpoint with a fault and continues", async () => {
@@ -269,16 +275,16 @@ for (const server of API_SERVERS) {
         world.sessions.getLogs({ name: ">" }),
       ];
       for (const call of empty) {
-        expect(faultOf(await call.catch((error: unknown) => error))?.code).toBe("invalid_request");
+        expect(findFault(await call.catch((error: unknown) => error))?.code).toBe("invalid_request");
       }
       const missing = world.sessions.getLogs({ name: "good", component: "absent" });
-      expect(faultOf(await missing.catch((error: unknown) => error))).toMatchObject({
+      expect(findFault(await missing.catch((error: unknown) => error))).toMatchObject({
         code: "not_found",
         kind: "component",
       });
       await world.bus.publish(subjects.reservationGranted("session", "garbage"), garbage, { messageId: "garbage" });
-      await submit(world, "after-garbage", [scripted("driver", "driver", "exit", "0")]);
-      expect(eventsOf(await finished(world, "after-garbage"))).toEqual([...RAN, "DONE"]);
+      await submitSession(world, "after-garbage", [makeScripted("driver", "driver", "exit", "0")]);
+      expect(listEvents(await waitUntilFinished(world, "after-garbage"))).toEqual([...RAN, "DONE"]);
     });
   });
 }

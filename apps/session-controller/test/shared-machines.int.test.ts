@@ -6,7 +6,16 @@ import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
 import { processCluster } from "./process-cluster.ts";
-import { eventsOf, finished, RAN, sawEvent, scripted, sessionWorld, submit, type SessionWorld } from "./world.ts";
+import {
+  listEvents,
+  waitUntilFinished,
+  RAN,
+  waitForEvent,
+  makeScripted,
+  openSessionWorld,
+  submitSession,
+  type SessionWorld,
+} from "./world.ts";
 
 const POOLS = { workers: 2, crowded: 2 };
 const NAMESPACE = "default";
@@ -34,7 +43,12 @@ type Fields = {
 /** A component whose pod requests `REQUESTS`. */
 function part(name: "driver" | "server", { pool = "workers", spec = {}, ...more }: Fields) {
   const containers = [{ name: "main", resources: { requests: REQUESTS } }];
-  return { ...scripted(name, name), pool, ...more, templateJson: JSON.stringify({ spec: { containers, ...spec } }) };
+  return {
+    ...makeScripted(name, name),
+    pool,
+    ...more,
+    templateJson: JSON.stringify({ spec: { containers, ...spec } }),
+  };
 }
 
 for (const server of API_SERVERS) {
@@ -44,7 +58,7 @@ for (const server of API_SERVERS) {
 
     beforeAll(async () => {
       folder = await mkdtemp(join(tmpdir(), "muster-"));
-      world = await sessionWorld(await processCluster(await server.start(), POOLS), POOLS);
+      world = await openSessionWorld(await processCluster(await server.start(), POOLS), POOLS);
       await world.startController({ SESSION_EXECUTORS: "0", SESSION_MACHINE_LOST_MS: "500" });
     }, 240_000);
 
@@ -76,26 +90,26 @@ for (const server of API_SERVERS) {
           part("driver", { command: FOREVER, shared: true }),
           part("server", { command: FOREVER, shared: true }),
         ];
-        await submit(world, name, both);
-        await sawEvent(world, name, "RUN");
+        await submitSession(world, name, both);
+        await waitForEvent(world, name, "RUN");
         expect(await nodesOf(name)).toEqual(new Set([plain]));
       }
       expect(await standingOf(plain, "workers")).toBe("SHARED");
       const { items } = await world.cluster.api.listNamespacedPod({ namespace: NAMESPACE });
       expect(items.map(({ metadata }) => metadata?.labels?.[labels.exclusive])).toEqual(Array(4).fill("false"));
 
-      await submit(world, "alone", [part("driver", { command: ENDS })]);
-      await submit(world, "tolerant", [part("driver", { command: ENDS, spec: { tolerations: TOLERATIONS } })]);
-      expect(eventsOf(await finished(world, "tolerant"))).toEqual([...RAN, "DONE"]);
+      await submitSession(world, "alone", [part("driver", { command: ENDS })]);
+      await submitSession(world, "tolerant", [part("driver", { command: ENDS, spec: { tolerations: TOLERATIONS } })]);
+      expect(listEvents(await waitUntilFinished(world, "tolerant"))).toEqual([...RAN, "DONE"]);
       expect(await nodesOf("tolerant")).toEqual(new Set([tainted]));
 
       const waiting = async () => (await world.sessions.getSession({ name: "alone" })).session?.waitingCode;
       await until("the exclusive session waits", async () => (await waiting()) === "POOL_AVAILABILITY");
       await cancel("one");
-      await finished(world, "one");
+      await waitUntilFinished(world, "one");
       expect(await waiting()).toBe("POOL_AVAILABILITY");
       await cancel("two");
-      expect(eventsOf(await finished(world, "alone"))).toEqual([...RAN, "DONE"]);
+      expect(listEvents(await waitUntilFinished(world, "alone"))).toEqual([...RAN, "DONE"]);
       expect(await nodesOf("alone")).toEqual(new Set([plain]));
     });
 
@@ -103,7 +117,7 @@ for (const server of API_SERVERS) {
       const file = join(folder, "ready");
       const waits = { command: ["node", "--eval", READY_WHEN(file)], readyPort: 9000 };
       const shared = { pool: "crowded", shared: true };
-      await submit(world, "moved", [
+      await submitSession(world, "moved", [
         part("driver", { ...shared, command: ENDS }),
         part("server", { ...shared, ...waits }),
       ]);
@@ -120,7 +134,7 @@ for (const server of API_SERVERS) {
         return driver?.lostNode === home && driver.node !== "" && driver.node !== home;
       });
       await writeFile(file, "");
-      expect(eventsOf(await finished(world, "moved"))).toEqual([...RAN, "DONE"]);
+      expect(listEvents(await waitUntilFinished(world, "moved"))).toEqual([...RAN, "DONE"]);
       await world.cluster.api.deleteNamespacedPod({ name: "web", namespace: NAMESPACE, gracePeriodSeconds: 0 });
       await until(
         "nothing is reserved",

@@ -1,19 +1,19 @@
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
-import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import { openScriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import { slowApi } from "./slow-api.ts";
 import {
-  eventsOf,
-  eventuallyNothingLeft,
+  listEvents,
+  waitUntilNothingLeft,
   expectNothingLeft,
-  finished,
+  waitUntilFinished,
   RAN,
-  sawEvent,
-  sessionWorld,
-  storedRecord,
-  submit,
-  trio,
+  waitForEvent,
+  openSessionWorld,
+  readStoredRecord,
+  submitSession,
+  makeTrio,
   type Controller,
   type SessionWorld,
 } from "./world.ts";
@@ -25,7 +25,7 @@ describe("a controller that is suspended (SIGSTOP) and continued", () => {
   let world: SessionWorld<ScriptedCluster>;
 
   beforeAll(async () => {
-    world = await sessionWorld(await scriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
+    world = await openSessionWorld(await openScriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
   });
 
   afterAll(async () => {
@@ -34,7 +34,7 @@ describe("a controller that is suspended (SIGSTOP) and continued", () => {
 
   async function runBy(name: string, controller: Controller): Promise<void> {
     await until(`${name} is run by ${controller.pid}`, async () =>
-      (await storedRecord(world, name)).executor.includes(`-${controller.pid}-`),
+      (await readStoredRecord(world, name)).executor.includes(`-${controller.pid}-`),
     );
   }
 
@@ -46,7 +46,7 @@ describe("a controller that is suspended (SIGSTOP) and continued", () => {
         () => false,
       ),
     );
-    await until(`${name} is over`, async () => ((await storedRecord(world, name)).session?.finishedAtMs ?? 0) > 0);
+    await until(`${name} is over`, async () => ((await readStoredRecord(world, name)).session?.finishedAtMs ?? 0) > 0);
   }
 
   it.each(["PROVISION", "RUN"])(
@@ -54,32 +54,32 @@ describe("a controller that is suspended (SIGSTOP) and continued", () => {
     async (event) => {
       const controllers = [await world.startController(), await world.startController()];
       const name = `stopped-at-${event.toLowerCase()}`;
-      await submit(world, name, trio("serve"));
-      await sawEvent(world, name, event);
-      const { executor } = await storedRecord(world, name);
+      await submitSession(world, name, makeTrio("serve"));
+      await waitForEvent(world, name, event);
+      const { executor } = await readStoredRecord(world, name);
       const sleeper = controllers.find(({ pid }) => executor.includes(`-${pid}-`));
       const other = controllers.find(({ pid }) => !executor.includes(`-${pid}-`));
       if (sleeper === undefined || other === undefined) throw new Error("the session names no controller");
       process.kill(sleeper.pid, "SIGSTOP");
       await runBy(name, other);
-      await sawEvent(world, name, "RUN");
+      await waitForEvent(world, name, "RUN");
       await cancelAndWait(name);
       await other.kill();
       process.kill(sleeper.pid, "SIGCONT");
       // The resumed controller runs the next session, so it has left this one.
       const next = `after-${name}`;
       await until(`${next} is accepted`, () =>
-        submit(world, next, trio("exit", "0")).then(
+        submitSession(world, next, makeTrio("exit", "0")).then(
           () => true,
           () => false,
         ),
       );
-      expect(eventsOf(await finished(world, next))).toEqual([...RAN, "DONE"]);
-      expect(eventsOf(await finished(world, name))).toEqual([...RAN, "CANCELLED"]);
+      expect(listEvents(await waitUntilFinished(world, next))).toEqual([...RAN, "DONE"]);
+      expect(listEvents(await waitUntilFinished(world, name))).toEqual([...RAN, "CANCELLED"]);
       expect(world.cluster.bound.filter((pod) => pod.startsWith(name)).toSorted()).toEqual(
         ["client-0", "driver", "server-0"].map((component) => `${name}-${component}`),
       );
-      await eventuallyNothingLeft(world);
+      await waitUntilNothingLeft(world);
       await sleeper.kill();
     },
   );
@@ -92,21 +92,21 @@ describe("a controller that is suspended (SIGSTOP) and continued", () => {
     await using slow = await slowApi(world.cluster.kubeconfig);
     const sleeper = await world.startController({ ...NO_SWEEP, MUSTER_KUBECONFIG: slow.kubeconfig });
     const held = slow.hold(`${name}-client-0`);
-    await submit(world, name, trio("serve"));
+    await submitSession(world, name, makeTrio("serve"));
     await held.arrived;
     process.kill(sleeper.pid, "SIGSTOP");
     const other = await world.startController(NO_SWEEP);
     await runBy(name, other);
-    await sawEvent(world, name, "RUN");
+    await waitForEvent(world, name, "RUN");
     await cancelAndWait(name);
     await expectNothingLeft(world);
 
     if (signal === "SIGKILL") await sleeper.kill();
     expect(await held.release()).toBe(201);
     if (signal === "SIGCONT") process.kill(sleeper.pid, signal);
-    await eventuallyNothingLeft(world);
+    await waitUntilNothingLeft(world);
     expect(world.cluster.bound.filter((pod) => pod === `${name}-client-0`)).toHaveLength(1);
-    expect(eventsOf((await storedRecord(world, name)).session ?? {})).toEqual([...RAN, "CANCELLED"]);
+    expect(listEvents((await readStoredRecord(world, name)).session ?? {})).toEqual([...RAN, "CANCELLED"]);
     await other.kill();
     await sleeper.kill();
   });
@@ -116,28 +116,28 @@ describe("a controller that is suspended (SIGSTOP) and continued", () => {
     await using slow = await slowApi(world.cluster.kubeconfig);
     const sleeper = await world.startController({ ...NO_SWEEP, MUSTER_KUBECONFIG: slow.kubeconfig });
     const held = slow.hold(`${name}-client-0`, "PATCH");
-    await submit(world, name, trio("serve"));
+    await submitSession(world, name, makeTrio("serve"));
     await held.arrived;
     process.kill(sleeper.pid, "SIGSTOP");
     expect(world.cluster.bound).not.toContain(`${name}-client-0`);
     const other = await world.startController(NO_SWEEP);
-    await sawEvent(world, name, "RUN");
+    await waitForEvent(world, name, "RUN");
     await cancelAndWait(name);
     await expectNothingLeft(world);
 
     expect(await held.release()).toBe(404);
     process.kill(sleeper.pid, "SIGCONT");
-    await eventuallyNothingLeft(world);
+    await waitUntilNothingLeft(world);
     expect(world.cluster.bound.filter((pod) => pod === `${name}-client-0`)).toHaveLength(1);
-    expect(eventsOf((await storedRecord(world, name)).session ?? {})).toEqual([...RAN, "CANCELLED"]);
+    expect(listEvents((await readStoredRecord(world, name)).session ?? {})).toEqual([...RAN, "CANCELLED"]);
     await other.kill();
     await sleeper.kill();
   });
 
   it("continues the session when its successor dies, without a sweep", async () => {
     const first = await world.startController(NO_SWEEP);
-    await submit(world, "to-and-fro", trio("serve"));
-    await sawEvent(world, "to-and-fro", "RUN");
+    await submitSession(world, "to-and-fro", makeTrio("serve"));
+    await waitForEvent(world, "to-and-fro", "RUN");
     const second = await world.startController(NO_SWEEP);
     process.kill(first.pid, "SIGSTOP");
     await runBy("to-and-fro", second);
@@ -145,7 +145,7 @@ describe("a controller that is suspended (SIGSTOP) and continued", () => {
     await second.kill();
     await runBy("to-and-fro", first);
     await cancelAndWait("to-and-fro");
-    expect(eventsOf(await finished(world, "to-and-fro"))).toEqual([...RAN, "CANCELLED"]);
+    expect(listEvents(await waitUntilFinished(world, "to-and-fro"))).toEqual([...RAN, "CANCELLED"]);
     await first.kill();
   });
 });

@@ -1,18 +1,18 @@
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
-import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import { openScriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
 import {
-  eventsOf,
+  listEvents,
   expectNothingLeft,
-  finished,
+  waitUntilFinished,
   RAN,
-  sawEvent,
-  scripted,
-  sessionWorld,
-  storedRecord,
-  submit,
-  trio,
+  waitForEvent,
+  makeScripted,
+  openSessionWorld,
+  readStoredRecord,
+  submitSession,
+  makeTrio,
   type SessionWorld,
 } from "./world.ts";
 
@@ -30,13 +30,13 @@ describe("a session with a topology", () => {
   let world: SessionWorld<ScriptedCluster>;
 
   beforeAll(async () => {
-    const cluster = await scriptedCluster(await EMBEDDED.start(), POOLS);
+    const cluster = await openScriptedCluster(await EMBEDDED.start(), POOLS);
     for (const [name, rack] of Object.entries(RACKS)) {
       const node = await cluster.api.readNode({ name });
       const labels = { ...node.metadata?.labels, rack };
       await cluster.api.replaceNode({ name, body: { ...node, metadata: { ...node.metadata, labels } } });
     }
-    world = await sessionWorld(cluster, POOLS);
+    world = await openSessionWorld(cluster, POOLS);
     await world.startController(ENV);
   });
 
@@ -45,7 +45,7 @@ describe("a session with a topology", () => {
   });
 
   async function nodesOf(name: string): Promise<string[]> {
-    const { session } = await storedRecord(world, name);
+    const { session } = await readStoredRecord(world, name);
     return session?.components.map(({ node }) => node) ?? [];
   }
 
@@ -54,11 +54,11 @@ describe("a session with a topology", () => {
   }
 
   it("gets all of its machines in one rack, and waits while no rack has enough", async () => {
-    await submit(world, "first", trio("serve"), ONE_RACK);
-    await sawEvent(world, "first", "RUN");
+    await submitSession(world, "first", makeTrio("serve"), ONE_RACK);
+    await waitForEvent(world, "first", "RUN");
     expect(await racksOf("first")).toEqual(["b", "b", "b"]);
 
-    await submit(world, "second", trio("exit", "0"), ONE_RACK);
+    await submitSession(world, "second", makeTrio("exit", "0"), ONE_RACK);
     await until("the ledger explains the wait", async () => {
       const { session } = await world.sessions.getSession({ name: "second" });
       return session?.waitingBecause.startsWith(
@@ -75,24 +75,24 @@ describe("a session with a topology", () => {
     });
 
     await world.sessions.cancelSession({ requestId: "c", name: "first" });
-    expect(eventsOf(await finished(world, "second"))).toEqual([...RAN, "DONE"]);
+    expect(listEvents(await waitUntilFinished(world, "second"))).toEqual([...RAN, "DONE"]);
     expect(await racksOf("second")).toEqual(["b", "b", "b"]);
-    await finished(world, "first");
+    await waitUntilFinished(world, "first");
     await expectNothingLeft(world);
   });
 
   it("ends if no rack can ever have enough, though the pools have", async () => {
-    const servers = [0, 1, 2, 3].map((index) => scripted(`server-${index}`, "server", "serve"));
-    await submit(world, "large", [scripted("driver", "driver", "serve"), ...servers], ONE_RACK);
-    const { events } = await finished(world, "large");
+    const servers = [0, 1, 2, 3].map((index) => makeScripted(`server-${index}`, "server", "serve"));
+    await submitSession(world, "large", [makeScripted("driver", "driver", "serve"), ...servers], ONE_RACK);
+    const { events } = await waitUntilFinished(world, "large");
     expect(events?.at(-1)).toMatchObject({ reason: "POOL_CAPACITY" });
     expect(events?.at(-1)?.description).toContain("on nodes with one value of the label rack");
   });
 
   it("gets another machine of the same rack in place of a lost one", async () => {
     world.cluster.unplaced.add("unlucky-server-0");
-    await submit(world, "unlucky", trio("exit", "0"), ONE_RACK);
-    await sawEvent(world, "unlucky", "PROVISION");
+    await submitSession(world, "unlucky", makeTrio("exit", "0"), ONE_RACK);
+    await waitForEvent(world, "unlucky", "PROVISION");
     const [driver, server, client] = await nodesOf("unlucky");
     await world.cluster.api.deleteNode({ name: server ?? "" });
     await until("the server has another machine", async () => {
@@ -101,7 +101,7 @@ describe("a session with a topology", () => {
     });
     expect(await nodesOf("unlucky")).toEqual([driver, "workers-4", client]);
     world.cluster.unplaced.clear();
-    expect(eventsOf(await finished(world, "unlucky"))).toEqual([...RAN, "DONE"]);
+    expect(listEvents(await waitUntilFinished(world, "unlucky"))).toEqual([...RAN, "DONE"]);
     await expectNothingLeft(world);
   });
 });

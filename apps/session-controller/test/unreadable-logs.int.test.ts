@@ -1,7 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { EMBEDDED } from "./api-servers.ts";
-import { scriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
-import { eventsOf, sawEvent, sessionWorld, storedRecord, submit, trio, type SessionWorld } from "./world.ts";
+import { openScriptedCluster, type ScriptedCluster } from "./scripted-cluster.ts";
+import {
+  listEvents,
+  waitForEvent,
+  openSessionWorld,
+  readStoredRecord,
+  submitSession,
+  makeTrio,
+  type SessionWorld,
+} from "./world.ts";
 
 const POOLS = { drivers: 1, workers: 2 };
 /** Scripted pods have no logs, so each session retries for this time. */
@@ -11,7 +19,7 @@ describe("a session whose driver's log cannot be read", () => {
   let world: SessionWorld<ScriptedCluster>;
 
   beforeAll(async () => {
-    world = await sessionWorld(await scriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
+    world = await openSessionWorld(await openScriptedCluster(await EMBEDDED.start(), POOLS), POOLS);
     await world.startController(PATIENT);
   });
 
@@ -20,11 +28,11 @@ describe("a session whose driver's log cannot be read", () => {
   });
 
   it("releases its machines and the only executor place to the next session while the log is retried", async () => {
-    await submit(world, "unreadable", trio("exit", "0"));
-    await submit(world, "next", trio("serve"));
-    await sawEvent(world, "next", "RUN");
-    const { session, logsCollected } = await storedRecord(world, "unreadable");
-    expect(eventsOf(session ?? {}).at(-1)).toBe("RUN");
+    await submitSession(world, "unreadable", makeTrio("exit", "0"));
+    await submitSession(world, "next", makeTrio("serve"));
+    await waitForEvent(world, "next", "RUN");
+    const { session, logsCollected } = await readStoredRecord(world, "unreadable");
+    expect(listEvents(session ?? {}).at(-1)).toBe("RUN");
     expect(logsCollected).toBe(false);
     const { items } = await world.cluster.api.listNamespacedPod({ namespace: "default" });
     const pods = items.map(({ metadata }) => metadata?.name).filter((name) => name?.startsWith("unreadable-"));

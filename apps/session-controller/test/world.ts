@@ -2,10 +2,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { CoreV1Api } from "@kubernetes/client-node";
-import { client, connectNats, type Client, type NatsBus } from "@muster/bus";
+import { makeClient, connectNats, type Client, type NatsBus } from "@muster/bus";
 import { buckets, muster, ReservationService, SessionService, streams, subjects } from "@muster/proto";
-import { openBucket, protoCodec } from "@muster/store";
-import { natsServer, processEnv, type TestNats, until, patientClient } from "@muster/testkit";
+import { openBucket, makeProtoCodec } from "@muster/store";
+import { startTestNats, buildProcessEnv, type TestNats, until, makePatientClient } from "@muster/testkit";
 import { expect } from "vitest";
 
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
@@ -34,7 +34,7 @@ export type SessionWorld<Cluster extends TestCluster = TestCluster> = AsyncDispo
 };
 
 /** Starts everything but the controllers; disposing the world also disposes the cluster. */
-export async function sessionWorld<Cluster extends TestCluster>(
+export async function openSessionWorld<Cluster extends TestCluster>(
   cluster: Cluster,
   pools: Readonly<Record<string, number>>,
   watcherEnv: Readonly<Record<string, string>> = {},
@@ -43,7 +43,7 @@ export async function sessionWorld<Cluster extends TestCluster>(
   // Parts that were started before a failure end, too.
   await using starting = new AsyncDisposableStack();
   starting.use(cluster);
-  const nats = starting.use(await natsServer());
+  const nats = starting.use(await startTestNats());
   let stack = starting;
   const start = async (app: string, more: Readonly<Record<string, string>>): Promise<ChildProcess> => {
     const child = await startApp(app, {
@@ -59,8 +59,8 @@ export async function sessionWorld<Cluster extends TestCluster>(
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
   let watcher = await start("watcher", watcherEnv);
   await start("reservation-manager", ledgerEnv);
-  const sessions = patientClient(client(bus, SessionService));
-  const ledger = patientClient(client(bus, ReservationService));
+  const sessions = makePatientClient(makeClient(bus, SessionService));
+  const ledger = makePatientClient(makeClient(bus, ReservationService));
   /** Returns the ids of the live session controllers. */
   const replicas = async (): Promise<ReadonlySet<string>> => {
     const ids = new Set<string>();
@@ -125,7 +125,7 @@ export async function sessionWorld<Cluster extends TestCluster>(
 
 async function startApp(app: string, env: Readonly<Record<string, string>>): Promise<ChildProcess> {
   const child = spawn(process.execPath, [`${APPS}${app}/src/main.ts`], {
-    env: { ...processEnv(), ...env },
+    env: { ...buildProcessEnv(), ...env },
     stdio: ["ignore", "inherit", "inherit"],
   });
   await once(child, "spawn");
@@ -144,7 +144,11 @@ type ComponentProperties = muster.session.v1.Component.$Properties;
 const KIND = muster.session.v1.ComponentKind;
 
 /** A component that runs this script; its pool is `drivers` or `workers`. */
-export function scripted(name: string, kind: "driver" | "server" | "client", ...args: string[]): ComponentProperties {
+export function makeScripted(
+  name: string,
+  kind: "driver" | "server" | "client",
+  ...args: string[]
+): ComponentProperties {
   const wire = {
     driver: KIND.COMPONENT_KIND_DRIVER,
     server: KIND.COMPONENT_KIND_SERVER,
@@ -154,16 +158,16 @@ export function scripted(name: string, kind: "driver" | "server" | "client", ...
 }
 
 /** A driver that acts by the words, with a server and a client that serve. */
-export function trio(...driver: string[]): ComponentProperties[] {
+export function makeTrio(...driver: string[]): ComponentProperties[] {
   return [
-    scripted("driver", "driver", ...driver),
-    scripted("server-0", "server", "serve"),
-    scripted("client-0", "client", "serve"),
+    makeScripted("driver", "driver", ...driver),
+    makeScripted("server-0", "server", "serve"),
+    makeScripted("client-0", "client", "serve"),
   ];
 }
 
 /** Submits a session under a request id of its name; does not wait for a controller that does not answer. */
-export async function submit(
+export async function submitSession(
   world: SessionWorld,
   name: string,
   components: ComponentProperties[],
@@ -174,8 +178,8 @@ export async function submit(
 }
 
 /** Reads the stored record of the session, also while no controller runs. */
-export async function storedRecord(world: SessionWorld, name: string): Promise<muster.session.v1.SessionRecord> {
-  const codec = protoCodec(muster.session.v1.SessionRecord);
+export async function readStoredRecord(world: SessionWorld, name: string): Promise<muster.session.v1.SessionRecord> {
+  const codec = makeProtoCodec(muster.session.v1.SessionRecord);
   const records = await openBucket(world.bus.connection, { name: buckets.sessions, codec });
   const found = await records.get(name);
   if (found === undefined) throw new Error(`${name} is not stored`);
@@ -183,18 +187,19 @@ export async function storedRecord(world: SessionWorld, name: string): Promise<m
 }
 
 /** Waits until the event is stored. */
-export async function sawEvent(world: SessionWorld, name: string, event: string): Promise<void> {
-  const saw = async (): Promise<boolean> => eventsOf((await storedRecord(world, name)).session ?? {}).includes(event);
+export async function waitForEvent(world: SessionWorld, name: string, event: string): Promise<void> {
+  const saw = async (): Promise<boolean> =>
+    listEvents((await readStoredRecord(world, name)).session ?? {}).includes(event);
   await until(`${name} is at ${event}`, saw);
 }
 
 /** Returns the names of the published events from their stream, which has them even if the test is slow or the session has expired. */
-export async function publishedEvents({ bus }: SessionWorld, name: string): Promise<string[]> {
+export async function listPublishedEvents({ bus }: SessionWorld, name: string): Promise<string[]> {
   const found: string[] = [];
   const read = (from: number) => bus.readMessage(streams.events.name, subjects.sessionEventRecorded(name), from);
   for (let message = await read(1); message !== undefined; message = await read(message.sequence + 1)) {
     const { event } = muster.session.v1.SessionEventRecorded.decode(message.payload);
-    found.push(...eventsOf({ events: [event ?? {}] }));
+    found.push(...listEvents({ events: [event ?? {}] }));
   }
   return found;
 }
@@ -203,7 +208,7 @@ export async function publishedEvents({ bus }: SessionWorld, name: string): Prom
 export const RAN = ["QUEUE", "ACCEPT", "PROVISION", "RUN"];
 
 /** Names of the events so far. */
-export function eventsOf(session: muster.session.v1.Session.$Properties): string[] {
+export function listEvents(session: muster.session.v1.Session.$Properties): string[] {
   return (session.events ?? []).map(({ kind }) => {
     const name = Object.entries(muster.session.v1.SessionEventKind).find(([, value]) => value === kind)?.[0] ?? "";
     return name.replace("SESSION_EVENT_KIND_", "");
@@ -211,7 +216,7 @@ export function eventsOf(session: muster.session.v1.Session.$Properties): string
 }
 
 /** Follows the session by long polls, as users do, until it is finished. For tests in which every controller that answers stays alive. */
-export async function followed(world: SessionWorld, name: string): Promise<muster.session.v1.Session.$Properties> {
+export async function followSession(world: SessionWorld, name: string): Promise<muster.session.v1.Session.$Properties> {
   let afterRevision = 0;
   for (;;) {
     const request = { name, afterRevision, waitMs: 25_000 };
@@ -222,7 +227,10 @@ export async function followed(world: SessionWorld, name: string): Promise<muste
 }
 
 /** Polls the session until it is finished. */
-export async function finished(world: SessionWorld, name: string): Promise<muster.session.v1.Session.$Properties> {
+export async function waitUntilFinished(
+  world: SessionWorld,
+  name: string,
+): Promise<muster.session.v1.Session.$Properties> {
   return await until(
     `session ${name} is finished`,
     async () => {
@@ -242,7 +250,7 @@ export async function expectNothingLeft(world: SessionWorld): Promise<void> {
 }
 
 /** As `expectNothingLeft`, after waiting for the sweep. */
-export async function eventuallyNothingLeft(world: SessionWorld): Promise<void> {
+export async function waitUntilNothingLeft(world: SessionWorld): Promise<void> {
   await until("nothing is left", async () => {
     await expectNothingLeft(world);
     return true;

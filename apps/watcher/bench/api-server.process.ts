@@ -1,24 +1,24 @@
 /** An API server in a process of its own, whose pods change at a given rate. Each change carries the time at which it was made. Run by main.ts. */
-import { fakeApiServer } from "../test/fake-api-server.ts";
-import { benchPod, FOREIGN_PODS, foreignPod, monotonicNs, nodeName, NODES, PODS, type Order } from "./load.ts";
+import { startFakeApiServer } from "../test/fake-api-server.ts";
+import { benchPod, FOREIGN_PODS, makeForeignPod, readMonotonicNs, nodeName, NODES, PODS, type Order } from "./load.ts";
 
 const STEP_MS = 5;
 /** One of so many changes of foreign pods is a pod that comes or goes: it changes its node. The others change the status of a pod. */
 const FOREIGN_USE_EVERY = 10;
 
-const server = await fakeApiServer();
+const server = await startFakeApiServer();
 for (let at = 0; at < NODES; at += 1) {
   const status = { allocatable: { cpu: "16", memory: "64Gi", pods: "110" }, conditions: [] };
   server.put("nodes", { metadata: { name: nodeName(at) }, status });
 }
 for (let at = 0; at < PODS; at += 1) server.put("pods", benchPod(at, ""));
-for (let at = 0; at < FOREIGN_PODS; at += 1) server.put("pods", foreignPod(at));
+for (let at = 0; at < FOREIGN_PODS; at += 1) server.put("pods", makeForeignPod(at));
 process.send?.({ url: server.config.getCurrentCluster()?.server ?? "" });
 
 function changeForeign(at: number): void {
   const use = Math.floor(at / FOREIGN_USE_EVERY);
-  const short = foreignPod(FOREIGN_PODS + Math.floor(use / 2));
-  if (at % FOREIGN_USE_EVERY > 0) server.put("pods", foreignPod(at % FOREIGN_PODS));
+  const short = makeForeignPod(FOREIGN_PODS + Math.floor(use / 2));
+  if (at % FOREIGN_USE_EVERY > 0) server.put("pods", makeForeignPod(at % FOREIGN_PODS));
   else if (use % 2 === 0) server.put("pods", short);
   else server.delete("pods", short.metadata?.name ?? "", short.metadata?.namespace);
 }
@@ -29,7 +29,7 @@ process.on("message", (order: Order) => {
   const timer = setInterval(() => {
     const due = Math.min(order.changes, ((performance.now() - startMs) * order.perSecond) / 1000);
     for (; made < due; made += 1) {
-      server.put("pods", benchPod(made % PODS, String(monotonicNs())));
+      server.put("pods", benchPod(made % PODS, String(readMonotonicNs())));
       changeForeign(made);
     }
     if (made < order.changes) return;

@@ -1,16 +1,16 @@
 /** Memory of a cluster of foreign pods in the cache and the index of a watcher, before and after. Run by main.ts, with --expose-gc. */
 import { randomUUID } from "node:crypto";
 import type { V1Pod } from "@kubernetes/client-node";
-import { informer, type listWatch } from "@muster/kube";
-import { sized } from "@muster/testkit";
+import { openInformer, type listWatch } from "@muster/kube";
+import { selectSize } from "@muster/testkit";
 import { makePodReader } from "../src/adapters/kube-objects.ts";
 import { makePodIndex } from "../src/adapters/pod-index.ts";
 import { buildNodeUses, type ClusterPod } from "../src/domain/node-use.ts";
-import { foreignPod } from "./load.ts";
+import { makeForeignPod } from "./load.ts";
 
-const PODS = sized(50_000, 500);
+const PODS = selectSize(50_000, 500);
 const PAGE = 500;
-const ROUNDS = sized(21, 3);
+const ROUNDS = selectSize(21, 3);
 
 type Memory = { readonly heapMib: number; readonly processMib: number };
 
@@ -37,7 +37,7 @@ const source: ReturnType<typeof listWatch<V1Pod>> = {
 
 const before = usedMemory();
 const index = makePodIndex();
-const pods = informer<V1Pod, ClusterPod>({
+const pods = openInformer<V1Pod, ClusterPod>({
   source,
   project: makePodReader({ systemNamespaces: ["kube-system"], workNamespace: "default" }),
 });
@@ -65,7 +65,7 @@ function medianMs(run: () => unknown): number {
 
 /** As a page of a list has it: parsed from JSON, with a uid and a version of its own. */
 function listedPod(at: number): V1Pod {
-  const pod = foreignPod(at);
+  const pod = makeForeignPod(at);
   const metadata = { ...pod.metadata, uid: randomUUID(), resourceVersion: String(100_000 + at) };
   return JSON.parse(JSON.stringify({ ...pod, metadata })) as V1Pod;
 }

@@ -1,8 +1,8 @@
 import type { V1ObjectMeta, V1Pod } from "@kubernetes/client-node";
 import { labels } from "@muster/proto";
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 
-export const PODS = sized(2000, 100);
+export const PODS = selectSize(2000, 100);
 export const PODS_PER_SESSION = 20;
 
 /** As many as Muster's own, and every second change is of one of them. */
@@ -13,7 +13,7 @@ export const NODES = 500;
 export type Order = { readonly perSecond: number; readonly changes: number };
 
 /** The same clock in every process of the machine. */
-export function monotonicNs(): number {
+export function readMonotonicNs(): number {
   return Number(process.hrtime.bigint());
 }
 
@@ -26,7 +26,7 @@ export function benchPod(at: number, stamp: string): V1Pod {
 }
 
 /** A pod of the same size that is not Muster's. It carries no time: no state of it is published. */
-export function foreignPod(at: number): V1Pod {
+export function makeForeignPod(at: number): V1Pod {
   const name = `web-${at % 50}-${(at * 7919).toString(36).padStart(10, "0")}`;
   return podOf({ name, namespace: `team-${at % 20}`, labels: { app: `web-${at % 50}` } }, nodeName(at), "");
 }
@@ -63,7 +63,7 @@ export function makeLatencies(): Latencies {
   let all: number[] = [];
   return {
     add: (stamp) => {
-      if (stamp !== "") all.push((monotonicNs() - Number(stamp)) / 1e6);
+      if (stamp !== "") all.push((readMonotonicNs() - Number(stamp)) / 1e6);
     },
     get count() {
       return all.length;

@@ -8,15 +8,15 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connectNats } from "@muster/bus";
-import { natsServer, quickArguments, sized, until } from "@muster/testkit";
+import { startTestNats, forwardQuickFlag, selectSize, until } from "@muster/testkit";
 import { openPodSubscriptions } from "../src/subscriptions/pod-subscriptions.ts";
 import type { PodUpdate } from "../src/subscriptions/subscriber.ts";
 import type { MemoryFigures } from "./foreign-memory.process.ts";
 import { FOREIGN_PODS, makeLatencies, NODES, PODS, PODS_PER_SESSION, type Order } from "./load.ts";
 
-const RATES = sized([500, 2000], [500]);
-const SECONDS = sized(10, 1);
-const WARM_UP: Order = { perSecond: 500, changes: sized(2000, 200) };
+const RATES = selectSize([500, 2000], [500]);
+const SECONDS = selectSize(10, 1);
+const WARM_UP: Order = { perSecond: 500, changes: selectSize(2000, 200) };
 /** Small enough that a subscriber never counts as slow here: every change is to be measured. */
 const EVENT_BUFFER_SIZE = 1024;
 
@@ -25,8 +25,8 @@ type Figures = { readonly p50: number; readonly p99: number; readonly count: num
 await using stack = new AsyncDisposableStack();
 const directory = await mkdtemp(join(tmpdir(), "muster-bench-"));
 stack.defer(() => rm(directory, { recursive: true, force: true }));
-const nats = stack.use(await natsServer());
-const api = child("api-server.process.ts", ...quickArguments());
+const nats = stack.use(await startTestNats());
+const api = child("api-server.process.ts", ...forwardQuickFlag());
 const { url } = await answer<{ readonly url: string }>(api);
 const baseline = child("baseline.process.ts", url, String(NODES + PODS + FOREIGN_PODS + 1));
 await once(baseline, "message");
@@ -47,7 +47,7 @@ console.log(
 );
 for (const perSecond of RATES) report(perSecond, await measure({ perSecond, changes: perSecond * SECONDS }));
 if (missed > 0) console.log(`${missed} changes were replaced before they were written`);
-reportMemory(await answer<MemoryFigures>(child("foreign-memory.process.ts", ...quickArguments())));
+reportMemory(await answer<MemoryFigures>(child("foreign-memory.process.ts", ...forwardQuickFlag())));
 
 type Measured = {
   readonly made: number;

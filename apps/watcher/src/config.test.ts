@@ -1,4 +1,4 @@
-import { documentedVariables, recordingEnv } from "@muster/testkit";
+import { readDocumentedVariables, makeRecordingEnv } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { readConfig } from "./config.ts";
 
@@ -28,8 +28,8 @@ it("reads the system namespaces", () => {
 });
 
 it("reads exactly the documented variables, with the documented defaults", () => {
-  const documented = documentedVariables("watcher");
-  const { env, names } = recordingEnv();
+  const documented = readDocumentedVariables("watcher");
+  const { env, names } = makeRecordingEnv();
   const config = readConfig(env);
   expect([...names].toSorted()).toEqual([...documented.keys()].toSorted());
   const defaults = [...documented].filter(([, fallback]) => fallback !== undefined);

@@ -1,25 +1,25 @@
 import { makeBell } from "@muster/backoff";
-import { fixedClock } from "@muster/testkit";
+import { makeFixedClock } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { bucketKeys } from "@muster/proto";
 import { isNode, type NodeRecord } from "./adapters/messages.ts";
-import { nodesPublication } from "./adapters/nodes-publication.ts";
-import { publication } from "./adapters/publication.ts";
+import { makeNodesPublication } from "./adapters/nodes-publication.ts";
+import { makePublication } from "./adapters/publication.ts";
 import type { WatchedNode } from "./domain/node-state.ts";
 import type { PodState, WatchedPod } from "./domain/pod-state.ts";
-import { MAX_POSTPONE_MS, type Postponed } from "./domain/postpone-short-lived.ts";
-import { keepPublished, pass, type WatcherDeps } from "./keep-published.ts";
-import { fakeBucket } from "../test/fake-bucket.ts";
+import { MAX_POSTPONE_MS, type PostponedWrite } from "./domain/postpone-short-lived.ts";
+import { keepPublished, runPass, type WatcherDeps } from "./keep-published.ts";
+import { makeFakeBucket } from "../test/fake-bucket.ts";
 
 const policy = { namespace: "ns", startGraceMs: 5000, nodeGraceMs: 4000, keepDeletedMs: 10_000 };
 
 /** A cluster that the test writes, and two buckets that behave as the real ones. By default the nodes are marked as complete from the start. */
 async function fakeWorld({ marked = true } = {}) {
-  const clock = fixedClock();
+  const clock = makeFixedClock();
   const pods = new Map<string, WatchedPod>();
   const nodes = new Map<string, WatchedNode>();
-  const podBucket = fakeBucket<PodState>();
-  const nodeBucket = fakeBucket<NodeRecord>();
+  const podBucket = makeFakeBucket<PodState>();
+  const nodeBucket = makeFakeBucket<NodeRecord>();
   if (marked) await nodeBucket.create(bucketKeys.nodesComplete, { atMs: clock.now() });
   const blind: string[] = [];
   let version = 1;
@@ -28,8 +28,8 @@ async function fakeWorld({ marked = true } = {}) {
   const wakeup = makeBell();
 
   function replica(): WatcherDeps {
-    const podSide = publication(podBucket, podBucket.view(), () => undefined);
-    const { nodes: nodeSide, mark } = nodesPublication(nodeBucket, nodeBucket.view(), () => undefined);
+    const podSide = makePublication(podBucket, podBucket.view(), () => undefined);
+    const { nodes: nodeSide, mark } = makeNodesPublication(nodeBucket, nodeBucket.view(), () => undefined);
     return {
       observe: () => {
         if (!sees) return { blind: "nothing was heard" };
@@ -121,8 +121,8 @@ describe("a pass", () => {
     const deps = world.replica();
     world.putNode("n");
     world.putPod("p");
-    expect(await pass(deps, policy, "all")).toMatchObject({ written: 2, failed: 0 });
-    expect(await pass(deps, policy, "all")).toMatchObject({ written: 0, failed: 0 });
+    expect(await runPass(deps, policy, "all")).toMatchObject({ written: 2, failed: 0 });
+    expect(await runPass(deps, policy, "all")).toMatchObject({ written: 0, failed: 0 });
     const state = world.nodeBucket.value("n");
     expect(state && isNode(state) && state.occupants).toEqual([{ kind: "session", id: "s" }]);
   });
@@ -132,14 +132,14 @@ describe("a pass", () => {
     world.podBucket.delay();
     const deps = world.replica();
     world.putPod("p");
-    await pass(deps, policy, "all");
-    await pass(deps, policy, "all");
+    await runPass(deps, policy, "all");
+    await runPass(deps, policy, "all");
     expect(world.podBucket.attempts).toBe(1);
     world.deletePod("p");
-    await pass(deps, policy, "all");
+    await runPass(deps, policy, "all");
     world.clock.advance(10_000);
-    await pass(deps, policy, "all");
-    await pass(deps, policy, "all");
+    await runPass(deps, policy, "all");
+    await runPass(deps, policy, "all");
     expect(world.podBucket.attempts).toBe(3);
     expect(world.podBucket.value("session.s.p")).toBeUndefined();
   });
@@ -149,9 +149,9 @@ describe("a pass", () => {
     const deps = world.replica();
     for (const name of ["p", "q", "r"]) world.putPod(name);
     world.podBucket.failNext(2);
-    expect(await pass(deps, policy, "all")).toMatchObject({ written: 1, failed: 2 });
-    expect(await pass(deps, policy, "all")).toMatchObject({ written: 2, failed: 0 });
-    expect(await pass(deps, policy, "all")).toMatchObject({ written: 0 });
+    expect(await runPass(deps, policy, "all")).toMatchObject({ written: 1, failed: 2 });
+    expect(await runPass(deps, policy, "all")).toMatchObject({ written: 2, failed: 0 });
+    expect(await runPass(deps, policy, "all")).toMatchObject({ written: 0 });
   });
 
   it("of two replicas lets one write each state", async () => {
@@ -159,22 +159,22 @@ describe("a pass", () => {
     world.podBucket.delay();
     const [one, two] = [world.replica(), world.replica()];
     world.putPod("p");
-    const results = await Promise.all([pass(one, policy, "all"), pass(two, policy, "all")]);
+    const results = await Promise.all([runPass(one, policy, "all"), runPass(two, policy, "all")]);
     expect(results.map(({ written }) => written).sort()).toEqual([0, 1]);
     expect(results.every(({ failed }) => failed === 0)).toBe(true);
     world.podBucket.catchUp();
-    expect(await pass(one, policy, "all")).toMatchObject({ written: 0 });
-    expect(await pass(two, policy, "all")).toMatchObject({ written: 0 });
+    expect(await runPass(one, policy, "all")).toMatchObject({ written: 0 });
+    expect(await runPass(two, policy, "all")).toMatchObject({ written: 0 });
   });
 
   it("publishes nothing while it is blind", async () => {
     const world = await fakeWorld();
     const deps = world.replica();
     world.putPod("p");
-    await pass(deps, policy, "all");
+    await runPass(deps, policy, "all");
     world.deletePod("p");
     world.closeEyes();
-    expect(await pass(deps, policy, "all")).toMatchObject({ written: 0, blind: "nothing was heard" });
+    expect(await runPass(deps, policy, "all")).toMatchObject({ written: 0, blind: "nothing was heard" });
     expect(world.podBucket.value("session.s.p")?.deleted).toBe(false);
   });
 });
@@ -183,14 +183,14 @@ describe("the mark that every node is published", () => {
   it("comes after every existing node", async () => {
     const world = await fakeWorld({ marked: false });
     for (let index = 0; index < 200; index += 1) world.putNode(`n${index}`);
-    await pass(world.replica(), policy, "all");
+    await runPass(world.replica(), policy, "all");
     const revisions = Array.from({ length: 200 }, (_, index) => world.nodeBucket.revision(`n${index}`) ?? Infinity);
     expect(world.mark()).toBeGreaterThan(Math.max(...revisions));
   });
 
   it("exists for a cluster without nodes", async () => {
     const world = await fakeWorld({ marked: false });
-    await pass(world.replica(), policy, "all");
+    await runPass(world.replica(), policy, "all");
     expect(world.mark()).toBeDefined();
   });
 
@@ -199,19 +199,19 @@ describe("the mark that every node is published", () => {
     for (const name of ["m", "n"]) world.putNode(name);
     const deps = world.replica();
     world.nodeBucket.failNext(1);
-    await pass(deps, policy, "all");
+    await runPass(deps, policy, "all");
     expect(world.mark()).toBeUndefined();
-    await pass(deps, policy, "all");
+    await runPass(deps, policy, "all");
     expect(world.mark()).toBeGreaterThan(world.nodeBucket.revision("m") ?? Infinity);
   });
 
   it("is not written by a watcher that is blind, or whose view of the bucket is outdated", async () => {
     const world = await fakeWorld({ marked: false });
     world.closeEyes();
-    await pass(world.replica(), policy, "all");
+    await runPass(world.replica(), policy, "all");
     const other = await fakeWorld({ marked: false });
     other.interrupt();
-    await pass(other.replica(), policy, "all");
+    await runPass(other.replica(), policy, "all");
     expect([world.mark(), other.mark()]).toEqual([undefined, undefined]);
   });
 
@@ -221,9 +221,9 @@ describe("the mark that every node is published", () => {
     const [one, two] = [world.replica(), world.replica()];
     world.clock.advance(15_000);
     world.putNode("n");
-    await pass(one, policy, "all");
+    await runPass(one, policy, "all");
     const renewed = world.mark();
-    await pass(two, policy, "all");
+    await runPass(two, policy, "all");
     expect(renewed).toBeGreaterThan(world.nodeBucket.revision("n") ?? Infinity);
     expect(renewed).not.toBe(before);
     expect(world.mark()).toBe(renewed);
@@ -235,7 +235,7 @@ describe("the mark that every node is published", () => {
     world.putNode("n");
     for (let index = 0; index < 5; index += 1) {
       world.clock.advance(15_000);
-      await pass(deps, policy, "all");
+      await runPass(deps, policy, "all");
     }
     expect(world.nodeBucket.value(bucketKeys.nodesComplete)).toEqual({ atMs: world.clock.now() });
   });
@@ -301,7 +301,7 @@ it("observes everything first, then changes, and everything again for time-based
 it("postpones the pods of its plan, and waits no longer than until the first of them is due", async () => {
   const world = await fakeWorld();
   const stop = new AbortController();
-  const postponed: Postponed[] = [];
+  const postponed: PostponedWrite[] = [];
   const waits: number[] = [];
   const deps: WatcherDeps = {
     ...world.replica(),

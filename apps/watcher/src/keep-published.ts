@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { planPass, type PassPlan, type WatcherPolicy, type WatcherSnapshot } from "./domain/plan-pass.ts";
 import type { MarkStep } from "./domain/plan-mark.ts";
-import type { Postponed } from "./domain/postpone-short-lived.ts";
+import type { PostponedWrite } from "./domain/postpone-short-lived.ts";
 import type { NodeState } from "./domain/node-state.ts";
 import type { PublishStep } from "./domain/plan-publish.ts";
 import type { PodState } from "./domain/pod-state.ts";
@@ -16,7 +16,7 @@ export type WatcherDeps = {
   writeNode: (step: PublishStep<NodeState>) => Promise<WriteOutcome>;
   writeMark: (step: MarkStep) => Promise<WriteOutcome>;
   /** Puts the pod into the first snapshot from this time on. */
-  postpone: (pod: Postponed) => void;
+  postpone: (pod: PostponedWrite) => void;
   /** Time until a postponed pod is due; Infinity: none is postponed. */
   dueInMs: () => number;
   /** Runs the writes of a non-empty plan under one span. */
@@ -55,7 +55,7 @@ const MIN_BACKOFF_MS = 250;
 const MAX_BACKOFF_MS = 10_000;
 
 /** One pass: observe, decide, act. Idempotent, so the next pass of any replica repairs a crash anywhere. */
-export async function pass(deps: WatcherDeps, policy: WatcherPolicy, scope: Scope): Promise<PassResult> {
+export async function runPass(deps: WatcherDeps, policy: WatcherPolicy, scope: Scope): Promise<PassResult> {
   const world = deps.observe(scope);
   if ("blind" in world) return { blind: world.blind, written: 0, failed: 0, nextMs: BLIND_PAUSE_MS };
   const plan = planPass(world, policy);
@@ -87,7 +87,7 @@ export async function keepPublished(deps: WatcherDeps, policy: WatcherPolicy, si
   // `runPeriodically` does not fit: a partly failed pass backs off without an error, and time alone decides the scope of the next one.
   while (!signal.aborted) {
     const scope = deps.monotonicMs() >= nextFullPassAtMs ? "all" : "changed";
-    const { blind, failed, nextMs } = await pass(deps, policy, scope);
+    const { blind, failed, nextMs } = await runPass(deps, policy, scope);
     const nowMs = deps.monotonicMs();
     if (blind === undefined) {
       const dueMs = nowMs + Math.max(MIN_FULL_PASS_INTERVAL_MS, Math.min(MAX_FULL_PASS_INTERVAL_MS, nextMs));

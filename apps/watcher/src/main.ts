@@ -1,4 +1,4 @@
-import { connectService, serve } from "@muster/bus";
+import { connectService, serveMethods } from "@muster/bus";
 import { loadServiceKube } from "@muster/kube";
 import { WatchService } from "@muster/proto";
 import { runService } from "@muster/service";
@@ -18,7 +18,7 @@ await runService<Config>({
       logger,
     });
     readyWhen("view", watcher.notReady);
-    await using _served = await serve(
+    await using _served = await serveMethods(
       bus,
       WatchService,
       { getStatus: () => Promise.resolve(watcher.status()) },

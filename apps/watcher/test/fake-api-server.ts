@@ -41,7 +41,7 @@ export type FakeApiServer = AsyncDisposable & {
 
 type Open = { readonly resource: Resource; readonly response: ServerResponse; muted: boolean };
 
-export async function fakeApiServer(): Promise<FakeApiServer> {
+export async function startFakeApiServer(): Promise<FakeApiServer> {
   const objects: Record<Resource, Map<string, Stored>> = { pods: new Map(), nodes: new Map() };
   const history: Record<Resource, Event[]> = { pods: [], nodes: [] };
   const open = new Set<Open>();

@@ -2,7 +2,7 @@ import { throwFault } from "@muster/faults";
 import type { Bucket, Entry, View } from "@muster/store";
 
 /** A bucket in memory with revisions, whose views can lag and whose writes can fail. */
-export function fakeBucket<State>() {
+export function makeFakeBucket<State>() {
   const entries = new Map<string, Entry<State>>();
   let revision = 0;
   let attempts = 0;

@@ -4,7 +4,7 @@ import type { PodWatchEvent } from "../src/subscriptions/pod-watch-event.ts";
 type Sent = { readonly change: Change<PodWatchEvent> } | { readonly status: "current" | "interrupted" };
 
 /** A bucket of pod states that reports as the real one: every key first, then "synced"; after an interruption the differences. */
-export function fakeStates() {
+export function makeFakeStates() {
   const truth = new Map<string, PodWatchEvent>();
   const reported = new Map<string, number>();
   const revisions = new Map<string, number>();

@@ -13,7 +13,7 @@ export type Gate = AsyncDisposable & {
 
 type Connection = { readonly near: Socket; readonly far: Socket; held: Buffer[] | undefined };
 
-export async function gateTo(port: number): Promise<Gate> {
+export async function openGate(port: number): Promise<Gate> {
   const open = new Set<Connection>();
   let wanted: string | undefined;
   const server = createServer((near) => {

@@ -5,12 +5,12 @@ import { connectNats, type NatsBus } from "@muster/bus";
 import { type ApiServer, type FaultyApi, startApiServer, startFaultyApi } from "@muster/devcluster";
 import { bucketKeys, buckets } from "@muster/proto";
 import { type Bucket, openBucket } from "@muster/store";
-import { natsServer, type TestNats, until } from "@muster/testkit";
+import { startTestNats, type TestNats, until } from "@muster/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { nodeCodec, podCodec } from "../src/adapters/messages.ts";
 import type { NodeState } from "../src/domain/node-state.ts";
 import type { PodState } from "../src/domain/pod-state.ts";
-import { type Gate, gateTo } from "./gate.ts";
+import { type Gate, openGate } from "./gate.ts";
 import { startWatcherProcess, type WatcherProcess } from "./watcher-process.ts";
 import { actors } from "./world.ts";
 
@@ -33,7 +33,7 @@ beforeEach(async () => {
   stack = new AsyncDisposableStack();
   directory = await mkdtemp(join(tmpdir(), "muster-watcher-"));
   stack.defer(() => rm(directory, { recursive: true, force: true }));
-  [nats, api] = await Promise.all([natsServer(), startApi()]);
+  [nats, api] = await Promise.all([startTestNats(), startApi()]);
   stack.use(nats);
   stack.defer(() => api[Symbol.asyncDispose]());
   bus = stack.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
@@ -56,7 +56,7 @@ function startWatcher(
   return stack.use(startWatcherProcess(world, options.env));
 }
 
-const gate = async (): Promise<Gate> => stack.use(await gateTo(Number(new URL(nats.url).port)));
+const gate = async (): Promise<Gate> => stack.use(await openGate(Number(new URL(nats.url).port)));
 
 const stateOf = async (pod: string): Promise<PodState | undefined> => (await pods.get(`session.s.${pod}`))?.value;
 const awaitHealth = (pod: string, health: PodState["health"]): Promise<unknown> =>

@@ -1,7 +1,7 @@
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { buckets, muster } from "@muster/proto";
 import { openBucket, type Bucket } from "@muster/store";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { podStateCodec } from "../src/subscriptions/pod-state-codec.ts";
 import { openPodSubscriptions } from "../src/subscriptions/pod-subscriptions.ts";
@@ -17,7 +17,7 @@ let owners = 0;
 let owner: { readonly kind: string; readonly id: string };
 
 beforeAll(async () => {
-  server = await natsServer();
+  server = await startTestNats();
   connection = await connected();
   states = await openBucket(connection, { name: buckets.pods, codec: podStateCodec });
 });

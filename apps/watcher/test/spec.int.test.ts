@@ -1,7 +1,7 @@
 import type { V1ContainerState, V1Pod, V1PodStatus } from "@kubernetes/client-node";
 import { connectNats, type NatsBus } from "@muster/bus";
 import { labels } from "@muster/proto";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openWatcher } from "../src/adapters/deps.ts";
 import { readConfig } from "../src/config.ts";
@@ -9,7 +9,7 @@ import { keepPublished } from "../src/keep-published.ts";
 import { openPodSubscriptions } from "../src/subscriptions/pod-subscriptions.ts";
 import type { PodWatchEvent } from "../src/subscriptions/pod-watch-event.ts";
 import type { PodUpdate } from "../src/subscriptions/subscriber.ts";
-import { fakeApiServer, type FakeApiServer } from "./fake-api-server.ts";
+import { startFakeApiServer, type FakeApiServer } from "./fake-api-server.ts";
 import { silent } from "./world.ts";
 
 /** The sentences of the specification, each in its own words, from the API server's HTTP to the subscriber. */
@@ -22,8 +22,8 @@ let api: FakeApiServer;
 
 beforeEach(async () => {
   stack = new AsyncDisposableStack();
-  nats = stack.use(await natsServer());
-  api = stack.use(await fakeApiServer());
+  nats = stack.use(await startTestNats());
+  api = stack.use(await startFakeApiServer());
   bus = stack.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
 });
 afterEach(() => stack.disposeAsync());

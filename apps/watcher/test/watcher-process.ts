@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { processEnv, until } from "@muster/testkit";
+import { buildProcessEnv, until } from "@muster/testkit";
 
 /** The watcher as it is deployed: a process of its own. */
 export type WatcherProcess = AsyncDisposable & {
@@ -19,7 +19,7 @@ export function startWatcherProcess(
   const child = spawn(process.execPath, ["src/main.ts"], {
     cwd: new URL("..", import.meta.url).pathname,
     env: {
-      ...processEnv(),
+      ...buildProcessEnv(),
       MUSTER_NATS_URL: world.natsUrl,
       MUSTER_NATS_TOKEN: world.token,
       MUSTER_KUBECONFIG: world.kubeconfig,

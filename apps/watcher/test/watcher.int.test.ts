@@ -3,12 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { V1ObjectMeta } from "@kubernetes/client-node";
-import { client, connectNats, type NatsBus } from "@muster/bus";
+import { makeClient, connectNats, type NatsBus } from "@muster/bus";
 import { loadKube } from "@muster/kube";
 import { bucketKeys, buckets, labels, WatchService } from "@muster/proto";
 import { openBucket, type Bucket } from "@muster/store";
 import { startApiServer } from "@muster/devcluster";
-import { kubeApiServer, kubeAssets, natsServer, until, type TestNats } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets, startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openWatcher } from "../src/adapters/deps.ts";
 import { nodeCodec, podCodec } from "../src/adapters/messages.ts";
@@ -18,18 +18,18 @@ import { NO_USES } from "../src/domain/node-use.ts";
 import type { PodState } from "../src/domain/pod-state.ts";
 import { keepPublished } from "../src/keep-published.ts";
 import { startWatcherProcess } from "./watcher-process.ts";
-import { actors, configBehind, proxyTo, silent } from "./world.ts";
+import { actors, buildConfigBehind, openProxy, silent } from "./world.ts";
 
 /** The cluster of a suite. */
 type Cluster = AsyncDisposable & { readonly url: string; readonly kubeconfig: string };
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 const clusters: readonly { readonly name: string; readonly skip: boolean; readonly start: () => Promise<Cluster> }[] = [
   { name: "the embedded API server", skip: false, start: embedded },
   {
     name: assets.found ? "kube-apiserver" : `kube-apiserver (skipped: ${assets.reason})`,
     skip: !assets.found,
-    start: kubeApiServer,
+    start: startKubeApiServer,
   },
 ];
 
@@ -59,7 +59,7 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
   let config: Config;
 
   beforeAll(async () => {
-    [nats, api] = await Promise.all([natsServer(), startCluster()]);
+    [nats, api] = await Promise.all([startTestNats(), startCluster()]);
     bus = await connectNats({ url: nats.url, token: nats.token, name: "test" });
     pods = await openBucket(bus.connection, { name: buckets.pods, codec: podCodec });
     nodes = await openBucket(bus.connection, { name: buckets.nodes, codec: nodeCodec });
@@ -72,7 +72,8 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
 
   /** One replica with a connection of its own; disposing stops it in good order. */
   async function replica(options: { readonly port?: number; readonly policy?: Partial<Config["policy"]> } = {}) {
-    const kube = options.port === undefined ? loadKube(api.kubeconfig) : configBehind(api.kubeconfig, options.port);
+    const kube =
+      options.port === undefined ? loadKube(api.kubeconfig) : buildConfigBehind(api.kubeconfig, options.port);
     const own = await connectNats({ url: nats.url, token: nats.token, name: "watcher" });
     const watcher = await openWatcher(config, { kube, bus: own, logger: silent });
     const stop = new AbortController();
@@ -157,7 +158,7 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
 
   it("loses nothing when its watches are cut and the API server is unreachable for a while", async () => {
     const act = actors(api.kubeconfig);
-    await using proxy = await proxyTo(Number(new URL(api.url).port));
+    await using proxy = await openProxy(Number(new URL(api.url).port));
     await using _one = await replica({ port: proxy.port });
     await act.createPod("cut-0", "cut", "somewhere");
     await act.createPod("cut-1", "cut", "somewhere");
@@ -356,7 +357,7 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     await act.createPod("kill-0", "kill", "somewhere");
     const start = () => startWatcherProcess({ natsUrl: nats.url, token: nats.token, kubeconfig: api.kubeconfig });
     await using first = start();
-    const status = () => client(bus, WatchService).getStatus({}, { timeoutMs: 1000 });
+    const status = () => makeClient(bus, WatchService).getStatus({}, { timeoutMs: 1000 });
     await until("it is synced", async () => (await status()).synced);
     await until("the pod is published", async () => (await stateOf("kill", "kill-0")) !== undefined);
     await first.signal("SIGKILL");

@@ -9,7 +9,7 @@ import {
   type V1PodStatus,
 } from "@kubernetes/client-node";
 import { loadKube } from "@muster/kube";
-import { kubeClient } from "@muster/testkit";
+import { makeKubeClient } from "@muster/testkit";
 import { labels } from "@muster/proto";
 import type { Logger } from "@muster/service";
 
@@ -26,7 +26,7 @@ export const silent: Logger = {
 /** A TCP proxy whose connections can be cut, and which can refuse new ones. */
 export type Proxy = AsyncDisposable & { readonly port: number; cut(): void; refuse(refusing: boolean): void };
 
-export async function proxyTo(port: number): Promise<Proxy> {
+export async function openProxy(port: number): Promise<Proxy> {
   const open = new Set<Socket>();
   let refusing = false;
   const server = createServer((near) => {
@@ -70,7 +70,7 @@ export async function proxyTo(port: number): Promise<Proxy> {
 }
 
 /** The same cluster and user behind another port. */
-export function configBehind(kubeconfig: string, port: number): KubeConfig {
+export function buildConfigBehind(kubeconfig: string, port: number): KubeConfig {
   const direct = loadKube(kubeconfig);
   const cluster = direct.getCurrentCluster();
   const user = direct.getCurrentUser();
@@ -84,7 +84,7 @@ export function configBehind(kubeconfig: string, port: number): KubeConfig {
 
 /** The owner of pods, the scheduler and the kubelet, as far as the watcher observes them. */
 export function actors(kubeconfig: string) {
-  const api = kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
+  const api = makeKubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
   const merge = setHeaderOptions("Content-Type", PatchStrategy.MergePatch);
   const setStatus = (name: string, status: V1PodStatus) =>
     api.patchNamespacedPodStatus({ name, namespace: NAMESPACE, body: { status } }, merge);

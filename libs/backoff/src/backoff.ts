@@ -4,7 +4,7 @@ export const MAX_TIMER_MS = 2 ** 31 - 1;
 export type BackoffLimits = { readonly firstMs: number; readonly maxMs: number };
 
 /** Delay before the attempt after `attempt` (1 = the first). Doubles from firstMs to maxMs; random within its upper half, so that retries do not coincide. */
-export function backoffMs(attempt: number, limits: BackoffLimits, random: () => number = Math.random): number {
+export function computeBackoffMs(attempt: number, limits: BackoffLimits, random: () => number = Math.random): number {
   const full = Math.min(limits.maxMs, limits.firstMs * 2 ** Math.max(0, Math.min(attempt - 1, 30)));
   return Math.round(full * (0.5 + random() / 2));
 }
@@ -45,7 +45,7 @@ export async function within(limitMs: number, work: PromiseLike<unknown>): Promi
  * A signal that is aborted after the time (with TimeoutError), or with one of the other signals. Disposal releases its memory immediately; AbortSignal.any of
  * AbortSignal.timeout keeps it until the timeout.
  */
-export function deadline(
+export function makeDeadline(
   afterMs: number,
   others: readonly AbortSignal[] = [],
 ): Disposable & { readonly signal: AbortSignal } {

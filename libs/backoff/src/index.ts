@@ -1,4 +1,4 @@
-export { backoffMs, deadline, pause, MAX_TIMER_MS, within } from "./backoff.ts";
+export { computeBackoffMs, makeDeadline, pause, MAX_TIMER_MS, within } from "./backoff.ts";
 export type { BackoffLimits } from "./backoff.ts";
 export { makeBell } from "./bell.ts";
 export type { Bell } from "./bell.ts";
@@ -7,4 +7,4 @@ export type { Clock, SettableClock } from "./clock.ts";
 export { forEachSome } from "./for-each-some.ts";
 export { retryOnConflict } from "./retry-on-conflict.ts";
 export { takeTurns } from "./take-turns.ts";
-export type { Turns } from "./take-turns.ts";
+export type { TakeTurn } from "./take-turns.ts";

@@ -1,5 +1,5 @@
-import { FaultError, faultOf, type Fault, type FaultCode } from "@muster/faults";
-import { backoffMs, pause } from "./backoff.ts";
+import { FaultError, findFault, type Fault, type FaultCode } from "@muster/faults";
+import { computeBackoffMs, pause } from "./backoff.ts";
 
 /** The attempt of a compare-and-set with the current value: no change, or a write that rejects with a conflict when the value has changed since. */
 export type Attempt<Result> = { readonly unchanged: Result } | { readonly write: () => Promise<Result> };
@@ -26,7 +26,7 @@ export async function retryOnConflict<Result>(
   attempt: (number: number) => Attempt<Result> | Promise<Attempt<Result>>,
   options: RetryOnConflictOptions = {},
 ): Promise<Result> {
-  const { codes = ["conflict"], faultOf: read = faultOf } = options;
+  const { codes = ["conflict"], faultOf: read = findFault } = options;
   for (let number = 1; ; number += 1) {
     const decided = await attempt(number);
     if ("unchanged" in decided) return decided.unchanged;
@@ -38,6 +38,6 @@ export async function retryOnConflict<Result>(
       if (number === MAX_ATTEMPTS)
         throw new FaultError(fault, { doing: `changing ${target}: other writers came first ${number} times`, cause });
     }
-    if (number > MAX_IMMEDIATE) await pause(backoffMs(number - MAX_IMMEDIATE, PAUSE));
+    if (number > MAX_IMMEDIATE) await pause(computeBackoffMs(number - MAX_IMMEDIATE, PAUSE));
   }
 }

@@ -1,7 +1,7 @@
 /** Runs a limited number of tasks concurrently; the others start in order. A task whose signal aborts before its start never runs, and rejects. */
-export type Turns = <Result>(work: () => Promise<Result>, signal?: AbortSignal) => Promise<Result>;
+export type TakeTurn = <Result>(work: () => Promise<Result>, signal?: AbortSignal) => Promise<Result>;
 
-export function takeTurns(atOnce: number): Turns {
+export function takeTurns(atOnce: number): TakeTurn {
   const waiting: (() => void)[] = [];
   let busy = 0;
   const turn = async (signal: AbortSignal | undefined): Promise<void> => {

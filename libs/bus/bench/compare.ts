@@ -1,7 +1,7 @@
-import { sized } from "@muster/testkit";
+import { selectSize } from "@muster/testkit";
 type Contestants = { readonly bare: () => Promise<unknown>; readonly ours: () => Promise<unknown> };
 
-const ROUNDS = sized(5, 1);
+const ROUNDS = selectSize(5, 1);
 
 type Round = { readonly perSecond: number; readonly cpuMicros: number };
 
@@ -15,7 +15,7 @@ export async function compare(
   options: { readonly inFlight: number; readonly count: number; readonly unit?: number },
 ): Promise<void> {
   const { inFlight, unit = 1 } = options;
-  const count = sized(options.count, Math.ceil(options.count / 20));
+  const count = selectSize(options.count, Math.ceil(options.count / 20));
   const measure = async (call: () => Promise<unknown>): Promise<Round> => {
     let left = count;
     const lane = async (): Promise<void> => {

@@ -2,16 +2,16 @@
 import { jetstream, jetstreamManager, AckPolicy } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import { muster, ReservationService } from "@muster/proto";
-import { natsServer, sized } from "@muster/testkit";
-import { client, connectNats, consumeEvents, publishEvent, serve } from "../src/index.ts";
+import { startTestNats, selectSize } from "@muster/testkit";
+import { makeClient, connectNats, consumeEvents, publishEvent, serveMethods } from "../src/index.ts";
 import { answered } from "../test/answered.ts";
 import { compare } from "./compare.ts";
 
 const Granted = muster.reservation.v1.ReservationGranted;
 const IN_FLIGHT = 256;
-const CONSUMED = sized(20_000, 500);
+const CONSUMED = selectSize(20_000, 500);
 
-await using server = await natsServer();
+await using server = await startTestNats();
 const { url, token } = server;
 const options = { servers: url, token, noAsyncTraces: true };
 await using bareService = await connect(options);
@@ -33,13 +33,13 @@ const payload = Granted.encode(event).finish();
 
 bareService.subscribe("bench.bare", { queue: "q", callback: (_error, message) => void message.respond(payload) });
 await bareService.flush();
-await using _served = await serve(
+await using _served = await serveMethods(
   service,
   ReservationService,
   answered({ getReservation: () => Promise.resolve({ reservation }) }),
   { version: "1.0.0", description: "benchmark", concurrency: IN_FLIGHT },
 );
-const { getReservation } = client(caller, ReservationService);
+const { getReservation } = makeClient(caller, ReservationService);
 
 const requests = {
   bare: () => bareCaller.request("bench.bare", request, { timeout: 5000 }),

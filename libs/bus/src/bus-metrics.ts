@@ -16,7 +16,7 @@ type BusMetrics = {
  * Creates the instruments once per connection, after telemetry has started. Attributes name only streams, consumers and patterns of subjects, so their number
  * is bounded.
  */
-export function busMetrics(): BusMetrics {
+export function makeBusMetrics(): BusMetrics {
   const meter = metrics.getMeter("@muster/bus");
   const dropped = meter.createCounter("muster.bus.signals.dropped", {
     unit: "{message}",

@@ -1,5 +1,5 @@
 /**
- * The port for all traffic on the bus. `connectNats` and `memoryBus` implement it and pass the same test suite. Application code uses the typed functions
+ * The port for all traffic on the bus. `connectNats` and `makeMemoryBus` implement it and pass the same test suite. Application code uses the typed functions
  * (`client`, `serve`, `publishEvent`, `consumeEvents`) and never builds headers.
  */
 export type Bus = AsyncDisposable & {
@@ -23,7 +23,7 @@ export type Bus = AsyncDisposable & {
    * Appends to the stream that binds the subject; resolves once the message is on disk. Drops a repeated message id within the window of the stream, and
    * reports that in the result.
    */
-  publish(subject: string, payload: Uint8Array, options: PublishOptions): Promise<Published>;
+  publish(subject: string, payload: Uint8Array, options: PublishOptions): Promise<PublishResult>;
   /** Ensures that a stream exists with this configuration. Idempotent; safe from concurrent processes. */
   ensureStream(stream: StreamConfig): Promise<void>;
   /**
@@ -87,7 +87,7 @@ export type Endpoint = {
 
 export type PublishOptions = { readonly messageId: string; readonly headers?: Headers };
 
-export type Published = { readonly sequence: number; readonly duplicate: boolean };
+export type PublishResult = { readonly sequence: number; readonly duplicate: boolean };
 
 export type ListenOptions = {
   /** Maximum signals that wait for the handler; more are dropped. Default 1000. */

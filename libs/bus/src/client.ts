@@ -1,5 +1,5 @@
 import { SpanKind } from "@opentelemetry/api";
-import { FaultError, faultOf } from "@muster/faults";
+import { FaultError, findFault } from "@muster/faults";
 import {
   subjects,
   type MessageOf,
@@ -8,10 +8,10 @@ import {
   type ServiceDescriptor,
 } from "@muster/proto";
 import { injectTrace, inSpan } from "@muster/tracing";
-import { backoffMs, pause } from "@muster/backoff";
+import { computeBackoffMs, pause } from "@muster/backoff";
 import type { Bus, Headers, Reply, RequestOptions, RequestRepeat } from "./bus.ts";
-import { encodeMessage, tryDecode, typeName } from "./messages.ts";
-import { faultOfReply, header, isRefusal } from "./wire-headers.ts";
+import { encodeMessage, tryDecode, getTypeName } from "./messages.ts";
+import { findReplyFault, header, isRefusal } from "./wire-headers.ts";
 
 export type CallOptions = {
   /** Time limit of the whole call, retries included. Default 5000. The service receives it and aborts the handler at the same limit. */
@@ -58,7 +58,7 @@ const ABSENT_RETRY_MS = 1000;
  * Calls a service. Hides a restart, a leader change and the death of a replica from callers with enough time: retries with back-off until the deadline. Also
  * retries a refused request after the delay in the fault.
  */
-export function client<Service extends ServiceDescriptor>(
+export function makeClient<Service extends ServiceDescriptor>(
   bus: Bus,
   service: Service,
   options: { readonly repeat?: Repeat } = {},
@@ -76,7 +76,7 @@ export function client<Service extends ServiceDescriptor>(
 export type ByteClient = Readonly<Record<string, (request: object, options?: CallOptions) => Promise<Uint8Array>>>;
 
 /** Calls a service as `client` does. */
-export function byteClient(bus: Bus, service: ServiceDescriptor): ByteClient {
+export function makeByteClient(bus: Bus, service: ServiceDescriptor): ByteClient {
   const calls = Object.entries(service.methods).map(([name, method]) => {
     const decode = (payload: Uint8Array): Uint8Array => payload;
     return [name, callOf(bus, service, method, { repeat: "safely", decode })];
@@ -108,7 +108,7 @@ function callOf(
   const { area } = service;
   const subject = subjects.request(area, method.verb);
   const operation = `${area}.${method.verb}`;
-  const route: Route = { bus, area, subject, operation, method, type: typeName(method.request), repeat };
+  const route: Route = { bus, area, subject, operation, method, type: getTypeName(method.request), repeat };
   const spanName = `send ${subject}`;
   const span = {
     kind: SpanKind.CLIENT,
@@ -147,7 +147,7 @@ function encodeRequest(method: MethodDescriptor, request: object): Uint8Array {
   try {
     return encodeMessage(method.request, request);
   } catch (cause) {
-    const reason = `is not a ${typeName(method.request)}`;
+    const reason = `is not a ${getTypeName(method.request)}`;
     throw new FaultError({ code: "invalid_request", field: "request", reason }, { cause });
   }
 }
@@ -189,7 +189,7 @@ async function askUntil(
   let leftMs = timeoutMs;
   let answered: FaultError | undefined;
   for (let attempt = 1; ; attempt += 1) {
-    let waitMs = backoffMs(attempt, RETRY);
+    let waitMs = computeBackoffMs(attempt, RETRY);
     if (signal?.aborted === true) throw new FaultError({ code: "cancelled", operation: route.operation });
     const once = requestOptions(route, question, leftMs, { repeat, signal, callId });
     const asked = await askOnce(route, question.payload, timeoutMs, once).catch((error: unknown) => {
@@ -197,7 +197,7 @@ async function askUntil(
     });
     let failure: FaultError;
     if ("payload" in asked) {
-      const fault = faultOfReply(asked);
+      const fault = findReplyFault(asked);
       if (fault === undefined) return asked;
       failure = new FaultError(fault);
       if (fault.code === "limit_exceeded" && isRefusal(asked)) {
@@ -218,7 +218,7 @@ async function askUntil(
 
 /** Prefers an earlier fault of the service to deadline_exceeded, because it explains more. */
 function orAnswered(error: unknown, answered: FaultError | undefined): unknown {
-  return answered !== undefined && faultOf(error)?.code === "deadline_exceeded" ? answered : error;
+  return answered !== undefined && findFault(error)?.code === "deadline_exceeded" ? answered : error;
 }
 
 /** Sends the request once. Returns an error instead of a reply if no responder received it, so that the service did nothing. */
@@ -232,7 +232,7 @@ async function askOnce(
   try {
     return await bus.request(subject, payload, options);
   } catch (cause) {
-    const fault = faultOf(cause);
+    const fault = findFault(cause);
     if (fault?.code === "deadline_exceeded")
       throw new FaultError({ code: "deadline_exceeded", operation, timeoutMs }, { cause });
     if (fault?.code === "cancelled") throw new FaultError({ code: "cancelled", operation }, { cause });

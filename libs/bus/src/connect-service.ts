@@ -1,11 +1,11 @@
-import { backoffMs, pause } from "@muster/backoff";
+import { computeBackoffMs, pause } from "@muster/backoff";
 import { describeFault, FaultError, isFaultError } from "@muster/faults";
 import { subjects } from "@muster/proto";
 import { countRefusal } from "./bus-metrics.ts";
 import type { NatsAccess } from "./nats-access.ts";
 import { connectNats, type NatsBus } from "./nats-bus.ts";
 import type { RequestRate } from "./request-rates.ts";
-import { addressesOf, REFUSED_RETRY, type BusStatus } from "./nats-link.ts";
+import { listAddresses, REFUSED_RETRY, type BusStatus } from "./nats-link.ts";
 import { isCredentialRefused } from "./refusals.ts";
 
 /** Logs the reason after this time without a connection. */
@@ -61,7 +61,7 @@ export async function connectService(
       const found = troubleOf(error, config.nats);
       if (found === undefined) throw error;
       trouble = found.detail;
-      const retryInMs = backoffMs(attempt, REFUSED_RETRY);
+      const retryInMs = computeBackoffMs(attempt, REFUSED_RETRY);
       logger.error({ detail: found.detail, retryInMs }, found.what);
       await pause(retryInMs, signal);
       if (signal.aborted)
@@ -82,5 +82,5 @@ function troubleOf(error: unknown, nats: NatsAccess): { readonly what: string; r
   if (fault.code !== "unavailable") return undefined;
   const reason = cause instanceof Error ? cause.message : describeFault(fault);
   const what = isCredentialRefused(error) ? "NATS refuses this service" : "NATS does not answer";
-  return { what, detail: `connecting to ${addressesOf(nats.url)}: ${reason}` };
+  return { what, detail: `connecting to ${listAddresses(nats.url)}: ${reason}` };
 }

@@ -1,7 +1,7 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { subjects } from "@muster/proto";
 import type { Bus, ConsumeOptions, Delivery, Headers } from "./bus.ts";
-import { header, headerText } from "./wire-headers.ts";
+import { header, getHeaderText } from "./wire-headers.ts";
 
 const REASON_LENGTH = 512;
 const NOTHING = new Uint8Array();
@@ -10,7 +10,7 @@ const NOTHING = new Uint8Array();
  * Publishes a message on `muster.dead.<area>` with all that an operator needs to read and replay it, then ends it. A failure leads to a redelivery, and the
  * message id prevents a duplicate. With `reason`, only the size of the content is kept.
  */
-export async function deadLetter(
+export async function publishDeadLetter(
   bus: Bus,
   options: Pick<ConsumeOptions, "stream" | "durable"> & { readonly area: string },
   delivery: Delivery,
@@ -20,7 +20,7 @@ export async function deadLetter(
   const { stream, durable, area } = options;
   const { subject, payload, sequence, attempt } = delivery;
   const deadHeaders: Headers = new Map([
-    [header.deadReason, headerText(reason).slice(0, REASON_LENGTH)],
+    [header.deadReason, getHeaderText(reason).slice(0, REASON_LENGTH)],
     [header.deadSubject, subject],
     [header.deadStream, stream],
     [header.deadConsumer, durable],
@@ -37,7 +37,7 @@ export async function deadLetter(
     const own = [...delivery.headers].filter(([name]) => !name.startsWith("Nats-"));
     await (keep === "reason" ? sendReason() : send(payload, new Map([...own, ...deadHeaders])));
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault?.code !== "limit_exceeded" || fault.retryAfterMs > 0) throw error;
     // At the maximum size the reason does not fit beside the payload: only the reason is kept.
     await sendReason();

@@ -1,6 +1,6 @@
 import { FaultError, unlessMissing } from "@muster/faults";
 import { streams, subjects } from "@muster/proto";
-import type { Bus, Headers, Published, StoredMessage } from "./bus.ts";
+import type { Bus, Headers, PublishResult, StoredMessage } from "./bus.ts";
 import { header } from "./wire-headers.ts";
 
 /** A message that no handler could process, and the reason. */
@@ -46,7 +46,7 @@ type DeadLetters = {
    * within the duplicate window of the stream (2 minutes). `duplicate`: the stream already had the message, or its work queue still holds a command of that
    * subject. Rejects with not_found (no such letter), invalid_request (payload not kept) or unavailable (no stream binds the subject); the letter is kept then.
    */
-  replay(id: number): Promise<Published>;
+  replay(id: number): Promise<PublishResult>;
   /** Removes the letter; false if it does not exist. */
   drop(id: number): Promise<boolean>;
 };
@@ -57,7 +57,7 @@ const STREAM = streams.dead.name;
 const ANY = subjects.dead("a").replace(/a$/, ">");
 
 /** Opens the dead letters of all areas. The list is empty while their stream is missing. */
-export function deadLetters(bus: Bus): DeadLetters {
+export function openDeadLetters(bus: Bus): DeadLetters {
   const find = async (id: number): Promise<StoredMessage> => {
     const found = isId(id) ? await next(bus, ANY, id) : undefined;
     if (found?.sequence !== id) throw new FaultError({ code: "not_found", kind: "dead letter", id: String(id) });

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { deliver, deliveryOf, retryDelayMs, type Endings } from "./delivery.ts";
+import { deliverMessage, makeDelivery, retryDelayMs, type DeliveryEndings } from "./delivery.ts";
 
 it("waits a second after the first attempt and doubles up to a minute", () => {
   expect([1, 2, 3, 4, 5, 6, 7, 8, 1000].map(retryDelayMs)).toEqual([
@@ -20,13 +20,13 @@ it("never waits shorter after a later attempt, and never longer than a minute", 
 });
 
 /** Creates a delivery, and records what reached the lower bus. */
-function delivered(more: Partial<Endings> = {}) {
+function delivered(more: Partial<DeliveryEndings> = {}) {
   const calls: string[] = [];
   const note = (call: string) => {
     calls.push(call);
   };
   const message = { subject: "s.a", payload: new Uint8Array(), headers: new Map<string, string>() };
-  const delivery = deliveryOf(message, 7, 2, {
+  const delivery = makeDelivery(message, 7, 2, {
     ack: () => {
       note("ack");
       return Promise.resolve();
@@ -50,7 +50,7 @@ describe("a delivery", () => {
     expect(delivered().delivery).toMatchObject({ subject: "s.a", sequence: 7, attempt: 2 });
   });
 
-  it.each<[string, (delivery: ReturnType<typeof deliveryOf>) => unknown]>([
+  it.each<[string, (delivery: ReturnType<typeof makeDelivery>) => unknown]>([
     ["ack", (delivery) => delivery.ack()],
     ["retry 5", (delivery) => delivery.retry(5)],
     ["give up: why", (delivery) => delivery.giveUp("why")],
@@ -77,19 +77,19 @@ describe("a delivery", () => {
     const { delivery, calls } = delivered();
     const error = new Error("handler");
     const reports: unknown[] = [];
-    await deliver(
+    await deliverMessage(
       delivery,
       () => Promise.reject(error),
       (report) => reports.push(report),
     );
     expect(calls).toEqual(["retry 2000"]);
     expect(reports).toEqual([{ subject: "s.a", sequence: 7, attempt: 2, delayMs: 2000, error }]);
-    await expect(deliver(delivered().delivery, () => Promise.reject(error), undefined)).resolves.toBeUndefined();
+    await expect(deliverMessage(delivered().delivery, () => Promise.reject(error), undefined)).resolves.toBeUndefined();
   });
 
   it("is left to a handler that succeeds", async () => {
     const { delivery, calls } = delivered();
-    await deliver(delivery, () => Promise.resolve(), undefined);
+    await deliverMessage(delivery, () => Promise.resolve(), undefined);
     expect(calls).toEqual([]);
   });
 });

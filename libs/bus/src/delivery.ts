@@ -1,7 +1,7 @@
 import type { ConsumeOptions, Delivery, Message } from "./bus.ts";
 
 /** The ways to end a message on the bus below. */
-export type Endings = {
+export type DeliveryEndings = {
   readonly ack: () => Promise<void>;
   readonly working: () => void;
   readonly retry: (delayMs: number) => void;
@@ -9,7 +9,7 @@ export type Endings = {
 };
 
 /** Creates a delivery that ends once: later calls do nothing. A failed acknowledgement does not end it. */
-export function deliveryOf(message: Message, sequence: number, attempt: number, endings: Endings): Delivery {
+export function makeDelivery(message: Message, sequence: number, attempt: number, endings: DeliveryEndings): Delivery {
   let ended = false;
   const end = (how: () => void): void => {
     if (ended) return;
@@ -47,7 +47,7 @@ export function deliveryOf(message: Message, sequence: number, attempt: number, 
 }
 
 /** Runs the handler. If the handler throws, requests redelivery with a growing delay. Never rejects. */
-export async function deliver(
+export async function deliverMessage(
   delivery: Delivery,
   handler: (delivery: Delivery) => Promise<void>,
   onRetry: ConsumeOptions["onRetry"],

@@ -2,9 +2,9 @@ import { SpanKind } from "@opentelemetry/api";
 import { streams, type AnyMessageType, type MessageOf, type PropertiesOf } from "@muster/proto";
 import { FaultError } from "@muster/faults";
 import { extractTrace, injectTrace, inSpan } from "@muster/tracing";
-import { deadLetter } from "./dead-letter.ts";
-import type { Bus, ConsumeOptions, Delivery, Published } from "./bus.ts";
-import { encodeMessage, tryDecode, typeName } from "./messages.ts";
+import { publishDeadLetter } from "./dead-letter.ts";
+import type { Bus, ConsumeOptions, Delivery, PublishResult } from "./bus.ts";
+import { encodeMessage, tryDecode, getTypeName } from "./messages.ts";
 import { header } from "./wire-headers.ts";
 
 /** One event in flight. */
@@ -27,11 +27,11 @@ export function publishEvent<Type extends AnyMessageType>(
   type: Type,
   message: PropertiesOf<Type>,
   options: { readonly messageId: string },
-): Promise<Published> {
+): Promise<PublishResult> {
   const template = templateOf(subject);
   const span = { kind: SpanKind.PRODUCER, attributes: attributesOf("send", template) };
   return inSpan("@muster/bus", `send ${template}`, span, async () => {
-    const headers = new Map([[header.type, typeName(type)]]);
+    const headers = new Map([[header.type, getTypeName(type)]]);
     injectTrace(headers);
     return bus.publish(subject, encodeEvent(type, message), { messageId: options.messageId, headers });
   });
@@ -55,7 +55,7 @@ export async function consumeEvents<Type extends AnyMessageType>(
     inSpan("@muster/bus", spanName, { ...span, parent: extractTrace(delivery.headers) }, async () => {
       const message = tryDecode(type, delivery.payload);
       if (message === undefined) {
-        await deadLetter(bus, options, delivery, `payload is not a ${typeName(type)}`);
+        await publishDeadLetter(bus, options, delivery, `payload is not a ${getTypeName(type)}`);
         return;
       }
       const { context, end, hasEnded } = contextOf(bus, options, delivery);
@@ -63,7 +63,12 @@ export async function consumeEvents<Type extends AnyMessageType>(
         await handler(message, context);
       } catch (error) {
         if (delivery.attempt < maxAttempts || hasEnded()) throw error;
-        await deadLetter(bus, options, delivery, `failed ${delivery.attempt} times, at last because ${textOf(error)}`);
+        await publishDeadLetter(
+          bus,
+          options,
+          delivery,
+          `failed ${delivery.attempt} times, at last because ${textOf(error)}`,
+        );
         return;
       }
       await end();
@@ -98,7 +103,7 @@ function contextOf(
     giveUp: (reason, keep) => {
       if (ended) return;
       ended = true;
-      burial = deadLetter(bus, options, delivery, reason, keep);
+      burial = publishDeadLetter(bus, options, delivery, reason, keep);
       // `end` awaits the promise; if the handler throws first, the rejection must not stay unhandled.
       burial.catch(() => undefined);
     },
@@ -118,7 +123,7 @@ function encodeEvent<Type extends AnyMessageType>(type: Type, message: Propertie
   try {
     return encodeMessage(type, message);
   } catch (cause) {
-    const reason = `is not a ${typeName(type)}`;
+    const reason = `is not a ${getTypeName(type)}`;
     throw new FaultError({ code: "invalid_request", field: "event", reason }, { cause });
   }
 }

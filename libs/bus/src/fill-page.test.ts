@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { fillPage, pageLimit } from "./fill-page.ts";
+import { fillPage, computePageLimit } from "./fill-page.ts";
 
 /** Fills a page with items of these message sizes; 0 is an item without a message. */
 function fill(sizes: readonly number[], limit: number, bytes: number) {
@@ -78,5 +78,5 @@ it.each([
   [3, 3],
   [501, 500],
 ])("a request for %d items gets a page of at most %d", (requested, limit) => {
-  expect(pageLimit(requested, 500)).toBe(limit);
+  expect(computePageLimit(requested, 500)).toBe(limit);
 });

@@ -18,7 +18,7 @@ type Page<Item, Message> = {
 };
 
 /** Returns the number of items of one page: the requested one, at most `max`. 0 requests the maximum. */
-export function pageLimit(requested: number, max: number): number {
+export function computePageLimit(requested: number, max: number): number {
   return requested === 0 ? max : Math.min(requested, max);
 }
 

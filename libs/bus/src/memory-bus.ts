@@ -1,15 +1,15 @@
 import { FaultError } from "@muster/faults";
 import { within } from "@muster/backoff";
-import { admission, answering, type Served } from "./answer.ts";
+import { makeAdmission, makeEndpointAnswers, type ServedService } from "./endpoint-answers.ts";
 import type { Bus, ConsumeOptions, Delivery, Endpoint, Headers, Message, Reply, StreamConfig } from "./bus.ts";
-import { deliver } from "./delivery.ts";
+import { deliverMessage } from "./delivery.ts";
 import { WorkInFlight } from "./work-in-flight.ts";
-import { describeSlowListener, listening } from "./listening.ts";
-import { checkSize, excessiveBytes, tooLarge } from "./message-size.ts";
+import { describeSlowListener, openListener } from "./open-listener.ts";
+import { checkSize, countExcessiveBytes, buildTooLargeFault } from "./message-size.ts";
 import { MemoryStream, type Timers } from "./memory-stream.ts";
 import type { RequestRate } from "./request-rates.ts";
-import { matchesSubject, overlap } from "./subject-pattern.ts";
-import { replyOfFault } from "./wire-headers.ts";
+import { matchesSubject, isOverlapping } from "./subject-pattern.ts";
+import { toFaultReply } from "./wire-headers.ts";
 
 const NO_HEADERS: Headers = new Map<string, string>();
 /** The default `max_payload` of a NATS server. */
@@ -56,7 +56,7 @@ type MemoryOptions = {
 /**
  * The in-memory bus: keeps the same promises in one process, for fast tests and simulation. Acknowledgement waits and redeliveries use the timers of the world.
  */
-export function memoryBus(options: MemoryOptions = {}): Bus {
+export function makeMemoryBus(options: MemoryOptions = {}): Bus {
   const { world = new MemoryWorld(), drainMs = 10_000, user, requestRate: rate, onStatus } = options;
   const parts = new Set<AsyncDisposable>();
   let closed = false;
@@ -69,10 +69,10 @@ export function memoryBus(options: MemoryOptions = {}): Bus {
     parts.add(own);
     return own;
   };
-  const common = (service: string): Served => ({
+  const common = (service: string): ServedService => ({
     service,
     rate,
-    admit: admission(rate, world.timers.now),
+    admit: makeAdmission(rate, world.timers.now),
     onRefused: () => undefined,
     onRateLimit: (description) => onStatus?.("refusing", description),
   });
@@ -101,7 +101,7 @@ export function memoryBus(options: MemoryOptions = {}): Bus {
     listen: async (subject, handler, listenOptions = {}) => {
       open(`listening to ${subject}`);
       await Promise.resolve();
-      const { take, idle } = listening(subject, handler, listenOptions, (slow) => {
+      const { take, idle } = openListener(subject, handler, listenOptions, (slow) => {
         onStatus?.("slow_consumer", describeSlowListener(slow));
       });
       const listener = { pattern: subject, handler: take };
@@ -218,11 +218,11 @@ function respond(
   world: MemoryWorld,
   endpoints: readonly Endpoint[],
   drainMs: number,
-  served: Served,
+  served: ServedService,
 ): () => Promise<void> {
   const inFlight = new WorkInFlight();
   const added = endpoints.map((endpoint) => {
-    const { answer } = answering(endpoint, served);
+    const { answer } = makeEndpointAnswers(endpoint, served);
     const responder: Responder = {
       answer: (message, user) => inFlight.run(async () => checkReply(message.subject, await answer(message, user))),
     };
@@ -238,9 +238,9 @@ function respond(
 }
 
 function checkReply(subject: string, reply: Reply): Reply {
-  const bytes = excessiveBytes(reply.payload, reply.headers, MAX_PAYLOAD_BYTES);
+  const bytes = countExcessiveBytes(reply.payload, reply.headers, MAX_PAYLOAD_BYTES);
   if (bytes === undefined) return { ...reply, payload: reply.payload.slice() };
-  return replyOfFault(tooLarge(`reply to ${subject}`, bytes, MAX_PAYLOAD_BYTES));
+  return toFaultReply(buildTooLargeFault(`reply to ${subject}`, bytes, MAX_PAYLOAD_BYTES));
 }
 
 function ensureStream(world: MemoryWorld, config: StreamConfig): void {
@@ -248,7 +248,7 @@ function ensureStream(world: MemoryWorld, config: StreamConfig): void {
   if (existing !== undefined && existing.config.retention !== config.retention)
     throw new FaultError({ code: "invalid_request", field: "retention", reason: "cannot be changed" });
   for (const [name, { config: other }] of world.streams)
-    if (name !== config.name && other.subjects.some((a) => config.subjects.some((b) => overlap(a, b))))
+    if (name !== config.name && other.subjects.some((a) => config.subjects.some((b) => isOverlapping(a, b))))
       throw new FaultError({ code: "invalid_request", field: "subjects", reason: `overlap with stream ${name}` });
   if (existing === undefined) world.streams.set(config.name, new MemoryStream(config, world.timers));
   else existing.config = config;
@@ -271,7 +271,7 @@ function consume(
         .run(async () => {
           // Delivers asynchronously: a publisher never runs the handlers of its consumers.
           await Promise.resolve();
-          await deliver(delivery, handler, options.onRetry);
+          await deliverMessage(delivery, handler, options.onRetry);
         })
         .then(() => {
           consumer.pump();

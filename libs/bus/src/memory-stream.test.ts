@@ -1,11 +1,11 @@
-import { fixedClock } from "@muster/testkit";
+import { makeFixedClock } from "@muster/testkit";
 import { expect, it } from "vitest";
 import type { Delivery, StreamConfig } from "./bus.ts";
 import { MemoryStream, type Timers } from "./memory-stream.ts";
 
 /** Timers with a clock that the test advances. */
 function ownedTimers(): Timers & { advance: (ms: number) => void } {
-  const clock = fixedClock();
+  const clock = makeFixedClock();
   const waiting = new Set<{ dueMs: number; run: () => void }>();
   return {
     now: clock.now,

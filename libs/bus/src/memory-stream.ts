@@ -3,13 +3,13 @@ import type {
   ConsumeOptions,
   Delivery,
   Message,
-  Published,
+  PublishResult,
   PublishOptions,
   StoredMessage,
   StreamConfig,
   StreamState,
 } from "./bus.ts";
-import { deliveryOf } from "./delivery.ts";
+import { makeDelivery } from "./delivery.ts";
 import { STREAM_DEFAULTS } from "./stream-defaults.ts";
 import { matchesSubject } from "./subject-pattern.ts";
 
@@ -45,7 +45,7 @@ export class MemoryStream {
     return this.config.subjects.some((pattern) => matchesSubject(pattern, subject));
   }
 
-  append(message: Message, options: PublishOptions): Published {
+  append(message: Message, options: PublishOptions): PublishResult {
     const atMs = this.#timers.now();
     const { name, retention } = this.config;
     this.#expire(atMs);
@@ -219,7 +219,7 @@ class MemoryConsumer {
   #hand(message: StoredMessage, attempt: number): Delivery {
     const { sequence, subject, payload, headers } = message;
     this.#pending.set(sequence, { attempt, dueMs: this.#timers.now() + (this.options?.ackWaitMs ?? 0) });
-    return deliveryOf({ subject, payload: payload.slice(), headers }, sequence, attempt, {
+    return makeDelivery({ subject, payload: payload.slice(), headers }, sequence, attempt, {
       ack: () => {
         this.#end(sequence);
         return Promise.resolve();

@@ -8,7 +8,11 @@ const LINE_BYTES = 4;
 const MAX_CHARACTER_BYTES = 3;
 
 /** Size in bytes of a message that exceeds the limit, headers counted; undefined if it fits. */
-export function excessiveBytes(payload: Uint8Array, headers: Headers | undefined, limit: number): number | undefined {
+export function countExcessiveBytes(
+  payload: Uint8Array,
+  headers: Headers | undefined,
+  limit: number,
+): number | undefined {
   let most = payload.length + FRAME_BYTES;
   if (headers !== undefined)
     for (const [name, value] of headers) most += name.length + MAX_CHARACTER_BYTES * value.length + LINE_BYTES;
@@ -18,15 +22,15 @@ export function excessiveBytes(payload: Uint8Array, headers: Headers | undefined
 }
 
 /** The fault of an oversized message; `what` is "message to muster.evt..." or "reply to ...". */
-export function tooLarge(what: string, bytes: number, limit: number): Fault {
+export function buildTooLargeFault(what: string, bytes: number, limit: number): Fault {
   const size = `size of ${bytes} bytes of a ${what} (max_payload of the NATS server)`;
   return { code: "limit_exceeded", what: size, limit, retryAfterMs: 0 };
 }
 
 /** Refuses an oversized message before it is written, because the server closes the connection of a client that sends one. */
 export function checkSize(subject: string, payload: Uint8Array, headers: Headers | undefined, limit: number): void {
-  const bytes = excessiveBytes(payload, headers, limit);
-  if (bytes !== undefined) throw new FaultError(tooLarge(`message to ${subject}`, bytes, limit));
+  const bytes = countExcessiveBytes(payload, headers, limit);
+  if (bytes !== undefined) throw new FaultError(buildTooLargeFault(`message to ${subject}`, bytes, limit));
 }
 
 function messageBytes(payload: Uint8Array, headers: Headers | undefined): number {

@@ -6,13 +6,13 @@ import {
   decodeFault,
   encodeFault,
   encodeMessage,
-  faultFromProto,
-  faultOfCode,
-  faultToProto,
-  ownDefaults,
+  toFaultFromWire,
+  buildFaultOfCode,
+  toWireFault,
+  copyDefaults,
   tryDecode,
 } from "./messages.ts";
-import { faultOfReply, header, replyOf, replyOfFault, timeoutOf } from "./wire-headers.ts";
+import { findReplyFault, header, toReply, toFaultReply, parseTimeout } from "./wire-headers.ts";
 
 const text = fc.string({ unit: "binary", maxLength: 40 }).filter((value) => value.isWellFormed());
 const uint32 = fc.nat({ max: 2 ** 32 - 1 });
@@ -67,13 +67,13 @@ describe("faults on the wire", () => {
     fc.assert(
       fc.property(variant, (fault) => {
         expect(decodeFault(encodeFault(fault), 0, "")).toEqual(fault);
-        expect(faultOfReply(replyOfFault(fault))).toEqual(fault);
+        expect(findReplyFault(toFaultReply(fault))).toEqual(fault);
       }),
     );
   });
 
   it("carry the number, the stable word and a text for peers that know no detail", () => {
-    const wire = faultToProto({ code: "pool_unknown", pool: "gpu" });
+    const wire = toWireFault({ code: "pool_unknown", pool: "gpu" });
     expect(wire).toMatchObject({ code: 5, reason: "POOL_UNKNOWN", message: "pool gpu does not exist" });
   });
 
@@ -90,7 +90,7 @@ describe("faults on the wire", () => {
 
   it("are internal when even the number is new", () => {
     const wire = muster.common.v1.Fault.create({ code: 77, message: "odd" });
-    expect(faultFromProto(wire)).toEqual({ code: "internal", operation: "odd" });
+    expect(toFaultFromWire(wire)).toEqual({ code: "internal", operation: "odd" });
   });
 
   it.each([
@@ -101,16 +101,16 @@ describe("faults on the wire", () => {
       [header.errorCode, "5"],
       [header.errorText, "no such thing"],
     ]);
-    expect(faultOfReply({ payload, headers })).toEqual({ code: "not_found", kind: "", id: "no such thing" });
+    expect(findReplyFault({ payload, headers })).toEqual({ code: "not_found", kind: "", id: "no such thing" });
   });
 
   it("are undefined if the reply has none", () => {
-    expect(faultOfReply(replyOf(new Uint8Array([1])))).toBeUndefined();
+    expect(findReplyFault(toReply(new Uint8Array([1])))).toBeUndefined();
   });
 
   it("never break a header line", () => {
     const fault: Fault = { code: "invalid_request", field: "name", reason: "has\r\nX-Injected: 1" };
-    expect(replyOfFault(fault).headers.get(header.errorText)).not.toMatch(/[\r\n]/);
+    expect(toFaultReply(fault).headers.get(header.errorText)).not.toMatch(/[\r\n]/);
   });
 });
 
@@ -125,7 +125,7 @@ describe("the timeout header", () => {
     [undefined, 5000],
   ])("%s gives %d ms", (value, expected) => {
     const headers = new Map(value === undefined ? [] : [[header.timeout, value]]);
-    expect(timeoutOf(headers, 5000)).toBe(expected);
+    expect(parseTimeout(headers, 5000)).toBe(expected);
   });
 });
 
@@ -142,21 +142,21 @@ it.each<[number, Fault]>([
   [14, { code: "unavailable", dependency: "text", retryAfterMs: 0 }],
   [13, { code: "internal", operation: "text" }],
 ])("the status number %d has a plain fault", (code, fault) => {
-  expect(faultOfCode(code, "SOME_REASON", "text")).toEqual(fault);
+  expect(buildFaultOfCode(code, "SOME_REASON", "text")).toEqual(fault);
 });
 
 it("a status number without a text is described by its reason, and without one by itself", () => {
-  expect(faultOfCode(1, "REASON", "")).toEqual({ code: "cancelled", operation: "REASON" });
-  expect(faultOfCode(1, "", "")).toEqual({ code: "cancelled", operation: "status 1" });
+  expect(buildFaultOfCode(1, "REASON", "")).toEqual({ code: "cancelled", operation: "REASON" });
+  expect(buildFaultOfCode(1, "", "")).toEqual({ code: "cancelled", operation: "status 1" });
 });
 
-it("a decoded message equals the encoded one, and has its defaults as own properties after ownDefaults", () => {
+it("a decoded message equals the encoded one, and has its defaults as own properties after copyDefaults", () => {
   const { Fault: WireFault } = muster.common.v1;
   const bytes = encodeMessage(WireFault, { code: 5, notFound: { kind: "pod" } });
   const decoded = tryDecode(WireFault, bytes);
   expect(decoded).toMatchObject({ code: 5, notFound: { kind: "pod", id: "" } });
   expect({ ...decoded }).not.toHaveProperty("reason");
-  ownDefaults(decoded!);
+  copyDefaults(decoded!);
   const own = { ...decoded, notFound: { ...decoded?.notFound } };
   expect(own).toMatchObject({ code: 5, reason: "", message: "", notFound: { kind: "pod", id: "" } });
   expect(Object.values(own).some((value) => typeof value === "function")).toBe(false);

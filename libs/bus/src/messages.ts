@@ -1,4 +1,4 @@
-import { assertNever, describeFault, reasonOf, WIRE_CODE, type Fault } from "@muster/faults";
+import { assertNever, describeFault, getReason, WIRE_CODE, type Fault } from "@muster/faults";
 import { muster, type AnyMessageType, type MessageOf, type PropertiesOf } from "@muster/proto";
 
 type WireFault = muster.common.v1.Fault;
@@ -7,17 +7,17 @@ type WireProperties = muster.common.v1.Fault.$Properties;
 const WireFault = muster.common.v1.Fault;
 
 /** Encodes a fault with number, stable word and text, for peers that do not know the detail. */
-export function faultToProto(fault: Fault): WireProperties {
+export function toWireFault(fault: Fault): WireProperties {
   return {
     code: WIRE_CODE[fault.code],
-    reason: reasonOf(fault),
+    reason: getReason(fault),
     message: describeFault(fault),
     ...detailOf(fault),
   };
 }
 
 /** Decodes a fault. An unknown detail becomes the simplest fault of the same gRPC number, so that newer peers are understood. */
-export function faultFromProto(wire: WireFault): Fault {
+export function toFaultFromWire(wire: WireFault): Fault {
   switch (wire.detail) {
     case "invalidRequest":
       return { code: "invalid_request", field: wire.invalidRequest.field, reason: wire.invalidRequest.reason };
@@ -81,14 +81,14 @@ export function faultFromProto(wire: WireFault): Fault {
       return { code: "reservation_differs", ownerKind: owner?.kind ?? "", ownerId: owner?.id ?? "" };
     }
     case undefined:
-      return faultOfCode(wire.code, wire.reason, wire.message);
+      return buildFaultOfCode(wire.code, wire.reason, wire.message);
     default:
       return assertNever(wire);
   }
 }
 
 /** The simplest fault of a gRPC status number, for peers whose fault has no known detail. */
-export function faultOfCode(code: number, reason: string, message: string): Fault {
+export function buildFaultOfCode(code: number, reason: string, message: string): Fault {
   const text = message || reason || `status ${code}`;
   switch (code) {
     case 1:
@@ -116,13 +116,13 @@ export function faultOfCode(code: number, reason: string, message: string): Faul
 }
 
 export function encodeFault(fault: Fault): Uint8Array {
-  return WireFault.encode(faultToProto(fault)).finish();
+  return WireFault.encode(toWireFault(fault)).finish();
 }
 
 /** Decodes the fault in a reply; uses the number and text of the headers if the body is not from Muster. */
 export function decodeFault(payload: Uint8Array, code: number, text: string): Fault {
   const wire = payload.length === 0 ? undefined : tryDecode(WireFault, payload);
-  return wire === undefined || wire.code === 0 ? faultOfCode(code, "", text) : faultFromProto(wire);
+  return wire === undefined || wire.code === 0 ? buildFaultOfCode(code, "", text) : toFaultFromWire(wire);
 }
 
 export function encodeMessage<Type extends AnyMessageType>(type: Type, message: PropertiesOf<Type>): Uint8Array {
@@ -142,19 +142,19 @@ export function tryDecode<Type extends AnyMessageType>(type: Type, payload: Uint
  * Copies the default values (zero, empty, false) of a message and its nested messages to own properties. A decoded message has them only on its prototype,
  * where `{ ...message }` and `({ id, ...rest }) =>` lose them although the types promise them.
  */
-export function ownDefaults(message: object): void {
+export function copyDefaults(message: object): void {
   // `for in` also visits the properties of a prototype.
   for (const key in message) {
     const value: unknown = Reflect.get(message, key);
     if (typeof value === "function") continue;
     if (!Object.hasOwn(message, key)) Reflect.set(message, key, value);
     for (const part of Array.isArray(value) ? (value as unknown[]) : [value])
-      if (typeof part === "object" && part !== null && !ArrayBuffer.isView(part)) ownDefaults(part);
+      if (typeof part === "object" && part !== null && !ArrayBuffer.isView(part)) copyDefaults(part);
   }
 }
 
 /** Full name of a message type: `muster.reservation.v1.ReserveRequest`. */
-export function typeName(type: AnyMessageType): string {
+export function getTypeName(type: AnyMessageType): string {
   return type.getTypeUrl("").slice(1);
 }
 

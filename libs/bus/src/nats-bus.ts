@@ -3,23 +3,23 @@ import { jetstreamManager } from "@nats-io/jetstream";
 import { within } from "@muster/backoff";
 import { keepReplicas } from "@muster/jetstream";
 import type { Bus, Headers, ListenOptions } from "./bus.ts";
-import { listening } from "./listening.ts";
+import { openListener } from "./open-listener.ts";
 import { checkSize } from "./message-size.ts";
-import { consumeOnNats } from "./nats-consume.ts";
+import { consumeMessages } from "./nats-consume.ts";
 import type { NatsAccess } from "./nats-access.ts";
-import { natsError } from "./nats-fault.ts";
-import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
+import { toNatsError } from "./nats-fault.ts";
+import { toHeaders, toNatsHeaders } from "./nats-headers.ts";
 import { NatsLink, type BusStatus } from "./nats-link.ts";
 import { NatsRequests } from "./nats-requests.ts";
 import {
-  discoverOnNats,
-  droppedOnNats,
-  respondOnNats,
+  discoverServices,
+  listDroppedSignals,
+  respondToRequests,
   type DiscoveredService,
   type DroppedSignals,
 } from "./nats-services.ts";
 import type { RequestRate } from "./request-rates.ts";
-import { natsStreams } from "./nats-streams.ts";
+import { makeNatsStreams } from "./nats-streams.ts";
 
 /** Time limit of one request about streams and consumers; the request is repeated. */
 const MANAGER_TIMEOUT_MS = 2000;
@@ -64,7 +64,7 @@ export async function connectNats(options: NatsOptions & { readonly timeoutMs?: 
   if (options.signal?.aborted === true) leave();
   if (options.replicas !== undefined) keepReplicas(connection, options.replicas);
   const requests = new NatsRequests(link);
-  const streams = natsStreams(link);
+  const streams = makeNatsStreams(link);
   const manager = await jetstreamManager(connection, { checkAPI: false, timeout: MANAGER_TIMEOUT_MS });
   const parts = new Set<AsyncDisposable>();
   const owned = (part: AsyncDisposable): AsyncDisposable => {
@@ -80,7 +80,7 @@ export async function connectNats(options: NatsOptions & { readonly timeoutMs?: 
     connection,
     maxPayloadBytes: () => link.maxPayload,
     request: (subject, payload, requestOptions) => requests.request(subject, payload, requestOptions),
-    respond: async (service, endpoints) => owned(await respondOnNats(link, service, endpoints, serving)),
+    respond: async (service, endpoints) => owned(await respondToRequests(link, service, endpoints, serving)),
     signal: (subject, payload, headers) => {
       signal(link, subject, payload, headers);
     },
@@ -91,9 +91,9 @@ export async function connectNats(options: NatsOptions & { readonly timeoutMs?: 
     removeMessage: streams.remove,
     streamState: streams.state,
     consume: async (consumeOptions, handler) =>
-      owned(await consumeOnNats({ link, manager, options: consumeOptions, handler, drainMs })),
-    services: () => discoverOnNats(link),
-    droppedSignals: () => droppedOnNats(link),
+      owned(await consumeMessages({ link, manager, options: consumeOptions, handler, drainMs })),
+    services: () => discoverServices(link),
+    droppedSignals: () => listDroppedSignals(link),
     [Symbol.asyncDispose]: async () => {
       await Promise.all([...parts].map((part) => part[Symbol.asyncDispose]()));
       options.signal?.removeEventListener("abort", leave);
@@ -111,7 +111,7 @@ function signal(link: NatsLink, subject: string, payload: Uint8Array, headers: H
   try {
     link.connection.publish(subject, payload, headers === undefined ? {} : { headers: toNatsHeaders(headers) });
   } catch (error) {
-    throw natsError(error, { operation: `signal to ${subject}` });
+    throw toNatsError(error, { operation: `signal to ${subject}` });
   }
 }
 
@@ -121,13 +121,13 @@ async function listen(
   handler: Parameters<Bus["listen"]>[1],
   options: ListenOptions,
 ): Promise<AsyncDisposable> {
-  const { take, idle } = listening(subject, handler, options, (slow) => {
+  const { take, idle } = openListener(subject, handler, options, (slow) => {
     link.slow(slow);
   });
   try {
     const subscription = link.connection.subscribe(subject, {
       callback: (error, { subject: sentTo, data: payload, headers }) => {
-        if (error === null) take({ subject: sentTo, payload, headers: fromNatsHeaders(headers) });
+        if (error === null) take({ subject: sentTo, payload, headers: toHeaders(headers) });
       },
     });
     await link.flush();
@@ -138,6 +138,6 @@ async function listen(
       },
     };
   } catch (error) {
-    throw natsError(error, { operation: `listening to ${subject}` });
+    throw toNatsError(error, { operation: `listening to ${subject}` });
   }
 }

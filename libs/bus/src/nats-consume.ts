@@ -1,17 +1,17 @@
 import { AckPolicy, DeliverPolicy, type JetStreamManager } from "@nats-io/jetstream";
 import { nanos, type Msg } from "@nats-io/nats-core";
 import { FaultError } from "@muster/faults";
-import { newInbox } from "@muster/jetstream";
-import { backoffMs, pause, within } from "@muster/backoff";
+import { makeInbox } from "@muster/jetstream";
+import { computeBackoffMs, pause, within } from "@muster/backoff";
 import type { ConsumerState } from "./bus-metrics.ts";
 import type { ConsumeOptions, Delivery } from "./bus.ts";
-import { deliver, deliveryOf } from "./delivery.ts";
+import { deliverMessage, makeDelivery } from "./delivery.ts";
 import { WorkInFlight } from "./work-in-flight.ts";
-import { apiCodeOf, JS_ERROR, natsError } from "./nats-fault.ts";
-import { fromNatsHeaders } from "./nats-headers.ts";
+import { findApiCode, JS_ERROR, toNatsError } from "./nats-fault.ts";
+import { toHeaders } from "./nats-headers.ts";
 import type { NatsLink } from "./nats-link.ts";
-import { patiently } from "./patiently.ts";
-import { headerText } from "./wire-headers.ts";
+import { retryWhileUnreachable } from "./retry-while-unreachable.ts";
+import { getHeaderText } from "./wire-headers.ts";
 
 /** Lifetime and heartbeat interval of a pull request on the server. */
 const PULL = { expiresMs: 30_000, heartbeatMs: 5000, maxBatch: 256 };
@@ -40,13 +40,13 @@ type ConsumeSlots = { readonly inFlight: WorkInFlight; freed: () => void };
  * Consumes until disposed. Survives lost connections and server restarts, and recreates a deleted consumer. Only the first attempt may fail, so that a missing
  * stream is reported at start.
  */
-export async function consumeOnNats(consuming: Consuming): Promise<AsyncDisposable> {
+export async function consumeMessages(consuming: Consuming): Promise<AsyncDisposable> {
   const { link, options, drainMs } = consuming;
   const inFlight = new WorkInFlight();
   const slots: ConsumeSlots = { inFlight, freed: () => undefined };
   const stop = new AbortController();
   // No server answers while the cluster elects the leader of the stream.
-  await patiently(link, `consuming ${options.stream}`, () => ensureConsumer(consuming), START_PATIENCE_MS);
+  await retryWhileUnreachable(link, `consuming ${options.stream}`, () => ensureConsumer(consuming), START_PATIENCE_MS);
   const done = keepPulling(consuming, slots, stop.signal);
   const forget = link.metrics.observe(options.stream, options.durable, () => stateOf(consuming));
   const end = (): void => {
@@ -89,7 +89,7 @@ async function keepPulling(consuming: Consuming, slots: ConsumeSlots, stop: Abor
       // The stream or the server is away: retried below without end, because consumers outlive their streams.
     }
     failures = performance.now() - startMs > HEALTHY_MS ? 1 : failures + 1;
-    await pause(backoffMs(failures, RESTART), stop);
+    await pause(computeBackoffMs(failures, RESTART), stop);
     await consuming.link.whenUp(Number.MAX_SAFE_INTEGER, stop);
   }
 }
@@ -109,11 +109,11 @@ async function ensureConsumer({ manager, options }: Consuming): Promise<void> {
     await manager.consumers.add(stream, { ...fixed, ...changeable });
   } catch (error) {
     const operation = `consuming ${stream} as ${durable}`;
-    if (apiCodeOf(error) !== JS_ERROR.consumerExists) throw natsError(error, { operation });
+    if (findApiCode(error) !== JS_ERROR.consumerExists) throw toNatsError(error, { operation });
     try {
       await manager.consumers.update(stream, durable, changeable);
     } catch (cause) {
-      throw natsError(cause, { operation });
+      throw toNatsError(cause, { operation });
     }
   }
 }
@@ -126,7 +126,7 @@ async function pullUntilBroken(consuming: Consuming, slots: ConsumeSlots, stop: 
   const { link, options } = consuming;
   const { connection } = link;
   const next = `$JS.API.CONSUMER.MSG.NEXT.${options.stream}.${options.durable}`;
-  const inbox = newInbox(connection);
+  const inbox = makeInbox(connection);
   const broken = Promise.withResolvers<undefined>();
   const end = (): void => {
     broken.resolve(undefined);
@@ -194,7 +194,7 @@ function judgeStatus(code: number): "fine" | "pull-again" | "broken" {
 async function take(consuming: Consuming, slots: ConsumeSlots, message: Msg): Promise<void> {
   const { handler, options } = consuming;
   const delivery = deliveryFrom(consuming, message);
-  await slots.inFlight.run(() => deliver(delivery, handler, options.onRetry));
+  await slots.inFlight.run(() => deliverMessage(delivery, handler, options.onRetry));
   slots.freed();
 }
 
@@ -212,7 +212,7 @@ function deliveryFrom({ link, options }: Consuming, message: Msg): Delivery {
         if (up) say();
       });
   };
-  return deliveryOf({ subject, payload, headers: fromNatsHeaders(headers) }, sequence, attempt, {
+  return makeDelivery({ subject, payload, headers: toHeaders(headers) }, sequence, attempt, {
     ack: () => confirmAck(link, reply, subject),
     working: () => {
       sendAck("+WPI");
@@ -221,7 +221,7 @@ function deliveryFrom({ link, options }: Consuming, message: Msg): Delivery {
       sendAck(`-NAK ${JSON.stringify({ delay: nanos(Math.max(0, Math.round(delayMs))) })}`);
     },
     giveUp: (reason) => {
-      sendAck(`+TERM ${headerText(reason).slice(0, 256)}`);
+      sendAck(`+TERM ${getHeaderText(reason).slice(0, 256)}`);
     },
   });
 }
@@ -238,7 +238,7 @@ async function confirmAck(link: NatsLink, reply: string, subject: string): Promi
       return;
     } catch (error) {
       cause = error;
-      await pause(backoffMs(attempt, RESTART));
+      await pause(computeBackoffMs(attempt, RESTART));
     }
   }
   throw new FaultError(

@@ -2,7 +2,7 @@ import { FaultError, type Fault, type FaultCode } from "@muster/faults";
 import { errors } from "@nats-io/nats-core";
 import { JetStreamApiError } from "@nats-io/jetstream";
 import { expect, it } from "vitest";
-import { apiCodeOf, isNoResponders, JS_ERROR, NATS_AWAY, natsError, natsFault } from "./nats-fault.ts";
+import { findApiCode, isNoResponders, JS_ERROR, NATS_AWAY, toNatsError, toNatsFault } from "./nats-fault.ts";
 
 const refused = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
 const noResponders = new errors.NoRespondersError("a.b");
@@ -32,14 +32,14 @@ const thrown: [what: string, error: unknown, code: FaultCode][] = [
 ];
 
 it.each(thrown)("%s is %s", (_what, error, code) => {
-  expect(natsFault(error, { operation: "trying", timeoutMs: 5 }).code).toBe(code);
+  expect(toNatsFault(error, { operation: "trying", timeoutMs: 5 }).code).toBe(code);
 });
 
 it("leaves faults unchanged and keeps the thrown error as the cause", () => {
   const fault = new FaultError({ code: "cancelled", operation: "a" });
-  expect(natsError(fault, { operation: "b" })).toBe(fault);
+  expect(toNatsError(fault, { operation: "b" })).toBe(fault);
   const cause = new errors.TimeoutError();
-  expect(natsError(cause, { operation: "b", timeoutMs: 7 })).toMatchObject({
+  expect(toNatsError(cause, { operation: "b", timeoutMs: 7 })).toMatchObject({
     fault: { code: "deadline_exceeded", operation: "b", timeoutMs: 7 },
     cause,
   });
@@ -77,15 +77,15 @@ it.each<[string, unknown, Fault]>([
   ["an object that is no error", { code: "ECONNRESET" }, { code: "internal", operation: "trying" }],
   ["a timeout", named("TimeoutError"), { code: "deadline_exceeded", operation: "trying", timeoutMs: 0 }],
 ])("%s has a fault with all its fields", (_what, error, fault) => {
-  expect(natsFault(error, { operation: "trying" })).toEqual(fault);
+  expect(toNatsFault(error, { operation: "trying" })).toEqual(fault);
 });
 
 it("returns the number only of an error that carries one", () => {
-  expect(apiCodeOf(api(10059, 404))).toBe(10059);
-  expect(apiCodeOf(named("JetStreamApiError", { code: "10059" }))).toBeUndefined();
-  expect(apiCodeOf(named("JetStreamApiError"))).toBeUndefined();
-  expect(apiCodeOf({ code: 10059 })).toBeUndefined();
-  expect(apiCodeOf(undefined)).toBeUndefined();
+  expect(findApiCode(api(10059, 404))).toBe(10059);
+  expect(findApiCode(named("JetStreamApiError", { code: "10059" }))).toBeUndefined();
+  expect(findApiCode(named("JetStreamApiError"))).toBeUndefined();
+  expect(findApiCode({ code: 10059 })).toBeUndefined();
+  expect(findApiCode(undefined)).toBeUndefined();
 });
 
 it("finds no responders in an error or in the cause of a request error", () => {

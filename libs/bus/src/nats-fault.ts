@@ -29,7 +29,7 @@ type NatsContext = {
 };
 
 /** The only conversion of errors of the NATS libraries into faults: by class name and number, never by text. */
-export function natsFault(error: unknown, context: NatsContext): Fault {
+export function toNatsFault(error: unknown, context: NatsContext): Fault {
   if (isFaultError(error)) return error.fault;
   const { operation, timeoutMs = 0 } = context;
   const name = error instanceof Error ? error.name : "";
@@ -63,10 +63,10 @@ export function natsFault(error: unknown, context: NatsContext): Fault {
 }
 
 /** The fault as an error to throw, with the original error as its cause. */
-export function natsError(error: unknown, context: NatsContext): FaultError {
+export function toNatsError(error: unknown, context: NatsContext): FaultError {
   return isFaultError(error)
     ? error
-    : new FaultError(natsFault(error, context), { cause: error, doing: context.operation });
+    : new FaultError(toNatsFault(error, context), { cause: error, doing: context.operation });
 }
 
 /** Whether the request had no responder, so that the service did nothing. */
@@ -77,13 +77,13 @@ export function isNoResponders(error: unknown): boolean {
 }
 
 /** The number of a JetStream API error; undefined for other errors. */
-export function apiCodeOf(error: unknown): number | undefined {
+export function findApiCode(error: unknown): number | undefined {
   return error instanceof Error && "code" in error && typeof error.code === "number" ? error.code : undefined;
 }
 
 function apiFault(error: unknown, operation: string): Fault {
   const status = error instanceof Error && "status" in error ? error.status : 0;
-  switch (apiCodeOf(error)) {
+  switch (findApiCode(error)) {
     case JS_ERROR.streamNotFound:
       return { code: "not_found", kind: "stream", id: operation };
     case JS_ERROR.consumerNotFound:

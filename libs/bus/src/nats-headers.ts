@@ -1,17 +1,17 @@
 import { MsgHdrsImpl, type MsgHdrs } from "@nats-io/nats-core";
 import type { Headers } from "./bus.ts";
-import { headerText } from "./wire-headers.ts";
+import { getHeaderText } from "./wire-headers.ts";
 
 const NONE: Headers = new Map<string, string>();
 
 /** Builds the headers of the client library directly: its `append` normalises and searches for each key. */
 export function toNatsHeaders(headers: Headers): MsgHdrs {
   const record: Record<string, string[]> = {};
-  for (const [key, value] of headers) record[key] = [headerText(value)];
+  for (const [key, value] of headers) record[key] = [getHeaderText(value)];
   return MsgHdrsImpl.fromRecord(record);
 }
 
-export function fromNatsHeaders(headers: MsgHdrs | undefined): Headers {
+export function toHeaders(headers: MsgHdrs | undefined): Headers {
   if (headers === undefined) return NONE;
   const result = new Map<string, string>();
   for (const [key, values] of headers) if (values[0] !== undefined) result.set(key, values[0]);

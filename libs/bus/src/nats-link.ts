@@ -1,13 +1,13 @@
 import { connect } from "@nats-io/transport-node";
 import { PermissionViolationError, type NatsConnection } from "@nats-io/nats-core";
 import { FaultError } from "@muster/faults";
-import { backoffMs, pause, within } from "@muster/backoff";
-import { keepInbox } from "@muster/jetstream";
-import { busMetrics, countRefusal } from "./bus-metrics.ts";
-import { describeSlowListener, type SlowListener } from "./listening.ts";
+import { computeBackoffMs, pause, within } from "@muster/backoff";
+import { rememberInbox } from "@muster/jetstream";
+import { makeBusMetrics, countRefusal } from "./bus-metrics.ts";
+import { describeSlowListener, type SlowListener } from "./open-listener.ts";
 import { openCredential, type Credential, type NatsAccess } from "./nats-access.ts";
-import { natsError } from "./nats-fault.ts";
-import { certificateRefused, certificateTrouble, credentialRefused, isRefusal } from "./refusals.ts";
+import { toNatsError } from "./nats-fault.ts";
+import { buildCertificateFault, findCertificateTrouble, buildCredentialFault, isRefusal } from "./refusals.ts";
 import { settleRequestsWithoutError } from "./settle-requests.ts";
 import { writePerTurn } from "./write-per-turn.ts";
 
@@ -55,7 +55,7 @@ type LinkOptions = NatsAccess & {
  */
 export class NatsLink {
   readonly connection: NatsConnection;
-  readonly metrics = busMetrics();
+  readonly metrics = makeBusMetrics();
   /** Signals that slow listeners of this process lost, by subject pattern. */
   readonly dropped = new Map<string, number>();
   readonly #onStatus: LinkOptions["onStatus"];
@@ -107,7 +107,7 @@ export class NatsLink {
           // Capturing a stack for every request costs more than the request.
           noAsyncTraces: true,
         });
-        if (inboxPrefix !== undefined) keepInbox(connection, inboxPrefix);
+        if (inboxPrefix !== undefined) rememberInbox(connection, inboxPrefix);
         settleRequestsWithoutError();
         writePerTurn(connection);
         const link = new NatsLink(connection, credential, options);
@@ -115,23 +115,23 @@ export class NatsLink {
         void link.#follow();
         return link;
       } catch (cause) {
-        const waitMs = backoffMs(attempt, CONNECT_RETRY);
-        const certificateProblem = certificateTrouble(cause);
+        const waitMs = computeBackoffMs(attempt, CONNECT_RETRY);
+        const certificateProblem = findCertificateTrouble(cause);
         if (isRefusal(cause) || certificateProblem !== undefined) {
           countRefusal(certificateProblem === undefined ? "credential" : "certificate");
           const why =
             certificateProblem === undefined
-              ? credentialRefused(credential.name)
-              : certificateRefused(certificateProblem, tls);
+              ? buildCredentialFault(credential.name)
+              : buildCertificateFault(certificateProblem, tls);
           throw new FaultError(
             { code: "unavailable", dependency: "nats", retryAfterMs: REFUSED_RETRY.firstMs },
-            { cause: new Error(why, { cause }), doing: `connecting to ${addressesOf(url)}: ${why}` },
+            { cause: new Error(why, { cause }), doing: `connecting to ${listAddresses(url)}: ${why}` },
           );
         }
         if (performance.now() + waitMs >= endMs)
           throw new FaultError(
             { code: "unavailable", dependency: "nats", retryAfterMs: CONNECT_RETRY.maxMs },
-            { cause, doing: `connecting to ${addressesOf(url)}` },
+            { cause, doing: `connecting to ${listAddresses(url)}` },
           );
         await pause(waitMs, signal);
         if (signal?.aborted === true)
@@ -219,7 +219,7 @@ export class NatsLink {
       await this.connection.flush();
     } catch (error) {
       // The connection broke: the client library restores it from its memory.
-      if (this.connection.isClosed()) throw natsError(error, { operation: "flushing" });
+      if (this.connection.isClosed()) throw toNatsError(error, { operation: "flushing" });
     }
   }
 
@@ -273,13 +273,13 @@ export class NatsLink {
    */
   async #checkCertificate(back: AbortSignal): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
-      await pause(backoffMs(attempt, REFUSED_RETRY), back);
+      await pause(computeBackoffMs(attempt, REFUSED_RETRY), back);
       if (back.aborted) return;
       if (this.#credentialRefusals > 0) continue;
       const certificateProblem = await this.#askOnce();
       if (certificateProblem === undefined || this.up) continue;
       countRefusal("certificate");
-      this.#onStatus?.("certificate_refused", certificateRefused(certificateProblem, this.#options.tls));
+      this.#onStatus?.("certificate_refused", buildCertificateFault(certificateProblem, this.#options.tls));
     }
   }
 
@@ -291,7 +291,7 @@ export class NatsLink {
       await connection.close();
       return undefined;
     } catch (error) {
-      return certificateTrouble(error);
+      return findCertificateTrouble(error);
     }
   }
 
@@ -299,7 +299,7 @@ export class NatsLink {
     if (isRefusal(error)) {
       this.#credentialRefusals += 1;
       countRefusal("credential");
-      this.#onStatus?.("credential_refused", credentialRefused(this.#credential.name));
+      this.#onStatus?.("credential_refused", buildCredentialFault(this.#credential.name));
       return;
     }
     if (error instanceof PermissionViolationError) {
@@ -321,7 +321,7 @@ export class NatsLink {
 
   /** Grows with the time since the loss, and differs between clients that lost the connection together. */
   #reconnectDelayMs(): number {
-    if (this.#credentialRefusals > 0) return backoffMs(this.#credentialRefusals, REFUSED_RETRY);
+    if (this.#credentialRefusals > 0) return computeBackoffMs(this.#credentialRefusals, REFUSED_RETRY);
     const downMs = this.#up ? 0 : performance.now() - this.#downSinceMs;
     const full = Math.min(RECONNECT_MS.most, Math.max(RECONNECT_MS.least, downMs / 4));
     return Math.round(full * (0.5 + Math.random() / 2));
@@ -344,7 +344,7 @@ function tlsOptions({ caFile, client }: NonNullable<NatsAccess["tls"]>) {
 }
 
 /** The addresses of the servers: no more, because a URL may hold a password, and thrown errors are logged. */
-export function addressesOf(url: string): string {
+export function listAddresses(url: string): string {
   const addresses = url.split(",").map((server) => {
     const full = server.includes("://") ? server.trim() : `nats://${server.trim()}`;
     const read = URL.parse(full);

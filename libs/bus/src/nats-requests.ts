@@ -2,12 +2,12 @@ import type { Msg } from "@nats-io/nats-core";
 import type { ServiceIdentity } from "@nats-io/services";
 import { FaultError } from "@muster/faults";
 import { pause } from "@muster/backoff";
-import { newInbox } from "@muster/jetstream";
+import { makeInbox } from "@muster/jetstream";
 import { subjects } from "@muster/proto";
 import type { Reply, RequestOptions } from "./bus.ts";
 import { checkSize } from "./message-size.ts";
-import { NATS_AWAY, natsError } from "./nats-fault.ts";
-import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
+import { NATS_AWAY, toNatsError } from "./nats-fault.ts";
+import { toHeaders, toNatsHeaders } from "./nats-headers.ts";
 import type { NatsLink } from "./nats-link.ts";
 
 type Waiting = {
@@ -40,14 +40,14 @@ export class NatsRequests {
   constructor(link: NatsLink) {
     this.#link = link;
     const { connection } = link;
-    this.#inbox = newInbox(connection);
+    this.#inbox = makeInbox(connection);
     link.onForbidden((subject) => this.#forbidden(subject));
     link.onReconnect(() => void this.#sendAgain([...this.#waiting.keys()]));
     connection.subscribe(`${this.#inbox}.*`, {
       callback: (error, message) => {
         if (error === null) this.#answered(message);
         // The server refuses our subscription to inboxes, so no answer can arrive.
-        else this.#rejectAll((operation) => natsError(error, { operation }));
+        else this.#rejectAll((operation) => toNatsError(error, { operation }));
       },
     });
     void connection.closed().then(() => {
@@ -155,7 +155,7 @@ export class NatsRequests {
       const options = headers === undefined ? { reply } : { reply, headers: toNatsHeaders(headers) };
       this.#link.connection.publish(subject, payload, options);
     } catch (error) {
-      this.#fail(token, natsError(error, { operation }));
+      this.#fail(token, toNatsError(error, { operation }));
     }
   }
 
@@ -181,7 +181,7 @@ export class NatsRequests {
     }
     this.#waiting.delete(token);
     waiting.stop();
-    waiting.resolve({ payload, headers: fromNatsHeaders(headers) });
+    waiting.resolve({ payload, headers: toHeaders(headers) });
   }
 
   #fail(token: string, error: FaultError): void {

@@ -1,16 +1,16 @@
 import { Svcm, type Service, type ServiceInfo, type ServiceStats } from "@nats-io/services";
 import type { Msg, NatsConnection, Subscription } from "@nats-io/nats-core";
-import { backoffMs, pause, within } from "@muster/backoff";
+import { computeBackoffMs, pause, within } from "@muster/backoff";
 import { subjects } from "@muster/proto";
-import { admission, answering, type Answering, type Served } from "./answer.ts";
+import { makeAdmission, makeEndpointAnswers, type EndpointAnswers, type ServedService } from "./endpoint-answers.ts";
 import type { Endpoint, Reply, ServiceIdentity } from "./bus.ts";
 import { WorkInFlight } from "./work-in-flight.ts";
-import { excessiveBytes, tooLarge } from "./message-size.ts";
-import { natsError, isNoResponders } from "./nats-fault.ts";
-import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
+import { countExcessiveBytes, buildTooLargeFault } from "./message-size.ts";
+import { toNatsError, isNoResponders } from "./nats-fault.ts";
+import { toHeaders, toNatsHeaders } from "./nats-headers.ts";
 import type { NatsLink } from "./nats-link.ts";
-import { isInbox, OTHERS, userOfInbox, type RequestRate } from "./request-rates.ts";
-import { replyOfFault } from "./wire-headers.ts";
+import { isInbox, OTHERS, findInboxUser, type RequestRate } from "./request-rates.ts";
+import { toFaultReply } from "./wire-headers.ts";
 
 /** Maximum wait of a reply for a lost connection; its caller has given up by then. */
 const REPLY_WAIT_MS = 30_000;
@@ -41,7 +41,7 @@ export type DroppedSignals = {
 type ServingOptions = { readonly drainMs: number; readonly rate: RequestRate | undefined };
 
 /** Answers requests as a NATS service, so that `nats micro` lists it. Resolves once the server has the subscriptions. */
-export async function respondOnNats(
+export async function respondToRequests(
   link: NatsLink,
   identity: ServiceIdentity,
   endpoints: readonly Endpoint[],
@@ -50,11 +50,11 @@ export async function respondOnNats(
   const { drainMs, rate } = options;
   const { name, version, description, metadata = {} } = identity;
   const inFlight = new WorkInFlight();
-  const served = new Map<string, Answering>();
-  const common: Served = {
+  const served = new Map<string, EndpointAnswers>();
+  const common: ServedService = {
     service: name,
     rate,
-    admit: admission(rate),
+    admit: makeAdmission(rate),
     onRefused: (reason, user) => link.metrics.refused(name, reason, user ?? OTHERS),
     onRateLimit: (description) => link.refusing(description),
   };
@@ -75,7 +75,7 @@ export async function respondOnNats(
     });
     const { id } = service.info();
     for (const endpoint of endpoints) {
-      const { answer, counts } = answering(endpoint, common);
+      const { answer, counts } = makeEndpointAnswers(endpoint, common);
       served.set(endpoint.subject, { answer, counts });
       const take = requestTaker(link, answer);
       const handler = (error: Error | null, message: Msg): void => {
@@ -86,7 +86,7 @@ export async function respondOnNats(
       subscriptions.push(connection.subscribe(ownSubject, { callback: handler }));
     }
   } catch (error) {
-    throw natsError(error, { operation: `serving ${name}` });
+    throw toNatsError(error, { operation: `serving ${name}` });
   }
   await link.flush();
   return {
@@ -99,7 +99,7 @@ export async function respondOnNats(
 }
 
 /** Answers requests. Ignores a repetition of a request in flight: both name the same inbox, and its caller accepts one answer. */
-function requestTaker(link: NatsLink, answer: Answering["answer"]): (request: Msg) => Promise<void> {
+function requestTaker(link: NatsLink, answer: EndpointAnswers["answer"]): (request: Msg) => Promise<void> {
   const inFlight = new Set<string>();
   return async (request) => {
     const { subject, data: payload, headers, reply: inbox = "" } = request;
@@ -107,7 +107,7 @@ function requestTaker(link: NatsLink, answer: Answering["answer"]): (request: Ms
     inFlight.add(inbox);
     try {
       const { losses } = link;
-      const reply = await answer({ subject, payload, headers: fromNatsHeaders(headers) }, userOfInbox(inbox));
+      const reply = await answer({ subject, payload, headers: toHeaders(headers) }, findInboxUser(inbox));
       if (link.up && link.losses === losses) send(link, request, reply);
       else await insist(link, request, reply);
     } finally {
@@ -142,7 +142,7 @@ function answeringInboxes(link: NatsLink, service: string): NatsConnection {
 }
 
 /** Pings all replicas of all services for their description. */
-export async function discoverOnNats(link: NatsLink): Promise<DiscoveredService[]> {
+export async function discoverServices(link: NatsLink): Promise<DiscoveredService[]> {
   // The NATS services protocol (ADR-32) fixes the answers of services.
   const answers = await askAll<ServiceInfo>(link, "$SRV.INFO", "asking which services run");
   return answers
@@ -151,7 +151,7 @@ export async function discoverOnNats(link: NatsLink): Promise<DiscoveredService[
 }
 
 /** Requests from every replica of every service the number of signals that its listeners dropped, by subject. */
-export async function droppedOnNats(link: NatsLink): Promise<DroppedSignals[]> {
+export async function listDroppedSignals(link: NatsLink): Promise<DroppedSignals[]> {
   const answers = await askAll<ServiceStats>(link, "$SRV.STATS", "asking what services have dropped");
   // All endpoints of a replica share its connection.
   return answers.flatMap(({ name: service, id, endpoints = [] }) =>
@@ -177,7 +177,7 @@ async function askAll<Answer>(link: NatsLink, subject: string, operation: string
       found.push(answer.json<Answer>());
     }
   } catch (error) {
-    if (!isNoResponders(error)) throw natsError(error, { operation });
+    if (!isNoResponders(error)) throw toNatsError(error, { operation });
   }
   return found;
 }
@@ -211,13 +211,13 @@ async function insist(link: NatsLink, request: Msg, reply: Reply): Promise<void>
       // Nothing answers a reply, so a timeout means that the caller received it.
       if (!isNoResponders(error)) return;
     }
-    await pause(backoffMs(attempt, REPLY_RETRY));
+    await pause(computeBackoffMs(attempt, REPLY_RETRY));
   }
 }
 
 /** Returns the reply, or a fault if it exceeds the max_payload of the server. */
 function fitting(link: NatsLink, request: Msg, reply: Reply): Reply {
   const limit = link.maxPayload;
-  const bytes = excessiveBytes(reply.payload, reply.headers, limit);
-  return bytes === undefined ? reply : replyOfFault(tooLarge(`reply to ${request.subject}`, bytes, limit));
+  const bytes = countExcessiveBytes(reply.payload, reply.headers, limit);
+  return bytes === undefined ? reply : toFaultReply(buildTooLargeFault(`reply to ${request.subject}`, bytes, limit));
 }

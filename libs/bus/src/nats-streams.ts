@@ -9,55 +9,57 @@ import {
   type StreamConfig as JetStreamConfig,
 } from "@nats-io/jetstream";
 import { nanos, type MsgHdrs } from "@nats-io/nats-core";
-import { replicasConfig, replicasRefused } from "@muster/jetstream";
-import type { Published, PublishOptions, StoredMessage, StreamConfig, StreamState } from "./bus.ts";
+import { buildReplicasConfig, findReplicasRefusal } from "@muster/jetstream";
+import type { PublishResult, PublishOptions, StoredMessage, StreamConfig, StreamState } from "./bus.ts";
 import { checkSize } from "./message-size.ts";
-import { apiCodeOf, JS_ERROR } from "./nats-fault.ts";
-import { fromNatsHeaders, toNatsHeaders } from "./nats-headers.ts";
+import { findApiCode, JS_ERROR } from "./nats-fault.ts";
+import { toHeaders, toNatsHeaders } from "./nats-headers.ts";
 import type { NatsLink } from "./nats-link.ts";
-import { patiently } from "./patiently.ts";
+import { retryWhileUnreachable } from "./retry-while-unreachable.ts";
 import { STREAM_DEFAULTS } from "./stream-defaults.ts";
 
 const ATTEMPT_MS = 2000;
 
 type NatsStreams = {
   readonly ensure: (stream: StreamConfig) => Promise<void>;
-  readonly publish: (subject: string, payload: Uint8Array, options: PublishOptions) => Promise<Published>;
+  readonly publish: (subject: string, payload: Uint8Array, options: PublishOptions) => Promise<PublishResult>;
   readonly read: (stream: string, subject: string, from: number) => Promise<StoredMessage | undefined>;
   readonly remove: (stream: string, sequence: number) => Promise<boolean>;
   readonly state: (stream: string) => Promise<StreamState | undefined>;
 };
 
-export function natsStreams(link: NatsLink): NatsStreams {
+export function makeNatsStreams(link: NatsLink): NatsStreams {
   const js = jetstream(link.connection, { timeout: ATTEMPT_MS });
   const manager = js.jetstreamManager(false);
   return {
     ensure: async (stream) => {
       const doing = `making sure of stream ${stream.name}`;
       const jsm = await manager;
-      await patiently(link, doing, () =>
-        ensureStream(jsm, { ...buildStreamConfig(stream), ...replicasConfig(link.connection) }),
+      await retryWhileUnreachable(link, doing, () =>
+        ensureStream(jsm, { ...buildStreamConfig(stream), ...buildReplicasConfig(link.connection) }),
       );
     },
     publish: async (subject, payload, options) => {
       const { messageId, headers = [] } = options;
       checkSize(subject, payload, new Map([...headers, [PubHeaders.MsgIdHdr, messageId]]), link.maxPayload);
-      return patiently(link, `publishing to ${subject}`, () => append(js, manager, subject, payload, options));
+      return retryWhileUnreachable(link, `publishing to ${subject}`, () =>
+        append(js, manager, subject, payload, options),
+      );
     },
     read: (stream, subject, from) =>
-      patiently(link, `reading stream ${stream}`, async () => {
+      retryWhileUnreachable(link, `reading stream ${stream}`, async () => {
         const query = { seq: from, next_by_subj: subject };
         const stored = await (await manager).streams.getMessage(stream, query);
         if (stored === null) return undefined;
         const { subject: sentTo, data: payload, header, seq: sequence, time } = stored;
-        return { subject: sentTo, payload, headers: fromNatsHeaders(header), sequence, atMs: time.getTime() };
+        return { subject: sentTo, payload, headers: toHeaders(header), sequence, atMs: time.getTime() };
       }),
     remove: (stream, sequence) =>
-      patiently(link, `removing message ${sequence} of stream ${stream}`, async () =>
+      retryWhileUnreachable(link, `removing message ${sequence} of stream ${stream}`, async () =>
         absentAs(false, MESSAGE_ABSENT, async () => (await manager).streams.deleteMessage(stream, sequence, false)),
       ),
     state: (stream) =>
-      patiently(link, `looking at stream ${stream}`, async () =>
+      retryWhileUnreachable(link, `looking at stream ${stream}`, async () =>
         absentAs(undefined, [JS_ERROR.streamNotFound], async () => {
           const { messages, bytes, first_seq, last_seq } = (await (await manager).streams.info(stream)).state;
           return { messages, bytes, firstSequence: Math.max(first_seq, 1), lastSequence: last_seq };
@@ -77,7 +79,7 @@ async function absentAs<Result, Absent>(
   try {
     return await look();
   } catch (error) {
-    const code = apiCodeOf(error);
+    const code = findApiCode(error);
     if (code !== undefined && codes.includes(code)) return absent;
     throw error;
   }
@@ -122,11 +124,11 @@ async function ensureStream(jsm: JetStreamManager, config: Partial<JetStreamConf
     // Creating a stream with an unchanged configuration is no error, also if another process does it.
     await jsm.streams.add(config);
   } catch (error) {
-    if (apiCodeOf(error) !== JS_ERROR.streamNameInUse) throw replicasRefused(error, config.name) ?? error;
+    if (findApiCode(error) !== JS_ERROR.streamNameInUse) throw findReplicasRefusal(error, config.name) ?? error;
     try {
       await jsm.streams.update(config.name, config);
     } catch (cause) {
-      throw replicasRefused(cause, config.name) ?? cause;
+      throw findReplicasRefusal(cause, config.name) ?? cause;
     }
   }
 }
@@ -137,14 +139,15 @@ async function append(
   subject: string,
   payload: Uint8Array,
   options: PublishOptions,
-): Promise<Published> {
+): Promise<PublishResult> {
   const { messageId, headers } = options;
   try {
     const withHeaders: { headers?: MsgHdrs } = headers === undefined ? {} : { headers: toNatsHeaders(headers) };
     const { seq, duplicate } = await js.publish(subject, payload, { msgID: messageId, ...withHeaders });
     return { sequence: seq, duplicate };
   } catch (error) {
-    const queued = apiCodeOf(error) === JS_ERROR.storeFailed ? await queuedSequence(await manager, subject) : undefined;
+    const queued =
+      findApiCode(error) === JS_ERROR.storeFailed ? await queuedSequence(await manager, subject) : undefined;
     if (queued === undefined) throw error;
     return { sequence: queued, duplicate: true };
   }

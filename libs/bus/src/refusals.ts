@@ -4,7 +4,7 @@ import type { NatsAccess } from "./nats-access.ts";
 /** Whether the server refused our credential, or its certificate is untrusted; false if it is only unreachable. */
 export function isCredentialRefused(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) if (isRefusal(cause)) return true;
-  return certificateTrouble(error) !== undefined;
+  return findCertificateTrouble(error) !== undefined;
 }
 
 /** Whether the server refused our credential. */
@@ -20,7 +20,7 @@ export function isForbidden(error: unknown): boolean {
 }
 
 /** Builds the message about a refused credential, with the remedy. */
-export function credentialRefused(credential: string): string {
+export function buildCredentialFault(credential: string): string {
   return `the server does not take ${credential}: give it the user's public key, or this service the right credential`;
 }
 
@@ -28,7 +28,7 @@ export function credentialRefused(credential: string): string {
 const CERTIFICATE_CODES = /CERT|SIGNATURE|SIGNED|ISSUER/;
 
 /** Node's error about the certificate of the server, which the client library wraps; undefined for other errors. */
-export function certificateTrouble(error: unknown): string | undefined {
+export function findCertificateTrouble(error: unknown): string | undefined {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     const code = "code" in cause ? cause.code : undefined;
     if (typeof code === "string" && CERTIFICATE_CODES.test(code)) return cause.message;
@@ -37,7 +37,7 @@ export function certificateTrouble(error: unknown): string | undefined {
 }
 
 /** Builds the message about an untrusted certificate, with the remedy. */
-export function certificateRefused(reason: string, tls: NatsAccess["tls"]): string {
+export function buildCertificateFault(reason: string, tls: NatsAccess["tls"]): string {
   const trusted = tls?.caFile === undefined ? "Node's own list (MUSTER_NATS_CA_FILE is not set)" : tls.caFile;
   return `the server's certificate is not trusted by ${trusted}: ${reason}`;
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decideRate, isInbox, OTHERS, RequestRates, MAX_USERS, userOfInbox } from "./request-rates.ts";
+import { decideRate, isInbox, OTHERS, RequestRates, MAX_USERS, findInboxUser } from "./request-rates.ts";
 
 const never = -Infinity;
 
@@ -154,7 +154,7 @@ it.each([
   ["", undefined],
   [undefined, undefined],
 ])("finds the user of the inbox %s", (reply, user) => {
-  expect(userOfInbox(reply)).toBe(user);
+  expect(findInboxUser(reply)).toBe(user);
 });
 
 it.each([

@@ -1,4 +1,4 @@
-/** Requests, or units of another resource, that one user may take of one service process: `perSecond` after a burst of `burst`. */
+/** Requests, or units of another resource, that one user may take of one service process: `measureRate` after a burst of `burst`. */
 export type RequestRate = { readonly perSecond: number; readonly burst: number };
 
 type RateDecision =
@@ -7,7 +7,7 @@ type RateDecision =
   | { readonly kind: "refuse"; readonly retryAfterMs: number };
 
 /**
- * Decides on a bucket of `burst` tokens that gains `perSecond`. `fullAtMs`, the time at which it is full again, is its whole state. Times are monotonic
+ * Decides on a bucket of `burst` tokens that gains `measureRate`. `fullAtMs`, the time at which it is full again, is its whole state. Times are monotonic
  * milliseconds; -Infinity is an unused bucket.
  */
 export function decideRate(
@@ -115,7 +115,7 @@ export function isInbox(reply: string | undefined): boolean {
  * The user in the inbox _INBOX.<user>.<connection>.<request>. Undefined for _INBOX.<connection>.<request>, which clients of a server with one token for all
  * use.
  */
-export function userOfInbox(reply: string | undefined): string | undefined {
+export function findInboxUser(reply: string | undefined): string | undefined {
   if (reply === undefined || !isInbox(reply)) return undefined;
   const [, user = "", ...rest] = reply.split(".", 5);
   return rest.length >= 2 && USER.test(user) ? user : undefined;

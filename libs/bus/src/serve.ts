@@ -1,5 +1,5 @@
 import { SpanKind } from "@opentelemetry/api";
-import { FaultError, faultOf, type Fault } from "@muster/faults";
+import { FaultError, findFault, type Fault } from "@muster/faults";
 import {
   subjects,
   type MessageOf,
@@ -9,13 +9,13 @@ import {
 } from "@muster/proto";
 import { extractTrace, inSpan } from "@muster/tracing";
 import { within } from "@muster/backoff";
-import { busy } from "./answer.ts";
+import { buildBusyFault } from "./endpoint-answers.ts";
 import type { Bus, Endpoint, Message, Reply } from "./bus.ts";
 import { CallInFlight } from "./call.ts";
 import { DEFAULT_TIMEOUT_MS } from "./client.ts";
 import { checkRequestId } from "./request-id.ts";
-import { encodeMessage, ownDefaults, tryDecode, typeName } from "./messages.ts";
-import { header, replyOf, replyOfFault, replyOfRefusal, timeoutOf } from "./wire-headers.ts";
+import { encodeMessage, copyDefaults, tryDecode, getTypeName } from "./messages.ts";
+import { header, toReply, toFaultReply, toRefusalReply, parseTimeout } from "./wire-headers.ts";
 
 export type CallContext = {
   /** Aborted at the caller's deadline, when the caller gives up, and when the service stops. */
@@ -59,7 +59,7 @@ type AnyHandler = (request: unknown, context: CallContext) => Promise<object>;
 const STOPPING_RETRY_MS = 500;
 
 /** Serves all methods of a service until disposed. Disposal refuses new requests, and lets those in flight finish for graceMs. */
-export async function serve<Service extends ServiceDescriptor>(
+export async function serveMethods<Service extends ServiceDescriptor>(
   bus: Bus,
   service: Service,
   handlers: Handlers<Service>,
@@ -127,7 +127,7 @@ function answerer(work: Work, subject: string): (message: Message) => Promise<Re
       const parent = extractTrace(message.headers);
       return await inSpan("@muster/bus", spanName, { ...span, parent }, () => answer(work, message));
     } catch (error) {
-      return replyOfFault(faultOf(error) ?? defect(work, error));
+      return toFaultReply(findFault(error) ?? defect(work, error));
     }
   };
 }
@@ -136,23 +136,23 @@ async function answer(work: Work, message: Message): Promise<Reply> {
   const { service, method, concurrency } = work;
   const operation = `${service.area}.${method.verb}`;
   // Also counts handlers that outlive their deadline, so that handlers that ignore the signal cannot accumulate without limit.
-  if (work.running >= concurrency) return replyOfRefusal(busy(operation, concurrency));
+  if (work.running >= concurrency) return toRefusalReply(buildBusyFault(operation, concurrency));
   const request: unknown = tryDecode(method.request, message.payload);
   if (typeof request !== "object" || request === null)
     throw new FaultError({
       code: "invalid_request",
       field: "payload",
-      reason: `is not a ${typeName(method.request)}`,
+      reason: `is not a ${getTypeName(method.request)}`,
     });
-  ownDefaults(request);
+  copyDefaults(request);
   checkRequestId(request);
   const pageBytes = Math.floor(work.bus.maxPayloadBytes() / 2);
-  const call = new CallInFlight(operation, timeoutOf(message.headers, DEFAULT_TIMEOUT_MS), pageBytes);
+  const call = new CallInFlight(operation, parseTimeout(message.headers, DEFAULT_TIMEOUT_MS), pageBytes);
   const callId = message.headers.get(header.callId);
   work.inFlight.add(call);
   if (callId !== undefined) work.cancellable.set(callId, call);
   try {
-    return replyOf(encodeMessage(method.reply, await handle(work, request, call)));
+    return toReply(encodeMessage(method.reply, await handle(work, request, call)));
   } finally {
     call.finish();
     work.inFlight.delete(call);
@@ -170,7 +170,7 @@ function handle(work: Work, request: unknown, call: CallInFlight): Promise<objec
     const failed = (error: unknown): void => {
       work.running -= 1;
       if (!call.ended) reject(asError(error));
-      else if (faultOf(error) === undefined && !isAbort(error)) defect(work, error);
+      else if (findFault(error) === undefined && !isAbort(error)) defect(work, error);
     };
     try {
       // No more promises than needed here: they are a large part of the cost of a request.

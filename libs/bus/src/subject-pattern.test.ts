@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { matchesSubject, overlap } from "./subject-pattern.ts";
+import { matchesSubject, isOverlapping } from "./subject-pattern.ts";
 
 it.each([
   ["a.b", "a.b", true],
@@ -27,8 +27,8 @@ it("reports an overlap of two patterns whenever one subject matches both", () =>
   fc.assert(
     fc.property(pattern, pattern, subject, (first, second, both) => {
       fc.pre(matchesSubject(first, both) && matchesSubject(second, both));
-      expect(overlap(first, second)).toBe(true);
-      expect(overlap(second, first)).toBe(true);
+      expect(isOverlapping(first, second)).toBe(true);
+      expect(isOverlapping(second, first)).toBe(true);
     }),
   );
 });
@@ -39,5 +39,5 @@ it("reports no overlap of patterns without a common subject", () => {
     ["a.*", "a.*.c"],
     ["a.>", "b.>"],
   ] as const)
-    expect(overlap(first, second)).toBe(false);
+    expect(isOverlapping(first, second)).toBe(false);
 });

@@ -10,7 +10,7 @@ export function matchesSubject(pattern: string, subject: string): boolean {
 }
 
 /** Whether a subject exists that matches both patterns. */
-export function overlap(first: string, second: string): boolean {
+export function isOverlapping(first: string, second: string): boolean {
   const a = first.split(".");
   const b = second.split(".");
   for (let index = 0; index < Math.min(a.length, b.length); index += 1) {

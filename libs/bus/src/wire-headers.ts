@@ -29,25 +29,25 @@ export const header = {
 const NO_HEADERS: Headers = new Map<string, string>();
 const NOT_IN_A_HEADER = /[\r\n]+/g;
 
-export function replyOf(payload: Uint8Array): Reply {
+export function toReply(payload: Uint8Array): Reply {
   return { payload, headers: NO_HEADERS };
 }
 
 /** Builds the reply that carries a fault: two standard headers for any NATS client, a protobuf body for Muster. */
-export function replyOfFault(fault: Fault): Reply {
+export function toFaultReply(fault: Fault): Reply {
   const text = describeFault(fault).slice(0, 512);
   return {
     payload: encodeFault(fault),
     headers: new Map([
       [header.errorCode, String(WIRE_CODE[fault.code])],
-      [header.errorText, headerText(text)],
+      [header.errorText, getHeaderText(text)],
     ]),
   };
 }
 
 /** Builds the reply to a request that was refused before it was decoded: the caller may retry even a write after the delay in the fault. */
-export function replyOfRefusal(fault: Fault): Reply {
-  const { payload, headers } = replyOfFault(fault);
+export function toRefusalReply(fault: Fault): Reply {
+  const { payload, headers } = toFaultReply(fault);
   return { payload, headers: new Map([...headers, [header.refused, "true"]]) };
 }
 
@@ -55,20 +55,20 @@ export function isRefusal(reply: Reply): boolean {
   return reply.headers.has(header.refused);
 }
 
-export function faultOfReply(reply: Reply): Fault | undefined {
+export function findReplyFault(reply: Reply): Fault | undefined {
   const code = reply.headers.get(header.errorCode);
   if (code === undefined) return undefined;
   return decodeFault(reply.payload, Number(code), reply.headers.get(header.errorText) ?? "");
 }
 
 /** Milliseconds that the caller still waits; the default if the header is missing or invalid. */
-export function timeoutOf(headers: Headers, defaultMs: number): number {
+export function parseTimeout(headers: Headers, defaultMs: number): number {
   const text = headers.get(header.timeout);
   const timeoutMs = text === undefined ? Number.NaN : Number(text);
   return Number.isFinite(timeoutMs) && timeoutMs >= 0 ? Math.min(timeoutMs, MAX_TIMER_MS) : defaultMs;
 }
 
 /** Replaces the characters of a text that would end a header line. */
-export function headerText(text: string): string {
+export function getHeaderText(text: string): string {
   return text.includes("\n") || text.includes("\r") ? text.replaceAll(NOT_IN_A_HEADER, " ") : text;
 }

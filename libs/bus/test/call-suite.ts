@@ -1,9 +1,9 @@
-import { describeFault, faultOf, type Fault } from "@muster/faults";
+import { describeFault, findFault, type Fault } from "@muster/faults";
 import { ReservationService, subjects } from "@muster/proto";
 import { until } from "@muster/testkit";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { client, serve, type Bus, type CallContext, type Handlers, type Message } from "../src/index.ts";
+import { makeClient, serveMethods, type Bus, type CallContext, type Handlers, type Message } from "../src/index.ts";
 import type { RequestRate } from "../src/request-rates.ts";
 import type { ServeOptions } from "../src/serve.ts";
 import { answered } from "./answered.ts";
@@ -43,7 +43,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       options: Partial<ServeOptions<typeof ReservationService>> = {},
     ): Promise<AsyncDisposable> => {
       const bus = await world.connect("service");
-      await serve(bus, ReservationService, answered(handlers), { ...identity, ...options });
+      await serveMethods(bus, ReservationService, answered(handlers), { ...identity, ...options });
       return bus;
     };
 
@@ -55,7 +55,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
           return Promise.resolve({});
         },
       });
-      await client(caller, ReservationService).reserve({ requestId: "r-0", owner: { kind: "session" } });
+      await makeClient(caller, ReservationService).reserve({ requestId: "r-0", owner: { kind: "session" } });
       expect(asked).toMatchObject([{ requestId: "r-0", wait: false, owner: { kind: "session", id: "" } }]);
     });
 
@@ -63,7 +63,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       await using _service = await served({
         reserve: ({ requestId, owner }) => Promise.resolve({ reservation: { id: requestId, owner: owner ?? null } }),
       });
-      const reply = await client(caller, ReservationService).reserve({
+      const reply = await makeClient(caller, ReservationService).reserve({
         requestId: "r-1",
         owner: { kind: "session", id: "s" },
       });
@@ -72,8 +72,8 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
 
     it.each(everyFault)("returns the fault $code unchanged", async (fault) => {
       await using _service = await served({ listPools: () => Promise.reject(new FaultThrown(fault)) });
-      const { listPools } = client(caller, ReservationService, { repeat: "never" });
-      expect(await faultFrom(listPools({}))).toEqual(fault);
+      const { listPools } = makeClient(caller, ReservationService, { repeat: "never" });
+      expect(await catchFault(listPools({}))).toEqual(fault);
     });
 
     it("answers a defect with internal and reports it to the service", async () => {
@@ -86,7 +86,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         },
         { onDefect: (method, error) => defects.push(`${method}: ${String(error)}`) },
       );
-      const fault = await faultFrom(client(caller, ReservationService).listPools({}));
+      const fault = await catchFault(makeClient(caller, ReservationService).listPools({}));
       expect(fault).toEqual({ code: "internal", operation: "reservation.list-pools" });
       expect(defects).toEqual(["ListPools: TypeError: a defect"]);
     });
@@ -104,7 +104,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       const truncated = new Uint8Array([0x0a, 0xff]);
       const reply = await caller.request(subjectOfGet, truncated, { timeoutMs: 30_000 });
       expect(reply.headers.get("Nats-Service-Error-Code")).toBe("3");
-      expect(await client(caller, ReservationService).getReservation({})).toMatchObject({});
+      expect(await makeClient(caller, ReservationService).getReservation({})).toMatchObject({});
     });
 
     it("refuses a request whose request_id is longer than 128 characters, and passes none of it to the handler", async () => {
@@ -115,9 +115,9 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
           return Promise.resolve({});
         },
       });
-      const { reserve } = client(caller, ReservationService);
+      const { reserve } = makeClient(caller, ReservationService);
       await reserve({ requestId: "x".repeat(128) });
-      expect(await faultFrom(reserve({ requestId: "x".repeat(129) }))).toEqual({
+      expect(await catchFault(reserve({ requestId: "x".repeat(129) }))).toEqual({
         code: "invalid_request",
         field: "request_id",
         reason: "has 129 characters, and at most 128 are taken",
@@ -127,18 +127,18 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
 
     it("refuses a request that is too large, and names the limit", async () => {
       await using _service = await served({});
-      const call = client(caller, ReservationService).reserve({ requestId: "x".repeat(1_100_000) });
-      const fault = await faultFrom(call);
+      const call = makeClient(caller, ReservationService).reserve({ requestId: "x".repeat(1_100_000) });
+      const fault = await catchFault(call);
       expect(fault).toMatchObject({ code: "limit_exceeded", limit: 1_048_576, retryAfterMs: 0 });
       expect(describeFault(fault)).toMatch(/^size of 11\d{5} bytes of a message to muster\.req\.reservation\.reserve /);
-      expect(await client(caller, ReservationService).listPools({})).toBeDefined();
+      expect(await makeClient(caller, ReservationService).listPools({})).toBeDefined();
     });
 
     it("answers limit_exceeded in place of a reply that is too large", async () => {
       await using _service = await served({
         reserve: () => Promise.resolve({ reservation: { id: "x".repeat(1_100_000) } }),
       });
-      const fault = await faultFrom(client(caller, ReservationService).reserve({}));
+      const fault = await catchFault(makeClient(caller, ReservationService).reserve({}));
       expect(fault).toMatchObject({ code: "limit_exceeded", limit: 1_048_576, retryAfterMs: 0 });
       expect(describeFault(fault)).toMatch(/^size of 11\d{5} bytes of a reply to muster\.req\.reservation\.reserve /);
     });
@@ -151,7 +151,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
     ])("accepts a message of exactly max_payload: $bytes bytes and a header of $header", async (size) => {
       const headers = size.header === 0 ? undefined : new Map([["A", "x".repeat(size.header)]]);
       const options = { timeoutMs: 30_000, ...(headers && { headers }) };
-      const fault = await faultFrom(caller.request("no.responder", new Uint8Array(size.bytes), options));
+      const fault = await catchFault(caller.request("no.responder", new Uint8Array(size.bytes), options));
       expect(fault.code).toBe(size.taken ? "unavailable" : "limit_exceeded");
     });
 
@@ -160,10 +160,10 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       await using _service = await served({ getReservation: handler });
       let begun: CallContext | undefined;
       void context.then((first) => (begun = first));
-      const { getReservation } = client(caller, ReservationService);
+      const { getReservation } = makeClient(caller, ReservationService);
       // A busy machine may deliver the first requests after their deadline.
       const { signal, deadlineMs } = await until("its handler has begun", async () => {
-        expect(await faultFrom(getReservation({}, { timeoutMs: 100 }))).toEqual({
+        expect(await catchFault(getReservation({}, { timeoutMs: 100 }))).toEqual({
           code: "deadline_exceeded",
           operation: "reservation.get-reservation",
           timeoutMs: 100,
@@ -185,7 +185,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       const { context, handler } = heldCall();
       await using _service = await served({ getReservation: handler });
       const stop = new AbortController();
-      const call = faultFrom(client(caller, ReservationService).getReservation({}, { signal: stop.signal }));
+      const call = catchFault(makeClient(caller, ReservationService).getReservation({}, { signal: stop.signal }));
       const { signal } = await context;
       expect(signal.aborted).toBe(false);
       stop.abort();
@@ -201,20 +201,20 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
           return Promise.resolve({});
         },
       });
-      const { listPools } = client(caller, ReservationService);
-      expect(await faultFrom(listPools({}, { signal: AbortSignal.abort() }))).toMatchObject({ code: "cancelled" });
+      const { listPools } = makeClient(caller, ReservationService);
+      expect(await catchFault(listPools({}, { signal: AbortSignal.abort() }))).toMatchObject({ code: "cancelled" });
       await listPools({});
       expect(calls).toBe(1);
     });
 
     it("retries without a responder, and is answered by a service that starts later", async () => {
-      const call = client(caller, ReservationService).listPools({}, { timeoutMs: 60_000 });
+      const call = makeClient(caller, ReservationService).listPools({}, { timeoutMs: 60_000 });
       await using _service = await served({ listPools: () => Promise.resolve({ pools: [{ name: "a" }] }) });
       expect((await call).pools).toMatchObject([{ name: "a" }]);
     });
 
     it("names the service that has no responder at the deadline", async () => {
-      const fault = await faultFrom(client(caller, ReservationService).listPools({}, { timeoutMs: 1000 }));
+      const fault = await catchFault(makeClient(caller, ReservationService).listPools({}, { timeoutMs: 1000 }));
       expect(fault).toMatchObject({ code: "unavailable", dependency: "reservation" });
       expect(fault).toHaveProperty("retryAfterMs", expect.any(Number));
     });
@@ -228,7 +228,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
           return Promise.resolve({ pools: [{ name: "a" }] });
         },
       });
-      expect((await client(caller, ReservationService).listPools({})).pools).toMatchObject([{ name: "a" }]);
+      expect((await makeClient(caller, ReservationService).listPools({})).pools).toMatchObject([{ name: "a" }]);
       expect(calls).toBe(4);
     });
 
@@ -241,12 +241,12 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         },
       });
       const startMs = performance.now();
-      const fault = await faultFrom(client(caller, ReservationService).listPools({}, { timeoutMs: 2000 }));
+      const fault = await catchFault(makeClient(caller, ReservationService).listPools({}, { timeoutMs: 2000 }));
       expect(fault).toEqual(kubernetesAway);
       expect(performance.now() - startMs).toBeLessThan(20_000);
       expect(calls).toBeGreaterThan(1);
-      const cancelled = client(caller, ReservationService).listPools({}, { timeoutMs: 60_000, signal: soon() });
-      expect(await faultFrom(cancelled)).toMatchObject({ code: "cancelled" });
+      const cancelled = makeClient(caller, ReservationService).listPools({}, { timeoutMs: 60_000, signal: soon() });
+      expect(await catchFault(cancelled)).toMatchObject({ code: "cancelled" });
     });
 
     it("passes on the missing dependency of the service when a later attempt is not answered in time", async () => {
@@ -257,8 +257,8 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
           return calls > 1 ? new Promise(() => undefined) : Promise.reject(new FaultThrown(kubernetesAway));
         },
       });
-      const call = client(caller, ReservationService).listPools({}, { timeoutMs: 3000 });
-      expect(await faultFrom(call)).toEqual(kubernetesAway);
+      const call = makeClient(caller, ReservationService).listPools({}, { timeoutMs: 3000 });
+      expect(await catchFault(call)).toEqual(kubernetesAway);
       expect(calls).toBe(2);
     });
 
@@ -270,10 +270,10 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
           return Promise.reject(new FaultThrown(kubernetesAway));
         },
       });
-      const fault = await faultFrom(
+      const fault = await catchFault(
         of === "the client"
-          ? client(caller, ReservationService, { repeat: "never" }).listPools({})
-          : client(caller, ReservationService).listPools({}, { repeat: "never" }),
+          ? makeClient(caller, ReservationService, { repeat: "never" }).listPools({})
+          : makeClient(caller, ReservationService).listPools({}, { repeat: "never" }),
       );
       expect(fault).toEqual(kubernetesAway);
       expect(calls).toBe(1);
@@ -282,7 +282,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
     it("refuses a request beyond the limit, and accepts it once a slot is free", async () => {
       const held = Promise.withResolvers<object>();
       await using _service = await served({ listPools: () => held.promise }, { concurrency: 2 });
-      const { listPools } = client(caller, ReservationService);
+      const { listPools } = makeClient(caller, ReservationService);
       const calls = [listPools({}, LONG), listPools({}, LONG)];
       const refused = await refusedBy(() => listPools({}, { timeoutMs: 100 }));
       expect(refused).toMatchObject({ code: "limit_exceeded", limit: 2 });
@@ -300,9 +300,9 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         return held.promise;
       };
       await using _service = await served({ listPools: listPoolsLate }, { concurrency: 1 });
-      const { listPools } = client(caller, ReservationService);
+      const { listPools } = makeClient(caller, ReservationService);
       await until("a handler continues after its deadline", async () => {
-        expect(await faultFrom(listPools({}, { timeoutMs: 50 }))).toMatchObject({ code: "deadline_exceeded" });
+        expect(await catchFault(listPools({}, { timeoutMs: 50 }))).toMatchObject({ code: "deadline_exceeded" });
         return hasBegun;
       });
       expect(await refusedBy(() => listPools({}, { timeoutMs: 100 }))).toMatchObject({ limit: 1 });
@@ -320,11 +320,11 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
             return Promise.resolve({});
           },
         });
-        await serve(bus, ReservationService, handlers, { ...identity, hotMethods: ["reserve"] });
+        await serveMethods(bus, ReservationService, handlers, { ...identity, hotMethods: ["reserve"] });
         return { seen, [Symbol.asyncDispose]: () => bus[Symbol.asyncDispose]() };
       };
       const asking = async (user: string) =>
-        client(await world.connect(user, undefined, { user }), ReservationService, { repeat: "never" });
+        makeClient(await world.connect(user, undefined, { user }), ReservationService, { repeat: "never" });
 
       it("refuses more before its handler sees it, with a retry time, and still answers others", async () => {
         const said: string[][] = [];
@@ -332,7 +332,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         const [busy, modest] = [await asking("busy"), await asking("modest")];
         for (const requestId of ["1", "2", "3"]) await busy.reserve({ requestId });
         for (const requestId of ["4", "5"]) {
-          const fault = await faultFrom(busy.reserve({ requestId }));
+          const fault = await catchFault(busy.reserve({ requestId }));
           expect(fault).toMatchObject({ code: "limit_exceeded", what: "requests a second of busy to reservation" });
           expect(fault).toHaveProperty("retryAfterMs", expect.closeTo(1_000_000, -5));
         }
@@ -350,7 +350,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         expect(service.seen).toHaveLength(ids.length);
         for (let list = 0; list < 3; list += 1) await controller.listPools({});
         const what = "requests a second of session-controller to reservation";
-        expect(await faultFrom(controller.listPools({}))).toMatchObject({ code: "limit_exceeded", what });
+        expect(await catchFault(controller.listPools({}))).toMatchObject({ code: "limit_exceeded", what });
         await controller.reserve({ requestId: "another" });
       });
 
@@ -376,7 +376,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       await using _one = await served(replica(served1));
       await using _two = await served(replica(served2));
       const ids = Array.from({ length: 60 }, (_, index) => `r-${index}`);
-      const { reserve } = client(caller, ReservationService);
+      const { reserve } = makeClient(caller, ReservationService);
       await Promise.all(ids.map((requestId) => reserve({ requestId })));
       expect([...served1, ...served2].sort()).toEqual(ids.sort());
       expect(Math.min(served1.length, served2.length)).toBeGreaterThan(0);
@@ -392,12 +392,12 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
           return held.promise;
         },
       });
-      const service = await serve(bus, ReservationService, handlers, { ...identity, graceMs: 20_000 });
-      const call = client(caller, ReservationService).listPools({}, LONG);
+      const service = await serveMethods(bus, ReservationService, handlers, { ...identity, graceMs: 20_000 });
+      const call = makeClient(caller, ReservationService).listPools({}, LONG);
       await started.promise;
       const stopped = service[Symbol.asyncDispose]();
       await until("new requests have no responder", async () => {
-        const fault = await faultFrom(caller.request(subjectOfGet, new Uint8Array(), { timeoutMs: 200 }));
+        const fault = await catchFault(caller.request(subjectOfGet, new Uint8Array(), { timeoutMs: 200 }));
         return fault.code === "unavailable";
       });
       held.resolve({ pools: [{ name: "late" }] });
@@ -410,8 +410,8 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       const { context, handler } = heldCall();
       const bus = await world.connect("service");
       const handlers = answered({ getReservation: handler });
-      const service = await serve(bus, ReservationService, handlers, { ...identity, graceMs: 20 });
-      const call = faultFrom(client(caller, ReservationService).getReservation({}));
+      const service = await serveMethods(bus, ReservationService, handlers, { ...identity, graceMs: 20 });
+      const call = catchFault(makeClient(caller, ReservationService).getReservation({}));
       const { signal } = await context;
       await service[Symbol.asyncDispose]();
       expect(signal.aborted).toBe(true);
@@ -433,7 +433,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
       await until("it is reported", () => said.length === 1);
       caller.signal("test.slow.end", new Uint8Array([8]));
       // After a round trip of both connections, all signals have arrived.
-      for (const end of [caller, slow]) await faultFrom(end.request("no.responder", nothing, { timeoutMs: 30_000 }));
+      for (const end of [caller, slow]) await catchFault(end.request("no.responder", nothing, { timeoutMs: 30_000 }));
       held.resolve(undefined);
       await until("what waited has been heard", () => heard.length === 4 && said.length === 2);
       expect(heard).toEqual([1, 2, 3, 4]);
@@ -469,7 +469,7 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
         bus.listen("test.gone", () => undefined),
         bus.respond({ name: "gone", ...identity }, []),
       ];
-      for (const call of calls) expect(await faultFrom(call)).toMatchObject({ code: "cancelled" });
+      for (const call of calls) expect(await catchFault(call)).toMatchObject({ code: "cancelled" });
       expect(() => {
         bus.signal("test.gone", new Uint8Array());
       }).not.toThrow();
@@ -478,10 +478,10 @@ export function callSuite(kind: string, openWorld: () => Promise<TestWorld>): vo
 }
 
 /** Returns the fault with which a call rejects; fails if the call resolves, or rejects with another error. */
-export async function faultFrom(call: Promise<unknown>): Promise<Fault> {
+export async function catchFault(call: Promise<unknown>): Promise<Fault> {
   const outcome: unknown = await call.then(
     () => "answered",
-    (error: unknown) => faultOf(error) ?? error,
+    (error: unknown) => findFault(error) ?? error,
   );
   if (typeof outcome === "object" && outcome !== null && "code" in outcome && !(outcome instanceof Error))
     return outcome as Fault;
@@ -491,7 +491,7 @@ export async function faultFrom(call: Promise<unknown>): Promise<Fault> {
 /** The refusal of a call, which a slow machine may also deliver too late. */
 function refusedBy(call: () => Promise<unknown>): Promise<Fault> {
   return until("the call is refused", async () => {
-    const fault = await faultFrom(call());
+    const fault = await catchFault(call());
     return fault.code === "limit_exceeded" && fault;
   });
 }

@@ -12,10 +12,10 @@ import {
   type NatsServer,
   type NatsUserName,
 } from "@muster/nats-server";
-import { certificateAuthority, signedCertificate, until } from "@muster/testkit";
+import { makeCertificateAuthority, makeSignedCertificate, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { connectNats, connectService } from "../src/index.ts";
-import { faultFrom } from "./call-suite.ts";
+import { catchFault } from "./call-suite.ts";
 import { accessOf, contextOf } from "./service-context.ts";
 
 const keys = new Map(NATS_USERS.map((user) => [user, makeNkey()]));
@@ -26,8 +26,8 @@ let server: NatsServer;
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), "muster-credentials-"));
   stack.defer(() => rm(directory, { recursive: true, force: true }));
-  const ca = await certificateAuthority("test");
-  const made = await signedCertificate(ca, { commonName: "nats", use: "server" });
+  const ca = await makeCertificateAuthority("test");
+  const made = await makeSignedCertificate(ca, { commonName: "nats", use: "server" });
   await write("ca.pem", ca.cert);
   const tls = { certFile: await write("server.pem", made.cert), keyFile: await write("server.key", made.key) };
   const { path: binary } = await findNatsServer({ env: process.env });
@@ -59,7 +59,7 @@ it("connects by TLS with the key of a user, and receives replies on the inbox of
   await using bus = await connectNats({ ...nats, name: "watcher", inboxPrefix: "_INBOX.watcher" });
   await bus.connection.flush();
   // Without a responder, an error arrives on the inbox.
-  const unheard = faultFrom(bus.request("_INBOX.missing", new Uint8Array(), { timeoutMs: 60_000 }));
+  const unheard = catchFault(bus.request("_INBOX.missing", new Uint8Array(), { timeoutMs: 60_000 }));
   expect(await unheard).toMatchObject({ code: "unavailable" });
   const forbidden = bus.request("muster.req.reservation.reserve", new Uint8Array(), { timeoutMs: 60_000 });
   await expect(forbidden).rejects.toThrow(/does not permit it to this user/);
@@ -115,7 +115,7 @@ it.each<[title: string, spoil: (file: string) => Promise<unknown>, says: RegExp]
 );
 
 it("reports an untrusted server certificate, and connects once the file has its issuer", async () => {
-  const file = await write("trusted.pem", (await certificateAuthority("another")).cert);
+  const file = await write("trusted.pem", (await makeCertificateAuthority("another")).cert);
   const seed = keys.get("watcher")?.seed ?? "";
   const variables = { MUSTER_NATS_NKEY: seed, MUSTER_NATS_CA_FILE: file };
   const { context, missing } = contextWith(variables, new AbortController().signal);
@@ -155,7 +155,7 @@ it("stops at the signal while its key is refused", async () => {
   const stop = new AbortController();
   const variables = { MUSTER_NATS_NKEY: makeNkey().seed, MUSTER_NATS_CA_FILE: join(directory, "ca.pem") };
   const { context, said } = contextWith(variables, stop.signal);
-  const connecting = faultFrom(connectService(context));
+  const connecting = catchFault(connectService(context));
   await until("it has reported that", () => said.length > 0);
   stop.abort();
   expect(await connecting).toMatchObject({ code: "cancelled" });

@@ -2,14 +2,14 @@ import { muster } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { EventOptions } from "../src/events.ts";
-import { consumeEvents, deadLetters, publishEvent, type Bus } from "../src/index.ts";
-import { faultFrom, type TestWorld } from "./call-suite.ts";
+import { consumeEvents, openDeadLetters, publishEvent, type Bus } from "../src/index.ts";
+import { catchFault, type TestWorld } from "./call-suite.ts";
 
 const Granted = muster.reservation.v1.ReservationGranted;
 const granted = { reservation: { id: "r-1" } };
 
 /** Tests the promises of dead letters on one kind of bus. */
-export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld>): void {
+export function describeDeadLetterSuite(kind: string, openWorld: () => Promise<TestWorld>): void {
   describe(`dead letters on ${kind}`, () => {
     let world: TestWorld;
     let bus: Bus;
@@ -44,7 +44,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
         return Promise.resolve();
       });
 
-    const letters = () => deadLetters(other).list({ area: options.area });
+    const letters = () => openDeadLetters(other).list({ area: options.area });
 
     const oneLetter = async (): Promise<number> => {
       await publishEvent(bus, subject, Granted, granted, { messageId: "first" });
@@ -59,7 +59,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       await using _consumer = await consume({ giveUp: true, deliveries: 0 });
       const startMs = Date.now();
       const id = await oneLetter();
-      const letter = await deadLetters(other).show(id);
+      const letter = await openDeadLetters(other).show(id);
       expect(letter).toMatchObject({
         id,
         area: options.area,
@@ -86,10 +86,10 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       const ids = all.map(({ id }) => id);
       expect(ids).toEqual([...ids].sort((a, b) => a - b));
       const { area } = options;
-      const first = await deadLetters(bus).list({ area, limit: 2 });
-      const second = await deadLetters(bus).list({ area, limit: 3, after: first.at(-1)?.id ?? 0 });
+      const first = await openDeadLetters(bus).list({ area, limit: 2 });
+      const second = await openDeadLetters(bus).list({ area, limit: 3, after: first.at(-1)?.id ?? 0 });
       expect([...first, ...second].map(({ id }) => id)).toEqual(ids);
-      const everywhere = (await deadLetters(bus).list({ limit: 1000 })).map(({ id }) => id);
+      const everywhere = (await openDeadLetters(bus).list({ limit: 1000 })).map(({ id }) => id);
       expect(everywhere.filter((id) => ids.includes(id))).toEqual(ids);
     });
 
@@ -98,10 +98,10 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       await using _consumer = await consume(seen);
       const id = await oneLetter();
       seen.giveUp = false;
-      expect(await deadLetters(other).replay(id)).toMatchObject({ duplicate: false });
+      expect(await openDeadLetters(other).replay(id)).toMatchObject({ duplicate: false });
       await until("it is handled", () => seen.deliveries === 2);
       expect(await letters()).toEqual([]);
-      expect(await faultFrom(deadLetters(bus).replay(id))).toMatchObject({ code: "not_found" });
+      expect(await catchFault(openDeadLetters(bus).replay(id))).toMatchObject({ code: "not_found" });
       expect((await bus.streamState(options.stream))?.messages).toBe(2);
     });
 
@@ -112,8 +112,8 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       seen.giveUp = false;
       // The letter could not be removed, as if the process had died in between.
       const dying: Bus = { ...bus, removeMessage: () => Promise.reject(new Error("died here")) };
-      await expect(deadLetters(dying).replay(id)).rejects.toThrow("died here");
-      const again = await Promise.allSettled([deadLetters(bus).replay(id), deadLetters(other).replay(id)]);
+      await expect(openDeadLetters(dying).replay(id)).rejects.toThrow("died here");
+      const again = await Promise.allSettled([openDeadLetters(bus).replay(id), openDeadLetters(other).replay(id)]);
       expect(again.filter(({ status }) => status === "fulfilled").length).toBeGreaterThan(0);
       for (const one of again)
         if (one.status === "fulfilled") expect(one.value.duplicate).toBe(true);
@@ -125,15 +125,15 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
     it("creates a new letter for a message that fails again, without accumulating headers", async () => {
       await using _consumer = await consume({ giveUp: true, deliveries: 0 });
       const id = await oneLetter();
-      const before = await deadLetters(bus).show(id);
-      await deadLetters(bus).replay(id);
+      const before = await openDeadLetters(bus).show(id);
+      await openDeadLetters(bus).replay(id);
       const [second] = await until("it has died again", async () => {
         const found = await letters();
         return found.length === 1 && found[0]?.id !== id && found;
       });
       expect(second).toMatchObject({ subject, reason: "no such pool", deliveries: 1 });
       expect([...(second?.headers.keys() ?? [])]).toEqual([...before.headers.keys()]);
-      await deadLetters(bus).replay(second?.id ?? 0);
+      await openDeadLetters(bus).replay(second?.id ?? 0);
       expect((await bus.streamState(options.stream))?.messages).toBe(3);
     });
 
@@ -141,22 +141,22 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       await using _consumer = await consume({ giveUp: true, deliveries: 0 });
       const id = await oneLetter();
       await bus.ensureStream({ name: options.stream, subjects: [`deadly.${count}.moved`], retention: "limits" });
-      expect(await faultFrom(deadLetters(bus).replay(id))).toMatchObject({ code: "unavailable" });
+      expect(await catchFault(openDeadLetters(bus).replay(id))).toMatchObject({ code: "unavailable" });
       expect(await letters()).toHaveLength(1);
     });
 
     it("deletes a dead letter, and returns whether it existed", async () => {
       await using _consumer = await consume({ giveUp: true, deliveries: 0 });
       const id = await oneLetter();
-      expect(await deadLetters(bus).drop(id)).toBe(true);
-      expect(await deadLetters(bus).drop(id)).toBe(false);
+      expect(await openDeadLetters(bus).drop(id)).toBe(true);
+      expect(await openDeadLetters(bus).drop(id)).toBe(false);
       expect(await letters()).toEqual([]);
-      expect(await faultFrom(deadLetters(bus).show(id))).toMatchObject({ code: "not_found", kind: "dead letter" });
+      expect(await catchFault(openDeadLetters(bus).show(id))).toMatchObject({ code: "not_found", kind: "dead letter" });
     });
 
     it.each([0, -1, 1.5, Number.NaN, 1_000_000])("finds no letter %d", async (id) => {
-      expect(await faultFrom(deadLetters(bus).show(id))).toMatchObject({ code: "not_found" });
-      expect(await deadLetters(bus).drop(id)).toBe(false);
+      expect(await catchFault(openDeadLetters(bus).show(id))).toMatchObject({ code: "not_found" });
+      expect(await openDeadLetters(bus).drop(id)).toBe(false);
     });
 
     it("dead-letters a message after its maximum attempts, with the last error as the reason", async () => {
@@ -172,7 +172,7 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
       );
       const id = await oneLetter();
       expect(attempts).toEqual([1, 2]);
-      expect(await deadLetters(bus).show(id)).toMatchObject({
+      expect(await openDeadLetters(bus).show(id)).toMatchObject({
         deliveries: 2,
         reason: "failed 2 times, at last because on purpose 2",
       });
@@ -187,19 +187,19 @@ export function deadLetterSuite(kind: string, openWorld: () => Promise<TestWorld
         return found.length === 1 && found;
       });
       expect(letter).toMatchObject({ subject, reason: "no such pool", lostBytes: payload.length });
-      expect(await faultFrom(deadLetters(bus).replay(letter?.id ?? 0))).toMatchObject({ code: "invalid_request" });
+      expect(await catchFault(openDeadLetters(bus).replay(letter?.id ?? 0))).toMatchObject({ code: "invalid_request" });
       expect(await letters()).toHaveLength(1);
     });
 
     it("reports the number of dead letters and its limit", async () => {
-      const { letters: number, maxBytes, maxAgeMs } = await deadLetters(bus).summary();
-      expect(number).toBe((await deadLetters(bus).list({ limit: 1000 })).length);
+      const { letters: number, maxBytes, maxAgeMs } = await openDeadLetters(bus).summary();
+      expect(number).toBe((await openDeadLetters(bus).list({ limit: 1000 })).length);
       expect({ maxBytes, maxAgeMs }).toEqual({ maxBytes: 67_108_864, maxAgeMs: 2_592_000_000 });
     });
 
     it("is an empty list if no message was ever dead-lettered", async () => {
       await using fresh = await openWorld();
-      const empty = deadLetters(await fresh.connect("fresh"));
+      const empty = openDeadLetters(await fresh.connect("fresh"));
       expect(await empty.list()).toEqual([]);
       expect(await empty.summary()).toMatchObject({ letters: 0, bytes: 0 });
       expect(await empty.drop(1)).toBe(false);

@@ -4,13 +4,13 @@ import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { ConsumeOptions, FailedDelivery, StreamConfig } from "../src/bus.ts";
 import { consumeEvents, publishEvent, type Bus, type Delivery } from "../src/index.ts";
-import { faultFrom, type TestWorld } from "./call-suite.ts";
+import { catchFault, type TestWorld } from "./call-suite.ts";
 
 const Granted = muster.reservation.v1.ReservationGranted;
 const nothing = new Uint8Array();
 
 /** Tests the promises of streams and durable consumers on one kind of bus. */
-export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): void {
+export function describeEventSuite(kind: string, openWorld: () => Promise<TestWorld>): void {
   describe(`streams and consumers on ${kind}`, () => {
     let world: TestWorld;
     let bus: Bus;
@@ -350,7 +350,7 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
 
     it("rejects with not_found for a stream that does not exist", async () => {
       const options = { stream: "NONE", durable: "d", subject: ">", maxInFlight: 1, ackWaitMs: 1000 };
-      expect(await faultFrom(bus.consume(options, () => Promise.resolve()))).toMatchObject({
+      expect(await catchFault(bus.consume(options, () => Promise.resolve()))).toMatchObject({
         code: "not_found",
         kind: "stream",
       });
@@ -359,12 +359,12 @@ export function eventSuite(kind: string, openWorld: () => Promise<TestWorld>): v
     it("refuses a stream whose subjects belong to another", async () => {
       const { subject } = await stream();
       const overlapping = { name: "OVERLAP", subjects: [subject("a")], retention: "limits" } as const;
-      expect(await faultFrom(bus.ensureStream(overlapping))).toMatchObject({ code: "invalid_request" });
+      expect(await catchFault(bus.ensureStream(overlapping))).toMatchObject({ code: "invalid_request" });
     });
 
     it("refuses an event that is too large, and names the limit", async () => {
       const { subject } = await stream();
-      const fault = await faultFrom(bus.publish(subject("a"), new Uint8Array(1_100_000), { messageId: "1" }));
+      const fault = await catchFault(bus.publish(subject("a"), new Uint8Array(1_100_000), { messageId: "1" }));
       expect(fault).toMatchObject({ code: "limit_exceeded", limit: 1_048_576, retryAfterMs: 0 });
     });
   });

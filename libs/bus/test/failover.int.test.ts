@@ -2,18 +2,18 @@ import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { ReservationService, subjects } from "@muster/proto";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { client, connectNats, serve, type NatsBus } from "../src/index.ts";
+import { makeClient, connectNats, serveMethods, type NatsBus } from "../src/index.ts";
 import { answered } from "./answered.ts";
-import { faultFrom } from "./call-suite.ts";
+import { catchFault } from "./call-suite.ts";
 
 let server: TestNats;
 let caller: NatsBus;
 const replicas = new Set<ChildProcess>();
 
 beforeAll(async () => {
-  server = await natsServer();
+  server = await startTestNats();
   caller = await connectNats({ url: server.url, token: server.token, name: "caller" });
 });
 afterEach(async () => {
@@ -39,7 +39,7 @@ async function kill(child: ChildProcess): Promise<void> {
 
 it("hides the death of replicas with calls in flight from callers", async () => {
   let [one, two] = [await start("one"), await start("two")];
-  const { listPools } = client(caller, ReservationService);
+  const { listPools } = makeClient(caller, ReservationService);
   const answers = new Map<string, number>();
   let stopped = false;
   const call = async (): Promise<void> => {
@@ -90,9 +90,9 @@ it("sends the request to another replica if one does not answer, with the remain
   await using stack = new AsyncDisposableStack();
   for (const name of ["one", "two"]) {
     const bus = stack.use(await connectNats({ url: server.url, token: server.token, name, drainMs: 100 }));
-    await serve(bus, ReservationService, handlersOf(name), { version: "1.0.0", description: "", graceMs: 0 });
+    await serveMethods(bus, ReservationService, handlersOf(name), { version: "1.0.0", description: "", graceMs: 0 });
   }
-  const call = client(caller, ReservationService).listPools({}, { timeoutMs: 60_000 });
+  const call = makeClient(caller, ReservationService).listPools({}, { timeoutMs: 60_000 });
   const { pools } = await call;
   const [first, second] = asked;
   expect(pools).toMatchObject([{ name: second?.name }]);
@@ -100,8 +100,8 @@ it("sends the request to another replica if one does not answer, with the remain
   expect(second?.leftMs).toBeLessThan(first?.leftMs ?? 0);
   ignored = Infinity;
   asked.length = 0;
-  const once = client(caller, ReservationService).listPools({}, { timeoutMs: 5000, repeat: "never" });
-  expect(await faultFrom(once)).toMatchObject({ code: "deadline_exceeded", timeoutMs: 5000 });
+  const once = makeClient(caller, ReservationService).listPools({}, { timeoutMs: 5000, repeat: "never" });
+  expect(await catchFault(once)).toMatchObject({ code: "deadline_exceeded", timeoutMs: 5000 });
   expect(asked).toHaveLength(1);
 });
 
@@ -115,12 +115,12 @@ it("delivers a repeated request to a slow replica once, and takes its answer", a
       return held.promise;
     },
   });
-  await serve(slow, ReservationService, handlers, { version: "1.0.0", description: "" });
+  await serveMethods(slow, ReservationService, handlers, { version: "1.0.0", description: "" });
   const repeated: string[] = [];
   const request = subjects.request("reservation", "list-pools");
   for (const subject of [request, subjects.requestOfAnyReplica(request)])
     await caller.listen(subject, (message) => repeated.push(message.subject));
-  const call = client(caller, ReservationService).listPools({}, { timeoutMs: 60_000 });
+  const call = makeClient(caller, ReservationService).listPools({}, { timeoutMs: 60_000 });
   await until("it is repeated, to the replica alone and to any", () => repeated.length >= 3);
   held.resolve({ pools: [{ name: "slow" }] });
   expect((await call).pools).toMatchObject([{ name: "slow" }]);

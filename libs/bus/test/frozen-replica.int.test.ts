@@ -1,11 +1,11 @@
 import { fork, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { faultOf } from "@muster/faults";
-import { leaseServiceOf, services, type MethodDescriptor, type ServiceDescriptor } from "@muster/proto";
-import { natsServer } from "@muster/testkit";
+import { findFault } from "@muster/faults";
+import { buildLeaseService, services, type MethodDescriptor, type ServiceDescriptor } from "@muster/proto";
+import { startTestNats } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { client, connectNats, type CallOptions } from "../src/index.ts";
+import { makeClient, connectNats, type CallOptions } from "../src/index.ts";
 
 type AnyCall = (request: object, options: CallOptions) => Promise<unknown>;
 type Row = { readonly name: string; readonly method: MethodDescriptor; readonly call: AnyCall };
@@ -16,7 +16,7 @@ const COMMAND_MS = 30_000;
 
 it("answers every read and write of every service from another replica than the frozen one that received it", async () => {
   await using stack = new AsyncDisposableStack();
-  const { url, token } = stack.use(await natsServer());
+  const { url, token } = stack.use(await startTestNats());
   const start = async (): Promise<ChildProcess> => {
     const child = fork(join(import.meta.dirname, "every-service.process.ts"), [url, token]);
     stack.defer(() => void child.kill("SIGKILL"));
@@ -30,9 +30,9 @@ it("answers every read and write of every service from another replica than the 
   const [frozen, other] = [await start(), await start()];
   await serve(frozen);
   const caller = stack.use(await connectNats({ url, token, name: "caller" }));
-  const every: readonly ServiceDescriptor[] = [...services, leaseServiceOf("main")];
+  const every: readonly ServiceDescriptor[] = [...services, buildLeaseService("main")];
   const rows = every.flatMap((service): Row[] => {
-    const calls: Readonly<Record<string, AnyCall>> = client(caller, service);
+    const calls: Readonly<Record<string, AnyCall>> = makeClient(caller, service);
     return Object.entries(service.methods).map(([key, method]) => {
       const name = `${service.area}.${method.verb}`;
       return { name, method, call: calls[key] ?? (() => Promise.reject(new Error(`${name} cannot be called`))) };
@@ -44,7 +44,7 @@ it("answers every read and write of every service from another replica than the 
   const asked = rows.map(({ name, method, call }) =>
     call(isLongPoll(method) ? { waitMs: 1000 } : {}, { timeoutMs: COMMAND_MS }).then(
       () => [name, "answered"],
-      (error: unknown) => [name, faultOf(error) ?? error],
+      (error: unknown) => [name, findFault(error) ?? error],
     ),
   );
   await caller.connection.flush();

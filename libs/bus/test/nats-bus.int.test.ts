@@ -1,11 +1,11 @@
-import { natsServer } from "@muster/testkit";
+import { startTestNats } from "@muster/testkit";
 import { connectNats, type NatsBus } from "../src/index.ts";
 import { callSuite, type TestWorld } from "./call-suite.ts";
-import { deadLetterSuite } from "./dead-letter-suite.ts";
-import { eventSuite } from "./event-suite.ts";
+import { describeDeadLetterSuite } from "./dead-letter-suite.ts";
+import { describeEventSuite } from "./event-suite.ts";
 
 async function openWorld(): Promise<TestWorld> {
-  const server = await natsServer();
+  const server = await startTestNats();
   const buses: NatsBus[] = [];
   return {
     connect: async (name, onStatus = () => undefined, { user, requestRate } = {}) => {
@@ -23,5 +23,5 @@ async function openWorld(): Promise<TestWorld> {
 }
 
 callSuite("NATS", openWorld);
-eventSuite("NATS", openWorld);
-deadLetterSuite("NATS", openWorld);
+describeEventSuite("NATS", openWorld);
+describeDeadLetterSuite("NATS", openWorld);

@@ -2,11 +2,19 @@ import { createServer, type AddressInfo } from "node:net";
 import { once } from "node:events";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { ReservationService, muster, subjects } from "@muster/proto";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { client, connectNats, consumeEvents, publishEvent, serve, type Handlers, type NatsBus } from "../src/index.ts";
+import {
+  makeClient,
+  connectNats,
+  consumeEvents,
+  publishEvent,
+  serveMethods,
+  type Handlers,
+  type NatsBus,
+} from "../src/index.ts";
 import { answered } from "./answered.ts";
-import { faultFrom } from "./call-suite.ts";
+import { catchFault } from "./call-suite.ts";
 
 const Granted = muster.reservation.v1.ReservationGranted;
 const nothing = new Uint8Array();
@@ -27,7 +35,7 @@ async function restart(): Promise<void> {
 }
 
 beforeAll(async () => {
-  server = await natsServer();
+  server = await startTestNats();
 });
 afterEach(async () => {
   if (killed) await restart();
@@ -60,7 +68,7 @@ it("delivers an answer across a restart of the server during the request", async
   const started = Promise.withResolvers<undefined>();
   const held = Promise.withResolvers<object>();
   let calls = 0;
-  await serve(
+  await serveMethods(
     service,
     ReservationService,
     handlersWith(() => {
@@ -70,7 +78,7 @@ it("delivers an answer across a restart of the server during the request", async
     }),
     { version: "1.0.0", description: "" },
   );
-  const call = client(caller, ReservationService).listPools({}, { timeoutMs: 60_000 });
+  const call = makeClient(caller, ReservationService).listPools({}, { timeoutMs: 60_000 });
   await started.promise;
   await kill();
   await until("both have noticed", () => status.length === 2);
@@ -92,8 +100,8 @@ it("delivers an answer that was ready while the server was away, in either order
     started.resolve(undefined);
     return held.promise;
   });
-  await serve(service, ReservationService, handlers, { version: "1.0.0", description: "" });
-  const call = client(caller, ReservationService).listPools({}, { timeoutMs: 60_000 });
+  await serveMethods(service, ReservationService, handlers, { version: "1.0.0", description: "" });
+  const call = makeClient(caller, ReservationService).listPools({}, { timeoutMs: 60_000 });
   await started.promise;
   await kill();
   await until("both have noticed", () => status.length === 2);
@@ -112,7 +120,7 @@ it("repeats a request that was lost with the connection, unless it must be sent 
   );
   await service.connection.flush();
   const stop = new AbortController();
-  const { reserve, unreserve } = client(caller, ReservationService);
+  const { reserve, unreserve } = makeClient(caller, ReservationService);
   const repeated = reserve({}, { timeoutMs: 3_600_000 });
   const once = unreserve({}, { timeoutMs: 3_600_000, repeat: "never", signal: stop.signal });
   await until("both are lost", () => arrived.length === 2);
@@ -129,11 +137,11 @@ it("repeats a request that was lost with the connection, unless it must be sent 
       return Promise.resolve({});
     },
   });
-  await serve(service, ReservationService, handlers, { version: "1.0.0", description: "" });
+  await serveMethods(service, ReservationService, handlers, { version: "1.0.0", description: "" });
   await restart();
   expect((await repeated).reservation).toMatchObject({ id: "second" });
   stop.abort();
-  expect(await faultFrom(once)).toMatchObject({ code: "cancelled" });
+  expect(await catchFault(once)).toMatchObject({ code: "cancelled" });
   expect(arrived.toSorted()).toEqual(["reserve", "reserve again", "unreserve"]);
 });
 
@@ -143,10 +151,10 @@ it("sends nothing while the connection is down, and rejects with unavailable at 
   await kill();
   await until("it is noticed", () => status.length > 0);
   const request = caller.request("test.down", nothing, { timeoutMs: 200 });
-  expect(await faultFrom(request)).toMatchObject({ code: "unavailable", dependency: "nats" });
-  const call = client(caller, ReservationService).listPools({}, { timeoutMs: 200 });
-  expect(await faultFrom(call)).toMatchObject({ code: "unavailable", dependency: "reservation" });
-  expect(await faultFrom(caller.publish("test.down", nothing, { messageId: "1" }))).toMatchObject({
+  expect(await catchFault(request)).toMatchObject({ code: "unavailable", dependency: "nats" });
+  const call = makeClient(caller, ReservationService).listPools({}, { timeoutMs: 200 });
+  expect(await catchFault(call)).toMatchObject({ code: "unavailable", dependency: "reservation" });
+  expect(await catchFault(caller.publish("test.down", nothing, { messageId: "1" }))).toMatchObject({
     code: "unavailable",
     dependency: "nats",
   });
@@ -159,7 +167,7 @@ describe("a stop", () => {
   it("stops waiting for an unreachable server, and reports the status abandoned", async () => {
     const [status, stop] = [[] as string[], new AbortController()];
     const bus = await connected("stopping", status, stop.signal);
-    await serve(
+    await serveMethods(
       bus,
       ReservationService,
       handlersWith(() => Promise.resolve({})),
@@ -168,7 +176,7 @@ describe("a stop", () => {
     await kill();
     await noticed(status, "disconnected");
     const long = { timeoutMs: 600_000 };
-    const asked = faultFrom(client(bus, ReservationService).listPools({}, long));
+    const asked = catchFault(makeClient(bus, ReservationService).listPools({}, long));
     stop.abort();
     expect(await asked).toMatchObject({ code: "cancelled" });
     expect(status).toEqual(["disconnected", "abandoned"]);
@@ -179,13 +187,13 @@ describe("a stop", () => {
     const [status, stop] = [[] as string[], new AbortController()];
     const bus = await connected("stopping", status, stop.signal);
     stop.abort();
-    await serve(
+    await serveMethods(
       bus,
       ReservationService,
       handlersWith(() => Promise.resolve({})),
       { version: "1.0.0", description: "" },
     );
-    await client(bus, ReservationService).listPools({});
+    await makeClient(bus, ReservationService).listPools({});
     await kill();
     await noticed(status, "abandoned");
     expect(status).toEqual(["disconnected", "abandoned"]);
@@ -277,7 +285,7 @@ it("ends in bounded time when the server is away", async () => {
   const bus = await connected("consumer");
   await bus.ensureStream({ name: "AWAY", subjects: ["test.away.>"], retention: "limits" });
   await bus.consume({ ...consuming, stream: "AWAY", subject: "test.away.*" }, () => Promise.resolve());
-  await serve(
+  await serveMethods(
     bus,
     ReservationService,
     handlersWith(() => Promise.resolve({})),
@@ -292,7 +300,7 @@ it("ends in bounded time when the server is away", async () => {
 it("waits for a server that starts later, and rejects with unavailable when none comes", async () => {
   await kill();
   const gone = connectNats({ url: server.url, token: server.token, name: "early", timeoutMs: 100 });
-  expect(await faultFrom(gone)).toMatchObject({ code: "unavailable", dependency: "nats" });
+  expect(await catchFault(gone)).toMatchObject({ code: "unavailable", dependency: "nats" });
   const early = connectNats({ url: server.url, token: server.token, name: "early", timeoutMs: 60_000 });
   await restart();
   opened.push(await early);
@@ -300,7 +308,7 @@ it("waits for a server that starts later, and rejects with unavailable when none
 
 it("rejects with unavailable immediately when the server refuses the token", async () => {
   const refused = connectNats({ url: server.url, token: "wrong", name: "foreign", timeoutMs: 3_600_000 });
-  expect(await faultFrom(refused)).toMatchObject({ code: "unavailable", dependency: "nats" });
+  expect(await catchFault(refused)).toMatchObject({ code: "unavailable", dependency: "nats" });
 });
 
 it("times out on a server that accepts connections but does not speak NATS", async () => {
@@ -308,7 +316,7 @@ it("times out on a server that accepts connections but does not speak NATS", asy
   await once(silent, "listening");
   const { port } = silent.address() as AddressInfo;
   const call = connectNats({ url: `nats://127.0.0.1:${port}`, name: "lost", timeoutMs: 300 });
-  expect(await faultFrom(call)).toMatchObject({ code: "unavailable", dependency: "nats" });
+  expect(await catchFault(call)).toMatchObject({ code: "unavailable", dependency: "nats" });
   silent.close();
 });
 

@@ -1,9 +1,9 @@
 import { jetstreamManager } from "@nats-io/jetstream";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { ReservationService, SessionService, streams, subjects } from "@muster/proto";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { client, connectNats, serve, type Handlers, type NatsBus } from "../src/index.ts";
+import { makeClient, connectNats, serveMethods, type Handlers, type NatsBus } from "../src/index.ts";
 import { buildStreamConfig } from "../src/nats-streams.ts";
 import { answered } from "./answered.ts";
 
@@ -11,7 +11,7 @@ let server: TestNats;
 let bus: NatsBus;
 let replica: NatsBus;
 beforeAll(async () => {
-  server = await natsServer();
+  server = await startTestNats();
   bus = await connectNats({ url: server.url, token: server.token, name: "one" });
   replica = await connectNats({ url: server.url, token: server.token, name: "two" });
 });
@@ -29,8 +29,8 @@ it("finds no service where none runs", async () => {
 });
 
 it("reports every replica with name, version, description, endpoints and counters", async () => {
-  await using _one = await serve(bus, ReservationService, reservations, identity);
-  await using _two = await serve(replica, ReservationService, reservations, identity);
+  await using _one = await serveMethods(bus, ReservationService, reservations, identity);
+  await using _two = await serveMethods(replica, ReservationService, reservations, identity);
   const found = await replica.services();
   expect(found).toHaveLength(2);
   for (const service of found)
@@ -41,7 +41,7 @@ it("reports every replica with name, version, description, endpoints and counter
     });
   expect(new Set(found.map(({ id }) => id)).size).toBe(2);
 
-  const { listReservations } = client(bus, ReservationService);
+  const { listReservations } = makeClient(bus, ReservationService);
   await listReservations({}).catch(() => undefined);
   const info = await ask("INFO");
   expect(info.endpoints).toContainEqual({
@@ -58,8 +58,8 @@ it("reports every replica with name, version, description, endpoints and counter
 });
 
 it("lists the signals that a replica lost, with their number", async () => {
-  await using _one = await serve(bus, ReservationService, reservations, identity);
-  await using _two = await serve(replica, ReservationService, reservations, identity);
+  await using _one = await serveMethods(bus, ReservationService, reservations, identity);
+  await using _two = await serveMethods(replica, ReservationService, reservations, identity);
   expect(await bus.droppedSignals()).toEqual([]);
   const busy = Promise.withResolvers<undefined>();
   await using _slow = await replica.listen("test.much.*", () => busy.promise, { maxPending: 2 });
@@ -74,7 +74,7 @@ it("lists the signals that a replica lost, with their number", async () => {
 
 it("is no longer listed once it has stopped", async () => {
   const handlers = new Proxy({}, { get: () => () => Promise.resolve({}) }) as Handlers<typeof SessionService>;
-  const service = await serve(bus, SessionService, handlers, identity);
+  const service = await serveMethods(bus, SessionService, handlers, identity);
   expect((await bus.services()).map(({ name }) => name)).toEqual(["session"]);
   await service[Symbol.asyncDispose]();
   expect(await bus.services()).toEqual([]);
@@ -112,7 +112,7 @@ it("refuses messages beyond the limit of a work queue, keeps the queued ones, an
   const payload = new Uint8Array(20 * 1024);
   const send = (at: number) => bus.publish(`test.full.${at}`, payload, { messageId: `full ${at}` });
   for (const at of [1, 2, 3]) await send(at);
-  expect(faultOf(await send(4).catch((error: unknown) => error))).toMatchObject({
+  expect(findFault(await send(4).catch((error: unknown) => error))).toMatchObject({
     code: "limit_exceeded",
     what: expect.stringContaining("maximum bytes") as string,
     retryAfterMs: expect.toSatisfy((ms: number) => ms > 0) as number,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ReservationService } from "@muster/proto";
-import { connectNats, serve } from "../src/index.ts";
+import { connectNats, serveMethods } from "../src/index.ts";
 import { answered } from "./answered.ts";
 
 /** A replica that answers slowly until killed. Arguments: url, token, name. */
@@ -12,5 +12,5 @@ const handlers = answered({
     return { pools: [{ name }] };
   },
 });
-await serve(bus, ReservationService, handlers, { version: "1.0.0", description: "" });
+await serveMethods(bus, ReservationService, handlers, { version: "1.0.0", description: "" });
 process.send?.("serving");

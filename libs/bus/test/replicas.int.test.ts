@@ -1,12 +1,12 @@
 import { jetstreamManager } from "@nats-io/jetstream";
-import { natsCluster, natsServer, until, type TestNatsCluster } from "@muster/testkit";
+import { startNatsCluster, startTestNats, until, type TestNatsCluster } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { connectNats, type Delivery, type NatsBus } from "../src/index.ts";
-import { faultFrom } from "./call-suite.ts";
+import { catchFault } from "./call-suite.ts";
 
 let cluster: TestNatsCluster;
 beforeAll(async () => {
-  cluster = await natsCluster(3);
+  cluster = await startNatsCluster(3);
 });
 afterAll(async () => {
   await cluster[Symbol.asyncDispose]();
@@ -67,9 +67,9 @@ it("loses nothing that was acknowledged when a server is killed, and continues t
 });
 
 it("names the stream that cannot have so many replicas with one server", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using bus = await connectNats({ url: server.url, token: server.token, name: "tested", replicas: 3 });
-  const fault = await faultFrom(bus.ensureStream({ name: "ALONE", subjects: ["alone"], retention: "limits" }));
+  const fault = await catchFault(bus.ensureStream({ name: "ALONE", subjects: ["alone"], retention: "limits" }));
   expect(fault).toMatchObject({ code: "invalid_request", field: "replicas of stream ALONE" });
 });
 
@@ -83,5 +83,5 @@ it("reports unavailable while fewer servers run than a stream needs replicas, be
 });
 
 it("refuses a number of replicas that no cluster supports", async () => {
-  expect(await faultFrom(connect(6))).toMatchObject({ code: "invalid_request", field: "replicas" });
+  expect(await catchFault(connect(6))).toMatchObject({ code: "invalid_request", field: "replicas" });
 });

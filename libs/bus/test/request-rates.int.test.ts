@@ -3,11 +3,11 @@ import { connect } from "node:net";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { buckets, ReservationService, subjects } from "@muster/proto";
 import type { NatsUserName } from "@muster/nats-server";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { client, connectNats, serve, type NatsBus } from "../src/index.ts";
+import { makeClient, connectNats, serveMethods, type NatsBus } from "../src/index.ts";
 import { answered } from "./answered.ts";
-import { faultFrom } from "./call-suite.ts";
+import { catchFault } from "./call-suite.ts";
 
 const nothing = new Uint8Array();
 const LIST_POOLS = subjects.request("reservation", "list-pools");
@@ -21,7 +21,7 @@ let manager: NatsBus;
 let calls = 0;
 
 beforeAll(async () => {
-  server = stack.use(await natsServer({ users: true }));
+  server = stack.use(await startTestNats({ users: true }));
   cli = await connectAs("cli");
   jobs = await connectAs("job-controller");
   manager = await connectAs("reservation-manager");
@@ -38,7 +38,10 @@ beforeEach(async () => {
       return Promise.resolve({});
     },
   });
-  const service = await serve(manager, ReservationService, handlers, { version: "1.0.0", description: "under test" });
+  const service = await serveMethods(manager, ReservationService, handlers, {
+    version: "1.0.0",
+    description: "under test",
+  });
   return () => service[Symbol.asyncDispose]();
 });
 
@@ -48,11 +51,11 @@ async function connectAs(user: NatsUserName): Promise<NatsBus> {
   return stack.use(await connectNats({ ...access, name: user, requestRate: { perSecond: 0.001, burst: 3 } }));
 }
 
-const ask = (bus: NatsBus) => client(bus, ReservationService).listPools({}, { timeoutMs: 30_000 });
+const ask = (bus: NatsBus) => makeClient(bus, ReservationService).listPools({}, { timeoutMs: 30_000 });
 
 it("identifies each user of NATS by the inbox that the server allows", async () => {
   for (let n = 0; n < 3; n += 1) await ask(cli);
-  expect(await faultFrom(ask(cli))).toMatchObject({ what: "requests a second of cli to reservation" });
+  expect(await catchFault(ask(cli))).toMatchObject({ what: "requests a second of cli to reservation" });
   await ask(jobs);
   expect(calls).toBe(4);
 });
@@ -67,7 +70,7 @@ it("charges a request to the user whose inbox it names, and sends the caller no 
   for (let n = 0; n < 3; n += 1)
     cli.connection.publish(LIST_POOLS, nothing, { reply: `${subjects.inbox("job-controller")}.guessed.${n}` });
   await until("all have been answered", () => calls === 3);
-  expect(await faultFrom(ask(jobs))).toMatchObject({ what: "requests a second of job-controller to reservation" });
+  expect(await catchFault(ask(jobs))).toMatchObject({ what: "requests a second of job-controller to reservation" });
   await ask(cli);
   expect(heard).toHaveLength(1);
   expect(await ownedMessages()).toBe(before);
@@ -90,11 +93,11 @@ it.each([
 });
 
 it("refuses a message above the server's limit, because the server would close the connection", async () => {
-  const large = client(cli, ReservationService).reserve({ requestId: "x".repeat(1_100_000) });
-  expect(await faultFrom(large)).toMatchObject({ code: "limit_exceeded", limit: 1_048_576, retryAfterMs: 0 });
+  const large = makeClient(cli, ReservationService).reserve({ requestId: "x".repeat(1_100_000) });
+  expect(await catchFault(large)).toMatchObject({ code: "limit_exceeded", limit: 1_048_576, retryAfterMs: 0 });
   await ask(cli);
 
-  await using open = await natsServer();
+  await using open = await startTestNats();
   const socket = connect(Number(new URL(open.url).port), "127.0.0.1").setEncoding("utf8");
   let said = "";
   socket.on("data", (text: string) => (said += text));

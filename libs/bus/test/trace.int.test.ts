@@ -1,14 +1,14 @@
 import { trace } from "@opentelemetry/api";
 import { muster, ReservationService, subjects } from "@muster/proto";
-import { natsServer, otlpCollector, until } from "@muster/testkit";
+import { startTestNats, startOtlpCollector, until } from "@muster/testkit";
 import { inSpan, startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
-import { client, connectNats, consumeEvents, publishEvent, serve } from "../src/index.ts";
+import { makeClient, connectNats, consumeEvents, publishEvent, serveMethods } from "../src/index.ts";
 import { answered } from "./answered.ts";
 
 it("connects a call, the event that it publishes, and the handler of that event in one trace", async () => {
-  await using collector = await otlpCollector();
-  await using server = await natsServer();
+  await using collector = await startOtlpCollector();
+  await using server = await startTestNats();
   Object.assign(process.env, collector.variables);
   const telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: process.env });
   await using bus = await connectNats({ url: server.url, token: server.token, name: "tested" });
@@ -22,7 +22,7 @@ it("connects a call, the event that it publishes, and the handler of that event 
     },
     listReservations: () => Promise.reject(new Error("on purpose")),
   });
-  await using _service = await serve(bus, ReservationService, handlers, { version: "1.0.0", description: "" });
+  await using _service = await serveMethods(bus, ReservationService, handlers, { version: "1.0.0", description: "" });
   const traceIds: (string | undefined)[] = [];
   const consuming = { stream: "E", durable: "d", subject: subjects.anyReservationGranted, maxInFlight: 1 };
   await using _consumer = await consumeEvents(bus, { ...consuming, ackWaitMs: 5000, area: "test" }, Granted, () => {
@@ -30,8 +30,8 @@ it("connects a call, the event that it publishes, and the handler of that event 
     return Promise.resolve();
   });
   await inSpan("test", "root", {}, async () => {
-    await client(bus, ReservationService).reserve({});
-    await client(bus, ReservationService)
+    await makeClient(bus, ReservationService).reserve({});
+    await makeClient(bus, ReservationService)
       .listReservations({})
       .catch(() => undefined);
   });

@@ -2,7 +2,7 @@ import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findNatsServer, startNatsServer } from "@muster/nats-server";
-import { certificateAuthority, scrape, signedCertificate, until } from "@muster/testkit";
+import { makeCertificateAuthority, scrapeMetrics, makeSignedCertificate, until } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import { connectService } from "../src/index.ts";
@@ -17,9 +17,12 @@ it("reports a server that came back with a foreign certificate as untrusted, unt
     await writeFile(join(path, name), text, { mode: 0o600 });
     return join(path, name);
   };
-  const authorities = { first: await certificateAuthority("first"), second: await certificateAuthority("second") };
+  const authorities = {
+    first: await makeCertificateAuthority("first"),
+    second: await makeCertificateAuthority("second"),
+  };
   const start = async (authority: keyof typeof authorities, port: number) => {
-    const { cert, key } = await signedCertificate(authorities[authority], { commonName: "nats", use: "server" });
+    const { cert, key } = await makeSignedCertificate(authorities[authority], { commonName: "nats", use: "server" });
     const tls = { certFile: await write("server.pem", cert), keyFile: await write("server.key", key) };
     return stack.use(await startNatsServer({ binary, directory: join(path, "nats"), port, token: "shared", tls }));
   };
@@ -39,7 +42,9 @@ it("reports a server that came back with a foreign certificate as untrusted, unt
   await until("it has reported that", missing);
   expect(missing()).toContain(`certificate is not trusted by ${join(path, "trusted.pem")}: `);
   expect(said.join("\n")).toContain("certificate_refused");
-  expect(await scrape(telemetry)).toMatch(/muster_bus_refusals_total\{muster_bus_refused="certificate"[^}]*\} [1-9]/);
+  expect(await scrapeMetrics(telemetry)).toMatch(
+    /muster_bus_refusals_total\{muster_bus_refused="certificate"[^}]*\} [1-9]/,
+  );
 
   await write("trusted.pem", authorities.second.cert);
   await until("it is back", () => missing() === undefined);

@@ -2,10 +2,10 @@ import { metrics, type Attributes, type BatchObservableCallback } from "@opentel
 import type { WorkQueue } from "./work-queue.ts";
 
 /** The end of a pass: `error` is retried with back-off, `requeue` set the time of the next pass, `stopped` was aborted. */
-export type Outcome = "success" | "requeue" | "error" | "stopped";
+export type PassOutcome = "success" | "requeue" | "error" | "stopped";
 
 export type ControllerMetrics = {
-  passed(outcome: Outcome, seconds: number): void;
+  passed(outcome: PassOutcome, seconds: number): void;
   /** Called after a resync has added every known key. */
   resynced(): void;
   /** Stops observing this queue. */
@@ -15,7 +15,7 @@ export type ControllerMetrics = {
 const PASS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60];
 
 /** Records how long the passes of a controller, or the rounds of periodic work, take. */
-export function passDurations(controller: string): ControllerMetrics["passed"] {
+export function makePassDurations(controller: string): ControllerMetrics["passed"] {
   const passes = metrics.getMeter("@muster/controller").createHistogram("muster.controller.pass.duration", {
     unit: "s",
     description: "Time that a pass took",
@@ -26,7 +26,7 @@ export function passDurations(controller: string): ControllerMetrics["passed"] {
 }
 
 /** The metrics of client-go's work queue and controller-runtime's controller, by @opentelemetry/api. Attributes: the controller's name and the outcome. */
-export function controllerMetrics(controller: string, queue: WorkQueue): ControllerMetrics {
+export function makeControllerMetrics(controller: string, queue: WorkQueue): ControllerMetrics {
   const meter = metrics.getMeter("@muster/controller");
   const labels: Attributes = { "muster.controller.name": controller };
   const resyncs = meter.createCounter("muster.controller.resyncs", {
@@ -74,7 +74,7 @@ export function controllerMetrics(controller: string, queue: WorkQueue): Control
   };
   meter.addBatchObservableCallback(observe, instruments);
   return {
-    passed: passDurations(controller),
+    passed: makePassDurations(controller),
     resynced: () => resyncs.add(1, labels),
     stop: () => meter.removeBatchObservableCallback(observe, instruments),
   };

@@ -1,13 +1,13 @@
 import { FaultError } from "@muster/faults";
-import { scrape, settled, until, virtualClock } from "@muster/testkit";
+import { scrapeMetrics, waitUntilSettled, until, makeVirtualClock } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { describe, expect, it } from "vitest";
-import { runController, type ControllerOptions, type Lead, type Reconcile } from "./controller.ts";
+import { runController, type ControllerOptions, type ControllerLead, type Reconcile } from "./controller.ts";
 import { workQueue } from "./work-queue.ts";
 
 /** A controller on a clock that the test owns, whose pauses are the longest. */
 function controlled(reconcile: Reconcile, more: Partial<ControllerOptions> = {}) {
-  const clock = virtualClock();
+  const clock = makeVirtualClock();
   const queue = workQueue({ clock, random: () => 1 - Number.EPSILON });
   const stop = new AbortController();
   const errors: string[] = [];
@@ -32,7 +32,7 @@ it("runs a pass for each added key, with all its workers, and never two for one 
       expect(inWork.has(key)).toBe(false);
       inWork.add(key);
       most = Math.max(most, inWork.size);
-      await settled();
+      await waitUntilSettled();
       inWork.delete(key);
       passes.push(key);
       return undefined;
@@ -81,7 +81,7 @@ it("begins the pass of each ready key immediately without a limit of workers, an
   await until("the first key has another pass", () => passes.length === 100);
   stop.abort();
   void ended.then(() => (hasEnded = true));
-  await settled();
+  await waitUntilSettled();
   expect(hasEnded).toBe(false);
   for (const end of passes) end();
   await ended;
@@ -266,7 +266,7 @@ describe("an end", () => {
     const { finish, seen, reconcile } = held();
     const { clock, queue, stop, ended } = controlled(reconcile, { stopGraceMs: 30_000 });
     for (const key of ["a", "b"]) queue.add(key);
-    await settled();
+    await waitUntilSettled();
     stop.abort();
     await clock.run(29_999);
     expect(seen.signal?.aborted).toBe(false);
@@ -282,7 +282,7 @@ describe("an end", () => {
       { stopGraceMs: 500 },
     );
     queue.add("a");
-    await settled();
+    await waitUntilSettled();
     stop.abort();
     await clock.run(500);
     await ended;
@@ -293,7 +293,7 @@ describe("an end", () => {
     const { finish, seen, reconcile } = held();
     const { clock, queue, stop, ended } = controlled(reconcile);
     queue.add("a");
-    await settled();
+    await waitUntilSettled();
     stop.abort();
     await clock.run(9_999);
     expect(seen.signal?.aborted).toBe(false);
@@ -311,7 +311,7 @@ describe("an end", () => {
         }),
     );
     queue.add("a");
-    await settled();
+    await waitUntilSettled();
     stop.abort();
     await ended;
     expect(errors).toEqual([]);
@@ -320,7 +320,7 @@ describe("an end", () => {
   it("does not treat the stop signal of a lead as its loss", async () => {
     const signal = new AbortController().signal;
     // @ts-expect-error: `lost` is missing.
-    const lead: Lead = { signal, isHeld: () => true };
+    const lead: ControllerLead = { signal, isHeld: () => true };
     await controlled(() => Promise.resolve(undefined), { lead, stop: AbortSignal.abort() }).ended;
   });
 
@@ -329,7 +329,7 @@ describe("an end", () => {
     const lost = new AbortController();
     const { queue, ended } = controlled(reconcile, { lead: { lost: lost.signal, isHeld: () => true } });
     queue.add("a");
-    await settled();
+    await waitUntilSettled();
     lost.abort();
     expect(seen.signal?.aborted).toBe(true);
     finish.resolve(undefined);
@@ -378,7 +378,7 @@ it("runs no pass once its lead has lapsed, even before the signal is aborted", a
     { lead },
   );
   for (const key of ["a", "b"]) queue.add(key);
-  await settled();
+  await waitUntilSettled();
   stop.abort();
   await ended;
   expect(passes).toEqual(["a"]);
@@ -392,7 +392,7 @@ it("counts its passes in metrics", async () => {
   queue.add("bad");
   queue.add("good");
   await clock.run(100);
-  const scraped = await scrape(telemetry);
+  const scraped = await scrapeMetrics(telemetry);
   stop.abort();
   await ended;
   await telemetry[Symbol.asyncDispose]();

@@ -1,13 +1,13 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { pauseBy, systemClock, type Clock } from "@muster/backoff";
 import { FaultError, logLevelOf } from "@muster/faults";
-import { controllerMetrics, type ControllerMetrics, type Outcome } from "./controller-metrics.ts";
+import { makeControllerMetrics, type ControllerMetrics, type PassOutcome } from "./controller-metrics.ts";
 import { startResync } from "./resync.ts";
-import { follow, openStopGrace } from "./stop-grace.ts";
+import { onAbort, openStopGrace } from "./stop-grace.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
 /** The result of a pass. `requeueAfterMs`: delay of the next pass; undefined: none, 0: immediately. An event runs it earlier. */
-export type Reconciled = {
+export type ReconcileResult = {
   readonly requeueAfterMs?: number;
   /** True after a failure. The rate limits of the queue set the time of the next pass, as after an error. */
   readonly isFailed?: boolean;
@@ -16,10 +16,10 @@ export type Reconciled = {
 };
 
 /** Runs one pass over the object of this key, which brings the observed state closer to the desired one. Idempotent, also after the object's deletion. */
-export type Reconcile = (key: string, signal: AbortSignal) => Promise<Reconciled | undefined>;
+export type Reconcile = (key: string, signal: AbortSignal) => Promise<ReconcileResult | undefined>;
 
 /** The lead of this process: a `Leadership` or a `Session` of the store. */
-export type Lead = {
+export type ControllerLead = {
   /** Aborted only when the lead may be lost. A signal that a stop also aborts would abort passes that may finish. */
   readonly lost: AbortSignal;
   /** Whether the lead is held at this moment, by the monotonic clock: a frozen process may run a pass before the timer that aborts the signal. */
@@ -47,7 +47,7 @@ export type ControllerOptions = {
    */
   readonly stopGraceMs?: number;
   /** The lead under which passes run; without it, none starts. Its loss aborts every pass and ends the controller. */
-  readonly lead?: Lead;
+  readonly lead?: ControllerLead;
   /**
    * Called for each pass that failed and will be retried; `failures` in a row. `level`: for the log. An error that is no fault is a defect of the pass, and
    * counts and is retried like a fault.
@@ -70,14 +70,14 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const { queue, workers = 1, resync, stop, lead, clock = systemClock } = options;
   const end = new AbortController();
   await using undo = new AsyncDisposableStack();
-  undo.defer(follow(stop, () => end.abort()));
-  undo.defer(follow(lead?.lost, () => end.abort()));
+  undo.defer(onAbort(stop, () => end.abort()));
+  undo.defer(onAbort(lead?.lost, () => end.abort()));
   // Runs also when the caches fail: no worker will take a key.
   undo.defer(() => queue.shutDown());
   await untilSynced(options, end.signal);
   if (end.signal.aborted) return;
 
-  const metrics = controllerMetrics(options.name, queue);
+  const metrics = makeControllerMetrics(options.name, queue);
   undo.defer(() => metrics.stop());
   if (resync !== undefined) {
     const add = (key: string): void => {
@@ -86,7 +86,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
     undo.defer(startResync({ everyMs: RESYNC_EVERY_MS, ...resync, add, onRound: metrics.resynced, clock }));
   }
   const length = Number.isFinite(workers) ? workers : 1;
-  undo.defer(follow(end.signal, () => void queue.shutDown()));
+  undo.defer(onAbort(end.signal, () => void queue.shutDown()));
   using grace = openStopGrace({ stop: end.signal, lost: lead?.lost, graceMs: options.stopGraceMs, clock });
   await Promise.all(Array.from({ length }, () => work(options, metrics, end.signal, grace.signal)));
 }
@@ -152,7 +152,7 @@ async function measuredPass(
 }
 
 /** Never rejects. */
-async function pass(options: ControllerOptions, key: string, signal: AbortSignal): Promise<Outcome> {
+async function pass(options: ControllerOptions, key: string, signal: AbortSignal): Promise<PassOutcome> {
   const { queue, reconcile, lead } = options;
   if (lead?.isHeld() === false) return "stopped";
   try {

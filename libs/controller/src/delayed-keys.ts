@@ -16,7 +16,7 @@ type Entry = { readonly key: string; readonly atMs: number };
 const MAX_STALE_ENTRIES = 64;
 
 /** Passes each key to `due` at its time, in order of the times; all keys share one alarm. */
-export function delayedKeys(clock: SettableClock, due: (key: string) => void): DelayedKeys {
+export function makeDelayedKeys(clock: SettableClock, due: (key: string) => void): DelayedKeys {
   const times = new Map<string, number>();
   let heap: Entry[] = [];
   let ringsAtMs = Infinity;

@@ -1,4 +1,4 @@
-import { virtualClock } from "@muster/testkit";
+import { makeVirtualClock } from "@muster/testkit";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { runController } from "./controller.ts";
@@ -9,7 +9,7 @@ type Load = { readonly failingKeys: number; readonly runMs: number; readonly eve
 
 /** Milliseconds from the first failure of a new key to its retry, after other keys have failed for a time. */
 async function firstRetryMs({ failingKeys, runMs, eventEveryMs }: Load): Promise<number> {
-  const clock = virtualClock();
+  const clock = makeVirtualClock();
   const queue = workQueue({ clock });
   const keys = Array.from({ length: failingKeys }, (_, at) => `job-${at}`);
   const passesAtMs: number[] = [];
@@ -59,7 +59,7 @@ it("retries a new key within the stated maximum, however many others fail, and h
 });
 
 it("leaves a key in back-off to its retry at a resync, and passes over it after an event", async () => {
-  const clock = virtualClock();
+  const clock = makeVirtualClock();
   const queue = workQueue({ clock, limits: { firstMs: 100_000 }, random: () => 1 - Number.EPSILON });
   const passesAtMs: number[] = [];
   const stop = new AbortController();

@@ -1,8 +1,8 @@
 export { runController } from "./controller.ts";
-export type { Lead, Reconcile, Reconciled } from "./controller.ts";
-export { tokenBucket } from "./rate-limiter.ts";
-export { inPass, reconciler } from "./reconciler.ts";
-export type { Observed, Passes, PassSpan, PlannedStep, Round } from "./reconciler.ts";
+export type { ControllerLead, Reconcile, ReconcileResult } from "./controller.ts";
+export { makeTokenBucket } from "./rate-limiter.ts";
+export { runInPass, makeReconciler } from "./reconciler.ts";
+export type { ObservedInput, ControllerParts, PassSpan, PlannedStep, PassRound } from "./reconciler.ts";
 export { runParts } from "./run-parts.ts";
 export { runPeriodically } from "./run-periodically.ts";
 export type { PeriodicWork } from "./run-periodically.ts";

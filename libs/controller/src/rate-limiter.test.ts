@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { fixedClock } from "@muster/testkit";
-import { DEFAULT_RATE_LIMITS, rateLimiter } from "./rate-limiter.ts";
+import { makeFixedClock } from "@muster/testkit";
+import { DEFAULT_RATE_LIMITS, makeRateLimiter } from "./rate-limiter.ts";
 
 /** Draws the longest pause. */
 const longest = (): number => 1 - Number.EPSILON;
 
 it("doubles the pause of a key from 5 ms to 1000 s, and starts again at 5 ms once it is forgotten", () => {
-  const limiter = rateLimiter({ ...DEFAULT_RATE_LIMITS, burst: 1000 }, () => 0, longest);
+  const limiter = makeRateLimiter({ ...DEFAULT_RATE_LIMITS, burst: 1000 }, () => 0, longest);
   const pauses = Array.from({ length: 2000 }, () => limiter.delayMs("a"));
   expect(pauses.slice(0, 4)).toEqual([5, 10, 20, 40]);
   expect(pauses.slice(17, 20)).toEqual([655_360, 1_000_000, 1_000_000]);
@@ -20,7 +20,7 @@ it("doubles the pause of a key from 5 ms to 1000 s, and starts again at 5 ms onc
 
 it("spreads keys that failed together over the upper half of their pause", () => {
   const draws = [0, 0.25, 0.5, longest()].values();
-  const limiter = rateLimiter(
+  const limiter = makeRateLimiter(
     { ...DEFAULT_RATE_LIMITS, firstMs: 1000 },
     () => 0,
     () => draws.next().value ?? 0,
@@ -34,7 +34,7 @@ it("pauses a key for 50 % to 100 % of its exponential pause, whatever is drawn",
     fc.property(fc.array(fraction, { minLength: 1, maxLength: 40 }), (fractions) => {
       const draws = fractions.values();
       const limits = { ...DEFAULT_RATE_LIMITS, firstMs: 10, maxMs: 5000 };
-      const limiter = rateLimiter(
+      const limiter = makeRateLimiter(
         limits,
         () => 0,
         () => draws.next().value ?? 0,
@@ -50,7 +50,7 @@ it("pauses a key for 50 % to 100 % of its exponential pause, whatever is drawn",
 });
 
 it("lets a hundred keys pass immediately, then ten a second", () => {
-  const limiter = rateLimiter(DEFAULT_RATE_LIMITS, () => 0, longest);
+  const limiter = makeRateLimiter(DEFAULT_RATE_LIMITS, () => 0, longest);
   const pauses = Array.from({ length: 103 }, (_, at) => limiter.delayMs(`key-${at}`));
   expect(pauses.slice(0, 100).every((ms) => ms === 5)).toBe(true);
   expect(pauses.slice(100).map(Math.round)).toEqual([100, 200, 300]);
@@ -58,7 +58,7 @@ it("lets a hundred keys pass immediately, then ten a second", () => {
 
 it("lets no key wait longer than the maximum for the others, and spreads those that would", () => {
   let draw = 0;
-  const limiter = rateLimiter(
+  const limiter = makeRateLimiter(
     { ...DEFAULT_RATE_LIMITS, burst: 1, maxWaitMs: 100 },
     () => 0,
     () => draw,
@@ -77,8 +77,8 @@ it("never admits more in any period than the burst and the refilled tokens", () 
       fc.array(fc.integer({ min: 0, max: 400 }), { maxLength: 100 }),
       fc.integer({ min: 1, max: 20 }),
       (gaps, burst) => {
-        const clock = fixedClock(0);
-        const limiter = rateLimiter(
+        const clock = makeFixedClock(0);
+        const limiter = makeRateLimiter(
           { firstMs: 0.001, maxMs: 0.001, perSecond: 10, burst, maxWaitMs: Infinity },
           clock.now,
         );
@@ -97,5 +97,5 @@ it("never admits more in any period than the burst and the refilled tokens", () 
 });
 
 it.each(["firstMs", "maxMs", "perSecond", "burst", "maxWaitMs"])("does not accept a %s of 0", (name) => {
-  expect(() => rateLimiter({ ...DEFAULT_RATE_LIMITS, [name]: 0 }, () => 0)).toThrow(name);
+  expect(() => makeRateLimiter({ ...DEFAULT_RATE_LIMITS, [name]: 0 }, () => 0)).toThrow(name);
 });

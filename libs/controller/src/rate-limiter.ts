@@ -1,4 +1,4 @@
-import { backoffMs } from "@muster/backoff";
+import { computeBackoffMs } from "@muster/backoff";
 
 type RateLimiter = {
   /** Returns the pause of a failed key in milliseconds. Counts one more failure of that key, and one retry of all keys together. */
@@ -35,12 +35,16 @@ export const DEFAULT_RATE_LIMITS: RateLimits = {
  * keys that failed together are not retried together. Stores one number per failed key until the caller forgets the key, because it succeeded or is gone.
  * `random` returns numbers from 0 to less than 1. Throws a plain Error for limits that are not positive numbers.
  */
-export function rateLimiter(limits: RateLimits, now: () => number, random: () => number = Math.random): RateLimiter {
+export function makeRateLimiter(
+  limits: RateLimits,
+  now: () => number,
+  random: () => number = Math.random,
+): RateLimiter {
   for (const [name, value] of Object.entries(limits)) {
     if (!(value > 0)) throw new Error(`the rate limit ${name} is ${value}, more than 0 is needed`);
   }
   const failures = new Map<string, number>();
-  const bucket = tokenBucket(limits, now);
+  const bucket = makeTokenBucket(limits, now);
   const noteFailure = (key: string): number => {
     const count = (failures.get(key) ?? 0) + 1;
     failures.set(key, count);
@@ -52,7 +56,7 @@ export function rateLimiter(limits: RateLimits, now: () => number, random: () =>
     return ms < limits.maxWaitMs ? ms : ms * (0.5 + random() / 2);
   };
   return {
-    delayMs: (key) => Math.max(backoffMs(noteFailure(key), limits, random), waitMs()),
+    delayMs: (key) => Math.max(computeBackoffMs(noteFailure(key), limits, random), waitMs()),
     noteFailure,
     failures: (key) => failures.get(key) ?? 0,
     forget: (key) => failures.delete(key),
@@ -63,7 +67,7 @@ export function rateLimiter(limits: RateLimits, now: () => number, random: () =>
  * A token bucket. `takeMs` always takes a token, also a future one, and returns the milliseconds until it exists, at most `maxWaitMs`. `tryTake` takes only an
  * existing token.
  */
-export function tokenBucket(
+export function makeTokenBucket(
   { perSecond, burst, maxWaitMs = Infinity }: Pick<RateLimits, "perSecond" | "burst"> & Partial<RateLimits>,
   now: () => number,
 ): { takeMs(): number; tryTake(): boolean } {

@@ -1,17 +1,17 @@
-import { otlpCollector } from "@muster/testkit";
+import { startOtlpCollector } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { ROOT_CONTEXT } from "@opentelemetry/api";
 import { expect, it } from "vitest";
-import { reconciler, type Passes, type PlannedStep } from "./reconciler.ts";
+import { makeReconciler, type ControllerParts, type PlannedStep } from "./reconciler.ts";
 
 type Plan = { readonly steps: readonly PlannedStep[] };
 const GROW = { kind: "grow", because: "too-small" };
 const never = new AbortController().signal;
 
 /** Brings a number up to three, one a round. */
-function growing(start: number, more: Partial<Passes<number, Plan>> = {}) {
+function growing(start: number, more: Partial<ControllerParts<number, Plan>> = {}) {
   const world = { size: start, rounds: [] as number[] };
-  const reconcile = reconciler<number, Plan>({
+  const reconcile = makeReconciler<number, Plan>({
     tracer: "tested",
     observe: () => Promise.resolve({ seen: world.size }),
     plan: (size) => ({ steps: size < 3 ? [GROW] : [] }),
@@ -59,7 +59,7 @@ it("begins no further round once it is stopped", async () => {
 });
 
 it("creates a span with the plan and its reasons for each round that changes state, and for no other", async () => {
-  await using received = await otlpCollector();
+  await using received = await startOtlpCollector();
   Object.assign(process.env, received.variables);
   const telemetry = await startTelemetry({ service: "tested", version: "1", env: process.env });
   await growing(2).reconcile("a", never);

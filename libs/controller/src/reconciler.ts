@@ -1,6 +1,6 @@
 import { inSpan } from "@muster/tracing";
 import type { Attributes, Context } from "@opentelemetry/api";
-import type { Reconcile, Reconciled } from "./controller.ts";
+import type { Reconcile, ReconcileResult } from "./controller.ts";
 
 /** A step of a round, and the reason for it; the span of the round lists it. */
 export type PlannedStep = { readonly kind: string; readonly because: string };
@@ -8,22 +8,22 @@ export type PlannedStep = { readonly kind: string; readonly because: string };
 export type PassSpan = { readonly name: string; readonly parent: Context; readonly attributes: Attributes };
 
 /** `seen`: the input of a plan. Otherwise nothing can be planned now; `{}`: the key no longer has an object. */
-export type Observed<Seen> = { readonly seen: Seen } | Reconciled;
+export type ObservedInput<Seen> = { readonly seen: Seen } | ReconcileResult;
 
 /** The parts of a controller that are its own. */
-export type Passes<Seen, Plan extends { readonly steps: readonly PlannedStep[] }> = {
+export type ControllerParts<Seen, Plan extends { readonly steps: readonly PlannedStep[] }> = {
   /** Names the tracer. */
   readonly tracer: string;
-  readonly observe: (key: string, signal: AbortSignal) => Promise<Observed<Seen>>;
+  readonly observe: (key: string, signal: AbortSignal) => Promise<ObservedInput<Seen>>;
   /** Pure. */
   readonly plan: (seen: Seen) => Plan;
   /** Carries out the plan. "again": observe immediately, because nothing else reports the changes of the steps. */
-  readonly act: (seen: Seen, plan: Plan, round: Round) => Promise<Reconciled | "again">;
+  readonly act: (seen: Seen, plan: Plan, round: PassRound) => Promise<ReconcileResult | "again">;
   /** The span of a round that changes state; undefined: the round changes nothing and has no span. */
   readonly span: (seen: Seen, plan: Plan) => PassSpan | undefined;
 };
 
-export type Round = {
+export type PassRound = {
   readonly key: string;
   /** 1 for the first round of a pass. */
   readonly number: number;
@@ -39,8 +39,8 @@ const MAX_LISTED_STEPS = 50;
  * Runs one level-triggered pass: observes, plans and acts until only waiting is left. The next pass repairs a pass that was interrupted anywhere. A plan that
  * does not converge fails the pass.
  */
-export function reconciler<Seen, Plan extends { readonly steps: readonly PlannedStep[] }>(
-  passes: Passes<Seen, Plan>,
+export function makeReconciler<Seen, Plan extends { readonly steps: readonly PlannedStep[] }>(
+  passes: ControllerParts<Seen, Plan>,
 ): Reconcile {
   return async (key, signal) => {
     for (let number = 1; number <= MAX_ROUNDS && !signal.aborted; number += 1) {
@@ -48,9 +48,9 @@ export function reconciler<Seen, Plan extends { readonly steps: readonly Planned
       if (!("seen" in observed)) return observed;
       const { seen } = observed;
       const plan = passes.plan(seen);
-      const act = (): Promise<Reconciled | "again"> => passes.act(seen, plan, { key, number, signal });
+      const act = (): Promise<ReconcileResult | "again"> => passes.act(seen, plan, { key, number, signal });
       const span = passes.span(seen, plan);
-      const acted = await (span === undefined ? act() : inPass(passes.tracer, span, plan.steps, act));
+      const acted = await (span === undefined ? act() : runInPass(passes.tracer, span, plan.steps, act));
       if (acted !== "again") return acted;
     }
     if (signal.aborted) return {};
@@ -59,7 +59,7 @@ export function reconciler<Seen, Plan extends { readonly steps: readonly Planned
 }
 
 /** Runs work under the span of a pass, which lists the planned steps. */
-export function inPass<Result>(
+export function runInPass<Result>(
   tracer: string,
   { name, parent, attributes }: PassSpan,
   steps: readonly PlannedStep[],

@@ -1,10 +1,10 @@
-import type { Lead } from "./controller.ts";
+import type { ControllerLead } from "./controller.ts";
 
 /**
  * Runs the parts of one lead concurrently; the first failure ends the lead of all. Resolves when every part has returned. Rejects with the first failure once
  * the others have ended, so that the caller may then release the lock.
  */
-export async function runParts<Own extends Lead & { readonly signal: AbortSignal }>(
+export async function runParts<Own extends ControllerLead & { readonly signal: AbortSignal }>(
   lead: Own,
   parts: readonly ((lead: Own) => Promise<void>)[],
 ): Promise<void> {

@@ -1,5 +1,5 @@
-import { backoffMs, pause, type BackoffLimits } from "@muster/backoff";
-import { passDurations, type Outcome } from "./controller-metrics.ts";
+import { computeBackoffMs, pause, type BackoffLimits } from "@muster/backoff";
+import { makePassDurations, type PassOutcome } from "./controller-metrics.ts";
 
 export type PeriodicWork = {
   /** Name in metrics; low cardinality. */
@@ -24,7 +24,7 @@ export type PeriodicWork = {
  */
 export async function runPeriodically(options: PeriodicWork): Promise<void> {
   const { everyMs, firstAfterMs = 0, retry, rest = pause, stop } = options;
-  const record = passDurations(options.name);
+  const record = makePassDurations(options.name);
   const isStopped = (): boolean => stop.aborted;
   if (firstAfterMs > 0) await rest(firstAfterMs, stop);
   for (let failures = 0; !isStopped();) {
@@ -35,11 +35,14 @@ export async function runPeriodically(options: PeriodicWork): Promise<void> {
     if (outcome === "error") report(options, error, failures);
     else if (outcome === "stopped") return;
     const usualMs = typeof everyMs === "number" ? everyMs : everyMs();
-    await rest(failures > 0 && retry !== undefined ? backoffMs(failures, retry) : usualMs, stop);
+    await rest(failures > 0 && retry !== undefined ? computeBackoffMs(failures, retry) : usualMs, stop);
   }
 }
 
-async function round({ work, stop }: PeriodicWork): Promise<{ readonly outcome: Outcome; readonly error?: unknown }> {
+async function round({
+  work,
+  stop,
+}: PeriodicWork): Promise<{ readonly outcome: PassOutcome; readonly error?: unknown }> {
   try {
     await work();
     return { outcome: "success" };

@@ -1,9 +1,9 @@
-import { virtualClock } from "@muster/testkit";
+import { makeVirtualClock } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { openStopGrace } from "./stop-grace.ts";
 
 function opened() {
-  const clock = virtualClock();
+  const clock = makeVirtualClock();
   const [stop, lost] = [new AbortController(), new AbortController()];
   const grace = openStopGrace({ stop: stop.signal, lost: lost.signal, graceMs: 500, clock });
   return { clock, stop, lost, grace };
@@ -34,7 +34,7 @@ it("reflects a stop or loss before its creation", async () => {
   const lost = openStopGrace({ stop: new AbortController().signal, lost: AbortSignal.abort("lost"), graceMs: 500 });
   expect(lost.signal.reason).toBe("lost");
   lost[Symbol.dispose]();
-  const clock = virtualClock();
+  const clock = makeVirtualClock();
   using grace = openStopGrace({ stop: AbortSignal.abort(), graceMs: 500, clock });
   await clock.run(500);
   expect(grace.signal.aborted).toBe(true);

@@ -31,13 +31,13 @@ export function openStopGrace({
   };
   const undo = new DisposableStack();
   undo.defer(() => over.abort());
-  undo.defer(follow(lost, () => cut.abort(lost?.reason)));
-  undo.defer(follow(stop, () => void cutLate()));
+  undo.defer(onAbort(lost, () => cut.abort(lost?.reason)));
+  undo.defer(onAbort(stop, () => void cutLate()));
   return { signal: cut.signal, [Symbol.dispose]: () => undo.dispose() };
 }
 
 /** Calls once when the signal is aborted, also when it was before. Returns the way to stop listening. */
-export function follow(signal: AbortSignal | undefined, call: () => void): () => void {
+export function onAbort(signal: AbortSignal | undefined, call: () => void): () => void {
   if (signal?.aborted === true) call();
   else signal?.addEventListener("abort", call, { once: true });
   return () => signal?.removeEventListener("abort", call);

@@ -1,14 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { virtualClock, type VirtualClock } from "@muster/testkit";
-import { workQueue, type Priority, type WorkQueue } from "./work-queue.ts";
+import { makeVirtualClock, type VirtualClock } from "@muster/testkit";
+import { workQueue, type QueuePriority, type WorkQueue } from "./work-queue.ts";
 
 const KEYS = ["a", "b", "c", "d"];
 const WORKERS = 3;
 const limits = { firstMs: 5, maxMs: 80, perSecond: 1, burst: 1_000_000 };
 
 type Command =
-  | { readonly kind: "add"; readonly key: string; readonly priority: Priority }
+  | { readonly kind: "add"; readonly key: string; readonly priority: QueuePriority }
   | { readonly kind: "after"; readonly key: string; readonly ms: number }
   | { readonly kind: "limited" | "forget"; readonly key: string }
   | { readonly kind: "get" | "done" | "give up"; readonly worker: number }
@@ -31,7 +31,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ kind: fc.constant("pass" as const), ms: fc.integer({ min: 0, max: 40 }) }) },
 );
 
-type Ready = { readonly key: string; readonly priority: Priority; readonly rank: number };
+type Ready = { readonly key: string; readonly priority: QueuePriority; readonly rank: number };
 
 /** The promises of the queue in the simplest form: lists that are searched from one end to the other. */
 function model() {
@@ -39,16 +39,16 @@ function model() {
   let rank = 0;
   let highInARow = 0;
   const inWork = new Set<string>();
-  const again = new Map<string, Priority>();
+  const again = new Map<string, QueuePriority>();
   const delayed = new Map<string, number>();
   const failures = new Map<string, number>();
 
-  function put(name: string, priority: Priority): void {
+  function put(name: string, priority: QueuePriority): void {
     const known = ready.find((entry) => entry.key === name);
     if (known?.priority === "high" || (known !== undefined && priority === "low")) return;
     ready = [...ready.filter((entry) => entry.key !== name), { key: name, priority, rank }];
   }
-  function add(name: string, priority: Priority): void {
+  function add(name: string, priority: QueuePriority): void {
     rank += 1;
     if (!inWork.has(name)) put(name, priority);
     else if (again.get(name) !== "high") again.set(name, priority);
@@ -182,7 +182,7 @@ async function take(queue: WorkQueue, count: number): Promise<(string | undefine
 it("assigns each key to one worker, loses none, keeps their order and delays, and starves no key", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(command, { maxLength: 80 }), async (commands) => {
-      const { apply, wanted, queue } = pair(virtualClock());
+      const { apply, wanted, queue } = pair(makeVirtualClock());
       for (const each of commands) await apply(each);
       const rest: Command[] = [{ kind: "pass", ms: 100 }];
       for (let round = 0; round < 3 * KEYS.length; round += 1) {
@@ -232,7 +232,7 @@ describe("with delays", () => {
     ["the earlier first", [10, 30], 10],
     ["the earlier last", [30, 10], 10],
   ])("takes the earliest of two times, %s", async (_title, delays, atMs) => {
-    const clock = virtualClock();
+    const clock = makeVirtualClock();
     const queue = workQueue({ clock });
     for (const ms of delays) queue.addAfter("a", ms);
     clock.advance(atMs - 1);
@@ -245,7 +245,7 @@ describe("with delays", () => {
   });
 
   it("assigns keys that failed together at different times", async () => {
-    const clock = virtualClock();
+    const clock = makeVirtualClock();
     const draws = [0.5, 0].values();
     const queue = workQueue({ clock, limits: { firstMs: 1000 }, random: () => draws.next().value ?? 0 });
     for (const key of ["a", "b"]) queue.addRateLimited(key);
@@ -256,7 +256,7 @@ describe("with delays", () => {
   });
 
   it("assigns keys in the order of their times and holds one alarm for all", async () => {
-    const clock = virtualClock();
+    const clock = makeVirtualClock();
     const queue = workQueue({ clock });
     const times = Array.from({ length: 500 }, (_, at) => ((at * 7919) % 500) + 1);
     for (const ms of times) queue.addAfter(`k${ms}`, ms);
@@ -267,7 +267,7 @@ describe("with delays", () => {
   });
 
   it("stays small when the time of a key is moved forward many times", () => {
-    const clock = virtualClock();
+    const clock = makeVirtualClock();
     const queue = workQueue({ clock });
     for (let ms = 10_000; ms > 0; ms -= 1) queue.addAfter("a", ms);
     expect(clock.alarms).toBe(1);
@@ -279,7 +279,7 @@ describe("with delays", () => {
 
 describe("shutting down", () => {
   it("without drain drops waiting keys, and resolves when the keys in work are done", async () => {
-    const clock = virtualClock();
+    const clock = makeVirtualClock();
     const queue = workQueue({ clock });
     for (const each of ["a", "b"]) queue.add(each);
     queue.addAfter("c", 5);
@@ -341,7 +341,7 @@ it("leaves a key to other workers when a waiting worker gives up", async () => {
 });
 
 it("counts how long keys have waited", async () => {
-  const clock = virtualClock();
+  const clock = makeVirtualClock();
   const queue = workQueue({ clock });
   queue.add("a", "low");
   clock.advance(20);
@@ -361,7 +361,7 @@ it("orders a hundred thousand keys without slowing down", async () => {
 
 describe("a key that failed", () => {
   const failing = () => {
-    const clock = virtualClock();
+    const clock = makeVirtualClock();
     const limits = { firstMs: 100, maxMs: 1000, burst: 1, perSecond: 1 };
     return { clock, queue: workQueue({ clock, limits, random: () => 1 - Number.EPSILON }) };
   };

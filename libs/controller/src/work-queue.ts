@@ -1,14 +1,14 @@
 import { systemClock, type Clock, type SettableClock } from "@muster/backoff";
-import { delayedKeys } from "./delayed-keys.ts";
-import { DEFAULT_RATE_LIMITS, rateLimiter, type RateLimits } from "./rate-limiter.ts";
+import { makeDelayedKeys } from "./delayed-keys.ts";
+import { DEFAULT_RATE_LIMITS, makeRateLimiter, type RateLimits } from "./rate-limiter.ts";
 
 /** High: an event. Low: a resync, which may wait while events come. */
-export type Priority = "high" | "low";
+export type QueuePriority = "high" | "low";
 
 /** Keys that wait for a worker, each at most once. It needs no limit: it has one entry per key, and the caches that produce the keys limit their number. */
 export type WorkQueue = {
   /** Adds the key. A key in work is assigned once more after its worker is done. Ignored after shutDown. Default priority: high. */
-  add(key: string, priority?: Priority): void;
+  add(key: string, priority?: QueuePriority): void;
   /** Adds the key after `delayMs`; the earliest of several times wins. */
   addAfter(key: string, delayMs: number): void;
   /** Adds the key after the pause of the rate limits; counts as a failure of the key. A key that already waits keeps its time. */
@@ -62,20 +62,20 @@ const HIGH_IN_A_ROW = 8;
 
 /** Creates a rate-limited queue that never assigns one key to two workers. Throws a plain Error for limits that are not positive numbers. */
 export function workQueue({ limits, clock = systemClock, dueClock = clock, random }: WorkQueueOptions = {}): WorkQueue {
-  const limiter = rateLimiter({ ...DEFAULT_RATE_LIMITS, ...limits }, clock.now, random);
+  const limiter = makeRateLimiter({ ...DEFAULT_RATE_LIMITS, ...limits }, clock.now, random);
   const turns = keyTurns(clock.now);
   const idle = idleWorkers();
   const count = { adds: 0, dones: 0, retries: 0 };
   const quiet = Promise.withResolvers<undefined>();
   let open = true;
-  const due = delayedKeys(dueClock, (key) => add(key, "high"));
-  const retries = dueClock === clock ? due : delayedKeys(clock, (key) => add(key, "high"));
+  const due = makeDelayedKeys(dueClock, (key) => add(key, "high"));
+  const retries = dueClock === clock ? due : makeDelayedKeys(clock, (key) => add(key, "high"));
 
   /** Times at which the retries of failed keys are due. */
   const retriesAtMs = new Map<string, number>();
   /** A time that the caller has set may be later than the retry, or replace it by an earlier one. */
   const isBackingOff = (key: string): boolean => (retries.atMs(key) ?? Infinity) <= (retriesAtMs.get(key) ?? -Infinity);
-  function add(key: string, priority: Priority): void {
+  function add(key: string, priority: QueuePriority): void {
     if (!open) return;
     if (turns.put(key, priority) === "new") count.adds += 1;
     idle.serve(turns.take);
@@ -141,7 +141,7 @@ export function workQueue({ limits, clock = systemClock, dueClock = clock, rando
 function keyTurns(now: () => number) {
   const ready = readyKeys(now);
   const inWork = new Set<string>();
-  const again = new Map<string, Priority>();
+  const again = new Map<string, QueuePriority>();
   return {
     get ready() {
       return ready.size;
@@ -150,7 +150,7 @@ function keyTurns(now: () => number) {
       return inWork.size;
     },
     stats: () => ({ ...ready.stats(), inWork: inWork.size }),
-    put: (key: string, priority: Priority): "new" | "known" => {
+    put: (key: string, priority: QueuePriority): "new" | "known" => {
       const before = inWork.has(key) ? again.get(key) : ready.priorityOf(key);
       if (before === "high" || (before !== undefined && priority === "low")) return "known";
       if (inWork.has(key)) again.set(key, priority);
@@ -211,7 +211,7 @@ function idleWorkers() {
   };
 }
 
-type Entry = { readonly key: string; readonly priority: Priority; readonly sinceMs: number };
+type Entry = { readonly key: string; readonly priority: QueuePriority; readonly sinceMs: number };
 
 /** Keys that are ready for a worker, first come first served within their priority. */
 function readyKeys(now: () => number) {
@@ -221,7 +221,7 @@ function readyKeys(now: () => number) {
   let highInARow = 0;
   let waitedMs = 0;
 
-  function takeFrom(priority: Priority): string | undefined {
+  function takeFrom(priority: QueuePriority): string | undefined {
     for (let entry = lines[priority].take(); entry !== undefined; entry = lines[priority].take()) {
       if (known.get(entry.key) !== entry) continue;
       known.delete(entry.key);
@@ -238,7 +238,7 @@ function readyKeys(now: () => number) {
     },
     stats: () => ({ ready: known.size, waitedMs }),
     priorityOf: (key: string) => known.get(key)?.priority,
-    put: (key: string, priority: Priority) => {
+    put: (key: string, priority: QueuePriority) => {
       const entry = { key, priority, sinceMs: known.get(key)?.sinceMs ?? now() };
       known.set(key, entry);
       lines[priority].put(entry);

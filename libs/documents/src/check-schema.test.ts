@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { checkSchema, type CheckedSchema } from "./check-schema.ts";
-import { valueReader } from "./read-value.ts";
+import { makeValueReader } from "./read-value.ts";
 
 const SCHEMA: CheckedSchema = {
   type: "object",
@@ -38,7 +38,7 @@ it.each<[string, unknown, readonly string[]]>([
     ['nod key unknown field "nod"; known are cpu', 'cpuu key unknown field "cpuu"; did you mean "cpu"?'],
   ],
 ])("%s", (_title, value, findings) => {
-  const reader = valueReader();
+  const reader = makeValueReader();
   checkSchema(reader, SCHEMA, [], value);
   expect(reader.findings.map(({ path, at, message }) => `${path.join(".")} ${at} ${message}`)).toEqual(findings);
 });

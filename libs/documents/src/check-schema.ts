@@ -1,4 +1,4 @@
-import { nearestName } from "./nearest-name.ts";
+import { findNearestName } from "./nearest-name.ts";
 import { describeValue, type Path, type ValueReader } from "./read-value.ts";
 
 /** The JSON Schema keywords that the schemas of jobs and pod templates use; others are only descriptions. */
@@ -92,7 +92,7 @@ function checkMapping(reader: ValueReader, schema: CheckedSchema, path: Path, va
     if (fields[name] !== undefined) continue;
     // A misspelt name is already reported as an unknown field.
     if (
-      nearestName(
+      findNearestName(
         name,
         names.filter((each) => !Object.hasOwn(properties, each)),
       ) === undefined

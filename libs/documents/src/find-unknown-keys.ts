@@ -1,5 +1,5 @@
 import { isMusterKey, JOB_KEYS, JOB_LABEL_KEYS, JOB_ONLY_KEYS, MUSTER_KEYS } from "@muster/names";
-import { nearestName } from "./nearest-name.ts";
+import { findNearestName } from "./nearest-name.ts";
 import { describeValue, type Path } from "./read-value.ts";
 
 /** An unknown key in the muster.dev group, with its path. */
@@ -48,7 +48,7 @@ function describeKey(field: Field, key: string, isTemplate: boolean): string {
   if (isMisplaced)
     return `it belongs ${other === undefined ? "on" : `into ${other} of`} the job, not on a pod template`;
   if (other !== undefined) return `it belongs into ${other}`;
-  const near = nearestName(key, [...JOB_KEYS, ...JOB_LABEL_KEYS]);
+  const near = findNearestName(key, [...JOB_KEYS, ...JOB_LABEL_KEYS]);
   return near === undefined ? `known keys are ${KNOWN[field].join(", ")}` : `did you mean "${near}"?`;
 }
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { nearestName } from "./nearest-name.ts";
+import { findNearestName } from "./nearest-name.ts";
 
 const KNOWN = ["components", "scenario", "timeout", "queueTimeout", "ttl", "killAfter", "priority", "workerPort"];
 
@@ -15,18 +15,18 @@ it.each([
   ["x", undefined],
   ["", undefined],
 ])("takes %s for %s", (wrong, meant) => {
-  expect(nearestName(wrong, KNOWN)).toBe(meant);
+  expect(findNearestName(wrong, KNOWN)).toBe(meant);
 });
 
 it("finds any name after one mistake, unless another name is as near", () => {
   fc.assert(
     fc.property(fc.constantFrom(...KNOWN.filter((name) => name.length > 3)), fc.nat(), (name, at) => {
       const index = at % name.length;
-      expect(nearestName(name.slice(0, index) + name.slice(index + 1), KNOWN)).toBe(name);
+      expect(findNearestName(name.slice(0, index) + name.slice(index + 1), KNOWN)).toBe(name);
     }),
   );
 });
 
 it("does not hang on a name of any length", () => {
-  expect(nearestName("x".repeat(1_000_000), KNOWN)).toBeUndefined();
+  expect(findNearestName("x".repeat(1_000_000), KNOWN)).toBeUndefined();
 });

@@ -2,7 +2,7 @@
  * The known name that a misspelt one most likely means; undefined if none is near. Near names differ only in case, or by at most one edit for every three
  * characters (an inserted, deleted, replaced or transposed letter).
  */
-export function nearestName(wrong: string, known: readonly string[]): string | undefined {
+export function findNearestName(wrong: string, known: readonly string[]): string | undefined {
   const given = wrong.slice(0, MAX_COMPARED_CHARACTERS).toLowerCase();
   let best: { name: string; distance: number } | undefined;
   for (const name of known) {

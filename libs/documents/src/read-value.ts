@@ -1,5 +1,5 @@
 import { formatDuration, parseDuration } from "@muster/faults";
-import { nearestName } from "./nearest-name.ts";
+import { findNearestName } from "./nearest-name.ts";
 
 export type Path = readonly (string | number)[];
 
@@ -28,7 +28,7 @@ export type ValueReader = {
   duration(path: Path, value: unknown, limits: { readonly min: number; readonly max: number }): number | undefined;
 };
 
-export function valueReader(): ValueReader {
+export function makeValueReader(): ValueReader {
   const findings: Finding[] = [];
   const report: ValueReader["report"] = (path, message, at = "value") => {
     findings.push({ path, at, message });
@@ -66,7 +66,7 @@ export function valueReader(): ValueReader {
     oneOf: (path, value, words) => {
       const word = words.find((known) => known === value);
       if (word !== undefined) return word;
-      const near = typeof value === "string" ? nearestName(value, words) : undefined;
+      const near = typeof value === "string" ? findNearestName(value, words) : undefined;
       wrongType(path, value, `one of ${words.join(", ")}`, suggest(near));
       return undefined;
     },
@@ -98,7 +98,7 @@ export function describeValue(value: unknown): string {
 
 /** Describes an unknown field, with a suggestion from the known ones. */
 export function describeUnknownField(key: string, fields: readonly string[]): string {
-  const near = nearestName(key, fields);
+  const near = findNearestName(key, fields);
   const known = near === undefined ? `; known are ${fields.join(", ")}` : suggest(near);
   return `unknown field "${key.length > 64 ? `${key.slice(0, 63)}…` : key}"${known}`;
 }

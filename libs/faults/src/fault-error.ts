@@ -17,7 +17,7 @@ export function isFaultError(error: unknown): error is FaultError {
 }
 
 /** The fault that an error carries, if it carries one. */
-export function faultOf(error: unknown): Fault | undefined {
+export function findFault(error: unknown): Fault | undefined {
   return isFaultError(error) ? error.fault : undefined;
 }
 
@@ -27,5 +27,5 @@ export function throwFault(fault: Fault, options?: { cause?: unknown; doing?: st
 
 /** The level at which a failure that is retried is logged: a warning, or an error when it is no fault, and so a defect. */
 export function logLevelOf(error: unknown): "warn" | "error" {
-  return faultOf(error) === undefined ? "error" : "warn";
+  return findFault(error) === undefined ? "error" : "warn";
 }

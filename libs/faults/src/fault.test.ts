@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { FaultError, faultOf, isFaultError, throwFault } from "./fault-error.ts";
-import { describeFault, type Fault, isRetryable, reasonOf, WIRE_CODE } from "./fault.ts";
+import { FaultError, findFault, isFaultError, throwFault } from "./fault-error.ts";
+import { describeFault, type Fault, isRetryable, getReason, WIRE_CODE } from "./fault.ts";
 
 const cases: [Fault, text: string, retryable: boolean][] = [
   [{ code: "invalid_request", field: "name", reason: "is empty" }, "name: is empty", false],
@@ -74,7 +74,7 @@ describe.each(cases)("%o", (fault, text, retryable) => {
   it("has the gRPC status of an error and a stable word", () => {
     expect(WIRE_CODE[fault.code]).toBeGreaterThan(0);
     expect(WIRE_CODE[fault.code]).toBeLessThanOrEqual(16);
-    expect(reasonOf(fault)).toMatch(/^[A-Z_]+$/);
+    expect(getReason(fault)).toMatch(/^[A-Z_]+$/);
   });
 });
 
@@ -90,7 +90,7 @@ describe("FaultError", () => {
     const error = new FaultError(fault, { doing: "reserving session a", cause });
     expect(error.message).toBe("reserving session a: pool p does not exist");
     expect(error.cause).toBe(cause);
-    expect(faultOf(error)).toBe(fault);
+    expect(findFault(error)).toBe(fault);
   });
 
   it("is recognised also if another copy of this library created it", () => {
@@ -99,7 +99,7 @@ describe("FaultError", () => {
   });
 
   it.each([undefined, "text", new Error("defect"), { fault }])("is not seen in %s", (value) => {
-    expect(faultOf(value)).toBeUndefined();
+    expect(findFault(value)).toBeUndefined();
   });
 
   it("is what throwFault throws", () => {

@@ -93,7 +93,7 @@ export const WIRE_CODE = {
 } as const satisfies Record<FaultCode, number>;
 
 /** The stable word for dashboards, scripts and `-o json`: POOL_UNKNOWN. */
-export function reasonOf(fault: Fault): string {
+export function getReason(fault: Fault): string {
   return fault.code.toUpperCase();
 }
 

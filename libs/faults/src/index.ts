@@ -1,6 +1,6 @@
-export { describeExcluded, describeFault, isRetryable, reasonOf, WIRE_CODE } from "./fault.ts";
+export { describeExcluded, describeFault, isRetryable, getReason, WIRE_CODE } from "./fault.ts";
 export type { Fault, FaultCode, ShortResource } from "./fault.ts";
-export { FaultError, faultOf, isFaultError, logLevelOf, throwFault } from "./fault-error.ts";
+export { FaultError, findFault, isFaultError, logLevelOf, throwFault } from "./fault-error.ts";
 export { unlessFault, unlessFaultIn, unlessMissing } from "./unless-fault.ts";
 export { formatDuration } from "./format-duration.ts";
 export { formatElapsed } from "./format-elapsed.ts";

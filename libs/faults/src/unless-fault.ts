@@ -1,12 +1,12 @@
 import type { Fault, FaultCode } from "./fault.ts";
-import { faultOf } from "./fault-error.ts";
+import { findFault } from "./fault-error.ts";
 
 /** Resolves with undefined for these faults, which are an answer to the caller. Rethrows every other error. */
 export function unlessFault<Answer>(
   answer: Promise<Answer>,
   ...codes: readonly FaultCode[]
 ): Promise<Answer | undefined> {
-  return unlessFaultIn(faultOf, answer, codes);
+  return unlessFaultIn(findFault, answer, codes);
 }
 
 /** Does the same for errors that `readFault` reads. */

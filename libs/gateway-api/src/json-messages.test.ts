@@ -1,9 +1,9 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { muster } from "@muster/proto";
 import { shapes } from "@muster/proto/shapes";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { fromJson, messageFromJson, toJson } from "./json-messages.ts";
+import { parseFields, parseMessage, toJson } from "./json-messages.ts";
 
 const ORDER = "muster.provision.v1.Order";
 const { Order } = muster.provision.v1;
@@ -39,7 +39,7 @@ it("is the same message again after JSON, for every message", () => {
     );
     fc.assert(
       fc.property(record, (json) => {
-        expect(toJson(name, fromJson(name, json))).toEqual(json);
+        expect(toJson(name, parseFields(name, json))).toEqual(json);
       }),
       { numRuns: 5 },
     );
@@ -54,7 +54,7 @@ it("equals the encoding of the generated code", () => {
     duration: "3600s",
     signatureFormat: "LEGACY",
   };
-  const decoded = Order.decode(Order.encode(fromJson(ORDER, json)).finish());
+  const decoded = Order.decode(Order.encode(parseFields(ORDER, json)).finish());
   expect(toJson(ORDER, decoded)).toMatchObject(json);
 });
 
@@ -79,16 +79,16 @@ it.each([
 ])("refuses %o and names the field %s", (json, field) => {
   let thrown: unknown;
   try {
-    fromJson(ORDER, json);
+    parseFields(ORDER, json);
   } catch (error) {
     thrown = error;
   }
-  expect(faultOf(thrown)).toMatchObject({ code: "invalid_request", field });
+  expect(findFault(thrown)).toMatchObject({ code: "invalid_request", field });
 });
 
 it("reads answers of later versions with unknown fields and words, with the zero values of missing fields", () => {
   const { CancelSessionReply } = muster.session.v1;
   const later = { session: { name: "echo", later: { deep: [1] }, events: [{ kind: "LATER", atMs: 5 }] }, more: true };
-  const { session } = messageFromJson(CancelSessionReply, later);
+  const { session } = parseMessage(CancelSessionReply, later);
   expect(session).toMatchObject({ name: "echo", revision: 0, events: [{ kind: 0, atMs: 5, description: "" }] });
 });

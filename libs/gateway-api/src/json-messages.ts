@@ -17,11 +17,11 @@ export const INTEGERS: Readonly<Record<string, readonly [min: number, max: numbe
   int64: [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER],
 };
 
-export function typeName(type: AnyMessageType): string {
+export function getTypeName(type: AnyMessageType): string {
   return type.getTypeUrl("").slice(1);
 }
 
-export function shapeOf(name: string): MessageShape {
+export function getShape(name: string): MessageShape {
   const shape = shapes.messages[name];
   if (shape === undefined) throw new Error(`no message is called ${name}`);
   return shape;
@@ -64,7 +64,7 @@ function makeMessageWriter(type: string): Write {
   // Created at the first message, because a field may have the type of its own message.
   let fields: readonly (readonly [name: string, write: Write])[] | undefined;
   return (message) => {
-    fields ??= Object.entries(shapeOf(type).fields).map(([name, field]) => [name, makeFieldWriter(field)]);
+    fields ??= Object.entries(getShape(type).fields).map(([name, field]) => [name, makeFieldWriter(field)]);
     const json: Record<string, Json> = {};
     for (const [name, write] of fields) {
       const value = (message as Fields)[name];
@@ -87,9 +87,9 @@ function makeFieldWriter({ type, many }: FieldShape): Write {
  * The fields of a message from JSON. Throws FaultError invalid_request for a field that does not exist, and for a value that a field cannot have; both name the
  * field. `without`: fields that are set elsewhere.
  */
-export function fromJson(type: string, json: Json, path = "", without: readonly string[] = []): Fields {
+export function parseFields(type: string, json: Json, path = "", without: readonly string[] = []): Fields {
   if (!isMapping(json)) return refuse(path || "body", `${describeValue(json)} is not an object`);
-  const { fields } = shapeOf(type);
+  const { fields } = getShape(type);
   const message: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(json)) {
     const at = path === "" ? name : `${path}.${name}`;
@@ -104,9 +104,9 @@ export function fromJson(type: string, json: Json, path = "", without: readonly 
 }
 
 /** Reads a message from JSON, with the zero value of each missing field. Ignores unknown fields and words of later versions. */
-export function messageFromJson<Type extends AnyMessageType>(type: Type, json: Json): MessageOf<Type> {
-  const name = typeName(type);
-  return type.decode(type.encode(fromJson(name, withoutUnknown(name, json))).finish()) as MessageOf<Type>;
+export function parseMessage<Type extends AnyMessageType>(type: Type, json: Json): MessageOf<Type> {
+  const name = getTypeName(type);
+  return type.decode(type.encode(parseFields(name, withoutUnknown(name, json))).finish()) as MessageOf<Type>;
 }
 
 function withoutUnknown(type: string, json: Json): Json {
@@ -168,12 +168,12 @@ function valueFromJson(type: string, value: Json, at: string): unknown {
     case "google.protobuf.Duration":
       return durationFromJson(value, at);
     default:
-      return fromJson(type, value, at);
+      return parseFields(type, value, at);
   }
 }
 
 /** Parses one value of a query by the type of its field. */
-export function fromText(field: FieldShape, text: string, at: string): unknown {
+export function parseQueryValue(field: FieldShape, text: string, at: string): unknown {
   if (field.type === "bool") {
     if (text !== "true" && text !== "false") refuse(at, `"${text}" is neither true nor false`);
     return text === "true";

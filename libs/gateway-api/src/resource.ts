@@ -67,7 +67,7 @@ export type Change<Service extends ServiceDescriptor = ServiceDescriptor> = {
   /** A further right: its service changes existing objects, and creates missing ones. */
   readonly alsoVerb?: "create" | "update";
   /** Rights on other resources that its service changes with it. */
-  readonly further?: readonly FurtherRight[];
+  readonly further?: readonly AdditionalRight[];
   /** The field that takes the body, as JSON text. Absent: the body has the fields of the request. */
   readonly bodyIn?: string;
   /** Fields that are set here, and no client may set. */
@@ -75,7 +75,7 @@ export type Change<Service extends ServiceDescriptor = ServiceDescriptor> = {
 };
 
 /** A further right that a change requires, depending on its body. */
-export type FurtherRight = {
+export type AdditionalRight = {
   readonly verb: Change["verb"];
   /** The plural by which roles name it. It has the scope of the row. */
   readonly resource: string;
@@ -88,7 +88,7 @@ export type FurtherRight = {
 };
 
 /** A row with the methods of its service checked. */
-export function resource<Service extends ServiceDescriptor>(row: Resource<Service>): AnyResource {
+export function defineResource<Service extends ServiceDescriptor>(row: Resource<Service>): AnyResource {
   // The names of methods are strings to everything that reads the table.
   return row as unknown as AnyResource;
 }

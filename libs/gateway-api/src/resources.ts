@@ -7,11 +7,11 @@ import {
   ReservationService,
   SessionService,
 } from "@muster/proto";
-import { resource, type AnyResource } from "./resource.ts";
+import { defineResource, type AnyResource } from "./resource.ts";
 
 /** The table: a row for each resource, in the order of the documents. */
 export const RESOURCES: readonly AnyResource[] = [
-  resource({
+  defineResource({
     path: "sessions",
     plural: "sessions",
     noun: "session",
@@ -33,7 +33,7 @@ export const RESOURCES: readonly AnyResource[] = [
       { call: "deleteSession", http: "DELETE", of: "one", verb: "delete" },
     ],
   }),
-  resource({
+  defineResource({
     path: "jobs",
     plural: "jobs",
     noun: "job",
@@ -66,7 +66,7 @@ export const RESOURCES: readonly AnyResource[] = [
       { call: "suspendJob", http: "POST", of: "one", action: "resume", verb: "update", sets: { suspended: false } },
     ],
   }),
-  resource({
+  defineResource({
     path: "replica-sets",
     plural: "replicasets",
     noun: "replica-set",
@@ -93,7 +93,7 @@ export const RESOURCES: readonly AnyResource[] = [
       { call: "deleteReplicaSet", http: "DELETE", of: "one", verb: "delete" },
     ],
   }),
-  resource({
+  defineResource({
     path: "rolls",
     plural: "rolls",
     noun: "roll",
@@ -115,7 +115,7 @@ export const RESOURCES: readonly AnyResource[] = [
       { call: "changeRoll", http: "POST", of: "one", action: "change", verb: "update" },
     ],
   }),
-  resource({
+  defineResource({
     path: "leases",
     plural: "leases",
     noun: "lease",
@@ -133,7 +133,7 @@ export const RESOURCES: readonly AnyResource[] = [
       { call: "endLease", http: "POST", of: "all", action: "end", verb: "delete" },
     ],
   }),
-  resource({
+  defineResource({
     path: "engines",
     plural: "leases",
     takesRightOnAll: true,
@@ -143,7 +143,7 @@ export const RESOURCES: readonly AnyResource[] = [
     service: LeaseService,
     get: { call: "getEngine" },
   }),
-  resource({
+  defineResource({
     path: "pools",
     plural: "pools",
     noun: "pool",
@@ -153,7 +153,7 @@ export const RESOURCES: readonly AnyResource[] = [
     list: { call: "listPools", items: "pools", key: [["name"]] },
     get: { at: ["name"] },
   }),
-  resource({
+  defineResource({
     path: "nodes",
     plural: "nodes",
     noun: "node",
@@ -164,7 +164,7 @@ export const RESOURCES: readonly AnyResource[] = [
     get: { at: ["name"] },
     changes: [{ call: "terminateNode", http: "DELETE", of: "one", verb: "delete" }],
   }),
-  resource({
+  defineResource({
     path: "machines",
     plural: "nodes",
     noun: "machine",
@@ -174,7 +174,7 @@ export const RESOURCES: readonly AnyResource[] = [
     list: { call: "listMachines", items: "machines", key: [["node"]] },
     get: { at: ["node"] },
   }),
-  resource({
+  defineResource({
     path: "demand",
     plural: "reservations",
     noun: "demand",
@@ -184,7 +184,7 @@ export const RESOURCES: readonly AnyResource[] = [
     service: NodeService,
     get: { call: "explainDemand" },
   }),
-  resource({
+  defineResource({
     path: "reservations",
     plural: "reservations",
     noun: "reservation",
@@ -203,7 +203,7 @@ export const RESOURCES: readonly AnyResource[] = [
     get: { call: "getReservation", item: "reservation" },
     reads: { explain: { call: "explainReservation" } },
   }),
-  resource({
+  defineResource({
     path: "queues",
     plural: "queues",
     noun: "queue",
@@ -213,7 +213,7 @@ export const RESOURCES: readonly AnyResource[] = [
     list: { call: "listQueues", items: "queues", key: [["queue", "name"]] },
     get: { at: ["queue", "name"] },
   }),
-  resource({
+  defineResource({
     path: "usage",
     plural: "queues",
     noun: "usage",
@@ -223,7 +223,7 @@ export const RESOURCES: readonly AnyResource[] = [
     list: { call: "listUsage", items: "usage", key: [["queue"]] },
     get: { at: ["queue"] },
   }),
-  resource({
+  defineResource({
     path: "audit",
     plural: "audits",
     noun: "change",
@@ -232,7 +232,7 @@ export const RESOURCES: readonly AnyResource[] = [
     service: AuditService,
     list: { call: "listChanges", items: "changes", key: [] },
   }),
-  resource({
+  defineResource({
     path: "versions",
     plural: "versions",
     noun: "version",

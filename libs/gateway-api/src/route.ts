@@ -1,5 +1,5 @@
 import type { FieldShape, MethodDescriptor } from "@muster/proto";
-import { isPlain, shapeOf, typeName } from "./json-messages.ts";
+import { isPlain, getShape, getTypeName } from "./json-messages.ts";
 import type { AnyResource, Change, FieldPath, Read } from "./resource.ts";
 
 export type HttpMethod = "GET" | "POST" | "PUT" | "DELETE";
@@ -71,7 +71,7 @@ export function isCreation({ change }: Route): boolean {
 }
 
 /** Derives every method of every path. */
-export function routesOf(resources: readonly AnyResource[]): readonly Route[] {
+export function buildRoutes(resources: readonly AnyResource[]): readonly Route[] {
   return resources.flatMap((row) => [
     ...readRoutes(row),
     ...(row.changes ?? []).map((change) => changeRoute(row, change)),
@@ -186,7 +186,7 @@ function queryOf(
   more: Readonly<Record<string, FieldShape>>,
   sets: object = {},
 ): Route["query"] {
-  const { fields } = shapeOf(typeName(method.request));
+  const { fields } = getShape(getTypeName(method.request));
   const set = [...params, ...OWN_FIELDS, ...Object.keys(sets)];
   const own = Object.entries(fields).filter(([name, field]) => !set.includes(name) && isPlain(field));
   return { ...more, ...queryOfName(row, method, params), ...Object.fromEntries(own) };
@@ -194,8 +194,8 @@ function queryOf(
 
 /** The fields beside those in the path that name one: the kind of a job. */
 function queryOfName({ nameIn }: AnyResource, method: MethodDescriptor, params: readonly string[]): Route["query"] {
-  const field = nameIn === undefined ? undefined : shapeOf(typeName(method.request)).fields[nameIn];
+  const field = nameIn === undefined ? undefined : getShape(getTypeName(method.request)).fields[nameIn];
   if (field === undefined) return {};
-  const beside = Object.entries(shapeOf(field.type).fields).filter(([name]) => !params.includes(name));
+  const beside = Object.entries(getShape(field.type).fields).filter(([name]) => !params.includes(name));
   return Object.fromEntries(beside.filter(([, each]) => isPlain(each)));
 }

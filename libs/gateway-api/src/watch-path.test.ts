@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 import { RESOURCES } from "./resources.ts";
-import { routesOf } from "./route.ts";
+import { buildRoutes } from "./route.ts";
 import { findList, listNames } from "./watch-path.ts";
 
-const routes = routesOf(RESOURCES);
+const routes = buildRoutes(RESOURCES);
 
 it.each([
   ["sessions", "/v1/sessions", {}],

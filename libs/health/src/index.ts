@@ -1,5 +1,5 @@
 export { keepFacts } from "./keep-facts.ts";
-export { podHealth } from "./pod-health.ts";
+export { decidePodHealth } from "./pod-health.ts";
 export type { Health } from "./pod-health.ts";
 export type { PodFacts } from "./pod-facts.ts";
 export { isMarkFresh, MARK_FRESH_MS } from "./is-mark-fresh.ts";

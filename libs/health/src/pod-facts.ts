@@ -63,7 +63,7 @@ export type Termination = {
 };
 
 /** Milliseconds since 1970; undefined for a time that is absent or cannot be read. */
-export function timeMs(time: KubeTime | undefined): number | undefined {
+export function parseTimeMs(time: KubeTime | undefined): number | undefined {
   if (time === undefined) return undefined;
   const ms = new Date(time).getTime();
   return Number.isNaN(ms) ? undefined : ms;

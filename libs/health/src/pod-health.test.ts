@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { ConditionFacts, ContainerStateFacts, ContainerStatusFacts, PodFacts } from "./pod-facts.ts";
-import { podHealth, type PodVerdict } from "./pod-health.ts";
+import { decidePodHealth, type PodVerdict } from "./pod-health.ts";
 
 const CREATED = Date.UTC(2026, 0, 1);
 const GRACE = 120_000;
@@ -78,7 +78,7 @@ const disrupted = (reason: string, atSeconds: number): ConditionFacts => ({
 
 /** Judged 30 s after creation, inside the start grace, unless the row states otherwise. */
 const judge = (sketch: Sketch, seconds = 30) =>
-  podHealth(pod(sketch), { startGraceMs: GRACE, nowMs: CREATED + seconds * 1000 });
+  decidePodHealth(pod(sketch), { startGraceMs: GRACE, nowMs: CREATED + seconds * 1000 });
 
 type Row = readonly [title: string, sketch: Sketch, expected: Partial<PodVerdict>];
 
@@ -114,7 +114,7 @@ describe("a pod without statuses", () => {
   });
 
   it("without a single field is not ready", () => {
-    expect(podHealth({}, { startGraceMs: GRACE, nowMs: CREATED })).toMatchObject({ health: "NOT_READY" });
+    expect(decidePodHealth({}, { startGraceMs: GRACE, nowMs: CREATED })).toMatchObject({ health: "NOT_READY" });
   });
 });
 
@@ -211,8 +211,8 @@ describe("the main container", () => {
   it("is the one named by the policy", () => {
     const two = pod({ main: { state: ended(1) }, sidecar: { state: runs } });
     const policy = { startGraceMs: GRACE, nowMs: CREATED };
-    expect(podHealth(two, { ...policy, mainContainer: "sidecar" })).toMatchObject({ health: "READY" });
-    expect(podHealth(two, { ...policy, mainContainer: "typo" })).toMatchObject({
+    expect(decidePodHealth(two, { ...policy, mainContainer: "sidecar" })).toMatchObject({ health: "READY" });
+    expect(decidePodHealth(two, { ...policy, mainContainer: "typo" })).toMatchObject({
       health: "NOT_READY",
       reason: "MainContainerMissing",
       reevaluateAtMs: CREATED + GRACE,
@@ -406,7 +406,7 @@ describe("trouble at the start", () => {
 });
 describe("a pod that loses its node", () => {
   const judgeGone = (sketch: Sketch, seconds: number) =>
-    podHealth(pod(sketch), {
+    decidePodHealth(pod(sketch), {
       startGraceMs: GRACE,
       nowMs: CREATED + seconds * 1000,
       nodeGone: { sinceMs: CREATED + 30_000, graceMs: 40_000 },
@@ -429,7 +429,7 @@ describe("a pod that loses its node", () => {
   it("fails earlier for its own error", () => {
     const sketch = { main: { state: waits("ErrImagePull") } };
     expect(judgeGone(sketch, 60).reevaluateAtMs).toBe(CREATED + 70_000);
-    const late = podHealth(pod(sketch), {
+    const late = decidePodHealth(pod(sketch), {
       startGraceMs: 35_000,
       nowMs: CREATED + 31_000,
       nodeGone: { sinceMs: CREATED + 30_000, graceMs: 40_000 },
@@ -530,7 +530,7 @@ describe("any pod", () => {
           ...one,
           status: { ...one.status, containerStatuses: [...(one.status?.containerStatuses ?? [])].reverse() },
         };
-        expect(podHealth(reversed, policy)).toEqual(podHealth(one, policy));
+        expect(decidePodHealth(reversed, policy)).toEqual(decidePodHealth(one, policy));
       }),
     );
   });

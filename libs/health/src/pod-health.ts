@@ -1,5 +1,5 @@
 import {
-  timeMs,
+  parseTimeMs,
   type ContainerFacts,
   type ContainerStatusFacts,
   type PodFacts,
@@ -62,7 +62,7 @@ const RULES: readonly ((judged: Judged) => PodVerdict | undefined)[] = [
  * runs; CrashLoopBackOff ends the wait. A container that cannot start (StartError) has failed under any policy. A pod that is being deleted, or whose node is
  * gone, has failed unless its main container had succeeded before. Later reports, such as an exit with 0 after SIGTERM, are no success.
  */
-export function podHealth(pod: PodFacts, policy: HealthPolicy): PodVerdict {
+export function decidePodHealth(pod: PodFacts, policy: HealthPolicy): PodVerdict {
   const containers = pod.spec?.containers ?? [];
   const name = policy.mainContainer ?? containers[0]?.name ?? "";
   const main = containers.find((container) => container.name === name);
@@ -85,7 +85,7 @@ function withoutNode(verdict: PodVerdict, { pod, policy: { nodeGone, nowMs } }: 
 
 function beingDeleted(judged: Judged): PodVerdict | undefined {
   const { metadata } = judged.pod;
-  const deletedMs = timeMs(metadata?.deletionTimestamp);
+  const deletedMs = parseTimeMs(metadata?.deletionTimestamp);
   if (deletedMs === undefined) return undefined;
   const disruption = disruptionOf(judged.pod);
   // The timestamp is the end of the grace period, not the moment of the request.
@@ -196,7 +196,7 @@ function judgeWaiting(
   const last = container.lastState?.terminated;
   if (reason === "CrashLoopBackOff") return failed(reason, text, last);
   const verdict: PodVerdict = { health: "UNKNOWN", reason, message: text };
-  return isTrouble(reason) ? withGrace(pod, policy, verdict, timeMs(last?.finishedAt)) : verdict;
+  return isTrouble(reason) ? withGrace(pod, policy, verdict, parseTimeMs(last?.finishedAt)) : verdict;
 }
 
 /** Reasons for waiting that do not end by themselves. The kubelet has no list of them, but a pattern for their names. */
@@ -210,9 +210,9 @@ function withGrace(pod: PodFacts, policy: HealthPolicy, verdict: PodVerdict, las
     (condition) => condition.type === "PodScheduled" && condition.status === "True",
   );
   const times = [
-    timeMs(pod.metadata?.creationTimestamp),
-    timeMs(pod.status?.startTime),
-    timeMs(scheduled?.lastTransitionTime),
+    parseTimeMs(pod.metadata?.creationTimestamp),
+    parseTimeMs(pod.status?.startTime),
+    parseTimeMs(scheduled?.lastTransitionTime),
     lastEndMs,
   ].filter((time) => time !== undefined);
   const sinceMs = times.length === 0 ? policy.nowMs : Math.max(...times);
@@ -232,7 +232,7 @@ function endedBy(
     if (judged.pod.status?.phase === "Succeeded") return { health: "SUCCEEDED", reason: "", message: "" };
     return failed(cause.reason, cause.message);
   }
-  const finishedMs = timeMs(end.finishedAt);
+  const finishedMs = parseTimeMs(end.finishedAt);
   if ((finishedMs ?? 0) <= atMs && !isRestarted(judged.pod, end)) return outcome(end);
   return failed(cause.reason, cause.message, end);
 }
@@ -275,7 +275,7 @@ function disruptionOf(pod: PodFacts): Disruption | undefined {
   return {
     reason,
     message: node === undefined ? message : `on node ${node}: ${message}`,
-    atMs: timeMs(lastTransitionTime),
+    atMs: parseTimeMs(lastTransitionTime),
   };
 }
 

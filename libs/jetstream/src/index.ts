@@ -1,2 +1,2 @@
-export { keepInbox, newInbox } from "./inbox.ts";
-export { keepReplicas, replicasConfig, replicasRefused } from "./replicas.ts";
+export { rememberInbox, makeInbox } from "./inbox.ts";
+export { keepReplicas, buildReplicasConfig, findReplicasRefusal } from "./replicas.ts";

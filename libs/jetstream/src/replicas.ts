@@ -27,13 +27,13 @@ export function keepReplicas(connection: NatsConnection, count: number): void {
 }
 
 /** Part of a stream's configuration. Empty without `keepReplicas`: existing streams stay unchanged, and new ones get one replica. */
-export function replicasConfig(connection: NatsConnection): { readonly num_replicas?: number } {
+export function buildReplicasConfig(connection: NatsConnection): { readonly num_replicas?: number } {
   const count = replicas.get(connection);
   return count === undefined ? {} : { num_replicas: count };
 }
 
 /** The error to throw when the servers cannot have this many replicas: invalid_request for ever, unavailable for now. Undefined for any other error. */
-export function replicasRefused(error: unknown, stream: string): FaultError | undefined {
+export function findReplicasRefusal(error: unknown, stream: string): FaultError | undefined {
   if (!(error instanceof Error) || !("code" in error)) return undefined;
   const subject = `replicas of stream ${stream}`;
   if (error.code === NOT_CLUSTERED)

@@ -1,23 +1,23 @@
 import { CoreV1Api, type V1Pod } from "@kubernetes/client-node";
-import { kubeApiServer, kubeAssets, kubeClient, sized } from "@muster/testkit";
-import { kubeCalls, loadKube } from "../src/index.ts";
+import { startKubeApiServer, findKubeAssets, makeKubeClient, selectSize } from "@muster/testkit";
+import { makeKubeCalls, loadKube } from "../src/index.ts";
 
-const CREATIONS = sized(1000, 50);
-const ROUNDS = sized(3, 1);
+const CREATIONS = selectSize(1000, 50);
+const ROUNDS = selectSize(3, 1);
 const IN_FLIGHT = 32;
 const TIMEOUT_MS = 30_000;
 
-/** Creates pods on a real kube-apiserver with client-node and with kubeCalls, in turn. The server is another process, so its time is not counted. */
+/** Creates pods on a real kube-apiserver with client-node and with makeKubeCalls, in turn. The server is another process, so its time is not counted. */
 export async function compareCalls(): Promise<void> {
-  const assets = kubeAssets();
+  const assets = findKubeAssets();
   if (!assets.found) {
     console.log(`skipped: ${assets.reason}`);
     return;
   }
-  await using server = await kubeApiServer();
+  await using server = await startKubeApiServer();
   const config = loadKube(server.kubeconfig);
-  const api = kubeClient(config, CoreV1Api, { timeoutMs: TIMEOUT_MS });
-  await using calls = kubeCalls(config, { timeoutMs: TIMEOUT_MS });
+  const api = makeKubeClient(config, CoreV1Api, { timeoutMs: TIMEOUT_MS });
+  await using calls = makeKubeCalls(config, { timeoutMs: TIMEOUT_MS });
   const pods = { apiVersion: "v1", plural: "pods", namespace: "default" };
   const ways: Readonly<Record<string, (pod: V1Pod) => Promise<V1Pod>>> = {
     "client-node": (body) => api.createNamespacedPod({ namespace: "default", body }),

@@ -1,19 +1,19 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
-import { sized } from "@muster/testkit";
-import { realisticPod } from "./realistic-pod.ts";
+import { selectSize } from "@muster/testkit";
+import { makeRealisticPod } from "./realistic-pod.ts";
 
-const PODS = sized(2000, 100);
-const EVENTS = sized(10_000, 200);
-const ROUNDS = sized(3, 1);
+const PODS = selectSize(2000, 100);
+const EVENTS = selectSize(10_000, 200);
+const ROUNDS = selectSize(3, 1);
 const VARIANTS = ["client-node", "informer", "informer and controller"] as const;
 
 export type ReaderResult = { readonly events: number; readonly cpuMs: number; readonly wallMs: number };
 
 /** The cost of a change of a pod, from the wire to a callback or an empty pass, each way in a process of its own. This process is the server. */
 export async function compareEvents(): Promise<void> {
-  const pods = Array.from({ length: PODS }, (_, at) => JSON.stringify(realisticPod(at)));
+  const pods = Array.from({ length: PODS }, (_, at) => JSON.stringify(makeRealisticPod(at)));
   const items = pods.join(",");
   const server = createServer((request, response) => {
     const url = new URL(request.url ?? "/", "http://server");

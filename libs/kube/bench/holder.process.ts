@@ -1,7 +1,7 @@
 /** Keeps all pods of the server in one of the compared caches, and sends its memory to its parent. Run by main.ts, with --expose-gc. */
 import { CoreV1Api, KubeConfig, makeInformer, type V1Pod } from "@kubernetes/client-node";
 import { keepFacts } from "@muster/health";
-import { informer, listWatch } from "../src/index.ts";
+import { openInformer, listWatch } from "../src/index.ts";
 
 const [variant = "", server = ""] = process.argv.slice(2);
 const config = new KubeConfig();
@@ -47,7 +47,7 @@ function watched(pod: V1Pod) {
 }
 
 async function ours(project: (pod: V1Pod) => object): Promise<CountHeld> {
-  const followed = informer<V1Pod, object>({ source: listWatch<V1Pod>(config, "/api/v1/pods"), project });
+  const followed = openInformer<V1Pod, object>({ source: listWatch<V1Pod>(config, "/api/v1/pods"), project });
   await followed.synced;
   return () => followed.list().length;
 }

@@ -1,15 +1,15 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:http";
-import { sized } from "@muster/testkit";
-import { realisticPod } from "./realistic-pod.ts";
+import { selectSize } from "@muster/testkit";
+import { makeRealisticPod } from "./realistic-pod.ts";
 
-const PODS = sized(10_000, 200);
-const ROUNDS = sized(3, 1);
+const PODS = selectSize(10_000, 200);
+const ROUNDS = selectSize(3, 1);
 
 /** Memory of a cache of pods: the informer with the watcher's projection, the informer with whole pods, and client-node's own, each in a process of its own. */
 export async function compareMemory(): Promise<void> {
-  const pods = Array.from({ length: PODS }, (_, at) => JSON.stringify(realisticPod(at)));
+  const pods = Array.from({ length: PODS }, (_, at) => JSON.stringify(makeRealisticPod(at)));
   const server = createServer((request, response) => {
     const url = new URL(request.url ?? "/", "http://server");
     response.writeHead(200, { "content-type": "application/json" });

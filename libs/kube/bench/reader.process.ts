@@ -1,7 +1,7 @@
 /** Follows the pods of the server in one of the compared ways, and sends the cost of its changes to its parent. Run by events.ts. */
 import { CoreV1Api, KubeConfig, makeInformer, type V1Pod } from "@kubernetes/client-node";
 import { runController, workQueue } from "@muster/controller";
-import { informer, listWatch } from "../src/index.ts";
+import { openInformer, listWatch } from "../src/index.ts";
 import type { ReaderResult } from "./events.ts";
 
 const [variant = "", server = "", count = ""] = process.argv.slice(2);
@@ -26,7 +26,10 @@ function report(): void {
 }
 
 async function ours(onKey: (key: string) => void): Promise<void> {
-  const followed = informer<V1Pod, V1Pod>({ source: listWatch<V1Pod>(config, "/api/v1/pods"), project: (pod) => pod });
+  const followed = openInformer<V1Pod, V1Pod>({
+    source: listWatch<V1Pod>(config, "/api/v1/pods"),
+    project: (pod) => pod,
+  });
   await followed.synced;
   followed.onChange(({ key }) => {
     onKey(key);

@@ -4,7 +4,7 @@ const CREATED = "2026-01-01T00:00:00Z";
 const STARTED = "2026-01-01T00:00:03Z";
 
 /** A typical pod: two containers, an init container, environment, volumes, conditions, statuses and managed fields; about 9 KiB of JSON. */
-export function realisticPod(at: number): V1Pod {
+export function makeRealisticPod(at: number): V1Pod {
   // As on the wire: times are text.
   return {
     apiVersion: "v1",

@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { KubeConfig, V1ConfigMap, V1Secret } from "@kubernetes/client-node";
 import { runController, workQueue, type Reconcile } from "@muster/controller";
-import { eventRecorder, informer, kubeCalls, keyOf, listWatch, loadKube } from "../src/index.ts";
+import { makeEventRecorder, openInformer, makeKubeCalls, buildObjectKey, listWatch, loadKube } from "../src/index.ts";
 
 const NAME = "mirror-secrets";
 const labels = { "example.com/mirror": "yes" };
@@ -13,13 +13,13 @@ const labelSelector = "example.com/mirror=yes";
 const log = (text: string): boolean => process.stderr.write(`${text}\n`);
 
 async function mirrorSecrets(config: KubeConfig, stop: AbortSignal): Promise<void> {
-  await using calls = kubeCalls(config);
-  await using events = eventRecorder({ calls, component: NAME });
-  await using maps = informer({
+  await using calls = makeKubeCalls(config);
+  await using events = makeEventRecorder({ calls, component: NAME });
+  await using maps = openInformer({
     source: listWatch<V1ConfigMap>(config, "/api/v1/configmaps", { labelSelector }),
     project: (map) => map,
   });
-  await using secrets = informer({
+  await using secrets = openInformer({
     source: listWatch<V1Secret>(config, "/api/v1/secrets", { labelSelector }),
     project: (secret) => secret,
   });
@@ -57,7 +57,7 @@ async function mirrorSecrets(config: KubeConfig, stop: AbortSignal): Promise<voi
     reconcile,
     workers: 4,
     synced: [maps.synced, secrets.synced],
-    resync: { keys: () => [...maps.list(), ...secrets.list()].map(keyOf) },
+    resync: { keys: () => [...maps.list(), ...secrets.list()].map(buildObjectKey) },
     stop,
     onError: (error, key, failures) => log(`${key} failed ${failures} times: ${String(error)}`),
   });

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { keyOf, makeCache } from "./cache.ts";
+import { buildObjectKey, makeCache } from "./cache.ts";
 
 type Thing = {
   readonly metadata: { readonly name: string; readonly uid: string; readonly resourceVersion: string };
@@ -200,8 +200,10 @@ describe("a cache", () => {
 });
 
 it("builds a key from namespace and name, and throws for an object without a name", () => {
-  expect(keyOf({ metadata: { name: "a" } })).toBe("a");
-  expect(keyOf({ metadata: { name: "a", namespace: "ns" } })).toBe("ns/a");
+  expect(buildObjectKey({ metadata: { name: "a" } })).toBe("a");
+  expect(buildObjectKey({ metadata: { name: "a", namespace: "ns" } })).toBe("ns/a");
   for (const metadata of [undefined, {}, { name: "" }, { namespace: "ns" }])
-    expect(() => keyOf({ kind: "Pod", ...(metadata && { metadata }) })).toThrow("an object without a name: Pod");
+    expect(() => buildObjectKey({ kind: "Pod", ...(metadata && { metadata }) })).toThrow(
+      "an object without a name: Pod",
+    );
 });

@@ -1,5 +1,5 @@
 import { MalformedAnswerError } from "./kube-error.ts";
-import { keyIndex, type KeyIndex } from "./key-index.ts";
+import { makeKeyIndex, type KeyIndex } from "./key-index.ts";
 import type { KubeObject } from "./list-watch.ts";
 
 export type CacheChange<Kept> = {
@@ -51,16 +51,16 @@ export function makeCache<Object extends KubeObject, Kept>(
     list: () => rows.list(),
     byIndex: (name, value) => rows.byIndex(name, value),
     put: (object) => {
-      const key = keyOf(object);
+      const key = buildObjectKey(object);
       const row = read(object);
       return row === undefined ? [] : rows.set(key, row);
     },
-    remove: (object) => rows.drop(keyOf(object)),
+    remove: (object) => rows.drop(buildObjectKey(object)),
     replace: () => {
       const listed = new Map<string, Row<Kept> | undefined>();
       return {
         add: (items) => {
-          for (const object of items) listed.set(keyOf(object), read(object));
+          for (const object of items) listed.set(buildObjectKey(object), read(object));
         },
         finish: () => [
           ...rows
@@ -85,7 +85,9 @@ type IndexedRows<Kept> = Pick<Cache<KubeObject, Kept>, "get" | "list" | "byIndex
 /** Rows by key and by every value of every index, always consistent. */
 function indexedRows<Kept>(indexes: Readonly<Record<string, IndexBy<Kept>>>): IndexedRows<Kept> {
   const rows = new Map<string, Row<Kept>>();
-  const indexed = new Map<string, KeyIndex<Kept>>(Object.entries(indexes).map(([name, by]) => [name, keyIndex(by)]));
+  const indexed = new Map<string, KeyIndex<Kept>>(
+    Object.entries(indexes).map(([name, by]) => [name, makeKeyIndex(by)]),
+  );
   return {
     get: (key) => rows.get(key)?.kept,
     list: () => [...rows.values()].map((row) => row.kept),
@@ -126,7 +128,7 @@ function indexedRows<Kept>(indexes: Readonly<Record<string, IndexBy<Kept>>>): In
 }
 
 /** The key of an object in an informer: `namespace/name`, or `name` for cluster-scoped objects. Throws MalformedAnswerError for an object without a name. */
-export function keyOf(object: KubeObject): string {
+export function buildObjectKey(object: KubeObject): string {
   const name = object.metadata?.name;
   const namespace = object.metadata?.namespace;
   if (name === undefined || name === "") throw new MalformedAnswerError(`an object without a name: ${object.kind}`);

@@ -1,15 +1,15 @@
-import { fixedClock } from "@muster/testkit";
+import { makeFixedClock } from "@muster/testkit";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { DEFAULT_EVENT_LIMITS, eventCorrelation, type EventLimits, type EventTarget } from "./event-correlation.ts";
-import { recentMap } from "./recent-map.ts";
+import { DEFAULT_EVENT_LIMITS, makeEventCorrelation, type EventLimits, type EventTarget } from "./event-correlation.ts";
+import { makeRecentMap } from "./recent-map.ts";
 
 const pod: EventTarget = { apiVersion: "v1", kind: "Pod", namespace: "ns", name: "p", uid: "1" };
 const many = { burst: 1_000_000 };
 
 function correlated(limits: Partial<EventLimits> = many) {
-  const clock = fixedClock(0);
-  const correlation = eventCorrelation({ ...DEFAULT_EVENT_LIMITS, ...limits }, clock.now);
+  const clock = makeFixedClock(0);
+  const correlation = makeEventCorrelation({ ...DEFAULT_EVENT_LIMITS, ...limits }, clock.now);
   const observe = (
     message: string,
     more: { reason?: string; target?: EventTarget; type?: "Normal" | "Warning" } = {},
@@ -107,7 +107,7 @@ it("remembers a limited number of events", () => {
 });
 
 it("forgets the least recently used", () => {
-  const map = recentMap<string>(2);
+  const map = makeRecentMap<string>(2);
   for (const key of ["a", "b", "a", "c"]) map.getOr(key, () => key);
   expect(["a", "b", "c"].map((key) => map.get(key))).toEqual(["a", undefined, "c"]);
   expect(map.size).toBe(2);

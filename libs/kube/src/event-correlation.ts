@@ -1,5 +1,5 @@
-import { tokenBucket } from "@muster/controller";
-import { recentMap } from "./recent-map.ts";
+import { makeTokenBucket } from "@muster/controller";
+import { makeRecentMap } from "./recent-map.ts";
 
 /** The subject of an event. */
 export type EventTarget = {
@@ -63,7 +63,7 @@ const COMBINED = "(combined from similar events): ";
  * Decides which event of the API an occurrence belongs to. Counts equal events, and combines many that differ only in their message. Writes none for a while
  * for an object with too many events. Remembers a limited number of them.
  */
-export function eventCorrelation(
+export function makeEventCorrelation(
   limits: EventLimits,
   now: () => number,
 ): {
@@ -71,9 +71,9 @@ export function eventCorrelation(
   observe(target: EventTarget, event: RecordedEvent, wallMs: number): { occurrence: Occurrence; write: boolean };
   get(key: string): Occurrence | undefined;
 } {
-  const occurrences = recentMap<Occurrence>(limits.maxRemembered);
-  const groups = recentMap<{ messages: Set<string>; lastMs: number }>(limits.maxRemembered);
-  const buckets = recentMap<ReturnType<typeof tokenBucket>>(limits.maxRemembered);
+  const occurrences = makeRecentMap<Occurrence>(limits.maxRemembered);
+  const groups = makeRecentMap<{ messages: Set<string>; lastMs: number }>(limits.maxRemembered);
+  const buckets = makeRecentMap<ReturnType<typeof makeTokenBucket>>(limits.maxRemembered);
 
   function isOverSimilarLimit(group: string, message: string): boolean {
     const nowMs = now();
@@ -99,7 +99,7 @@ export function eventCorrelation(
       occurrence.count += 1;
       occurrence.lastMs = wallMs;
       occurrence.message = text;
-      const bucket = buckets.getOr(object, () => tokenBucket(limits, now));
+      const bucket = buckets.getOr(object, () => makeTokenBucket(limits, now));
       return { occurrence, write: bucket.tryTake() };
     },
     get: (key) => occurrences.get(key),

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { settled, virtualClock } from "@muster/testkit";
+import { waitUntilSettled, makeVirtualClock } from "@muster/testkit";
 import type { EventTarget } from "./event-correlation.ts";
-import { eventRecorder, type EventRecorderOptions } from "./event-recorder.ts";
+import { makeEventRecorder, type EventRecorderOptions } from "./event-recorder.ts";
 import { KubeError } from "./kube-error.ts";
 
 const target: EventTarget = { apiVersion: "v1", kind: "Pod", namespace: "ns", name: "p", uid: "1" };
@@ -9,7 +9,7 @@ const event = (message: string) => ({ type: "Normal" as const, reason: "Made", m
 
 /** A recorder, and the events of an API server that fails as `trouble` states: never, before the effect, or after it. */
 function recorded(more: Partial<EventRecorderOptions> = {}) {
-  const clock = virtualClock();
+  const clock = makeVirtualClock();
   const stored = new Map<string, { message: string; count: number }>();
   const reports: string[] = [];
   const world: { trouble?: () => Error; answersLost?: boolean } = {};
@@ -25,7 +25,7 @@ function recorded(more: Partial<EventRecorderOptions> = {}) {
     if (world.answersLost === true) throw away();
     return undefined as never;
   }
-  const recorder = eventRecorder({
+  const recorder = makeEventRecorder({
     calls: {
       create: (_resource, object, options) =>
         write(() => {
@@ -57,7 +57,7 @@ it("writes an event once and updates its count, in as few writes as possible", a
   for (let at = 0; at < 5; at += 1) recorder.record(target, event("a"));
   recorder.record(target, event("b"));
   free.resolve(undefined);
-  await settled();
+  await waitUntilSettled();
   expect(events()).toEqual(["a x5", "b x1"]);
   expect(recorder.stats().written).toBe(3);
 });
@@ -65,10 +65,10 @@ it("writes an event once and updates its count, in as few writes as possible", a
 it("recreates an event that the API server no longer has", async () => {
   const { recorder, events, stored } = recorded();
   recorder.record(target, event("a"));
-  await settled();
+  await waitUntilSettled();
   stored.clear();
   recorder.record(target, event("a"));
-  await settled();
+  await waitUntilSettled();
   expect(events()).toEqual(["a x2"]);
 });
 
@@ -76,7 +76,7 @@ it("creates no second event after a creation without an answer", async () => {
   const { recorder, clock, world, events } = recorded();
   world.answersLost = true;
   recorder.record(target, event("a"));
-  await settled();
+  await waitUntilSettled();
   world.answersLost = false;
   recorder.record(target, event("a"));
   await clock.run(1000);
@@ -121,7 +121,7 @@ describe("when the API server is unavailable", () => {
     const { recorder, clock, reports, held } = recorded({ flushMs: 1000 });
     held.until = new Promise(() => undefined);
     for (let at = 0; at < 5; at += 1) recorder.record({ ...target, name: `p${at}` }, event("a"));
-    await settled();
+    await waitUntilSettled();
     const ended = recorder[Symbol.asyncDispose]();
     await clock.run(1000);
     await ended;
@@ -144,7 +144,7 @@ it("writes waiting events when it is disposed, and nothing after that", async ()
   await recorder[Symbol.asyncDispose]();
   expect(events()).toEqual(["a x1", "b x1", "c x1"]);
   recorder.record(target, event("d"));
-  await settled();
+  await waitUntilSettled();
   expect(events()).toHaveLength(3);
   expect(clock.alarms).toBe(0);
 });
@@ -153,12 +153,12 @@ it("limits the rate of events about one object, and counts them in the next that
   const { recorder, clock, events } = recorded();
   for (let at = 0; at < 100; at += 1) {
     recorder.record(target, event("a"));
-    await settled();
+    await waitUntilSettled();
   }
   expect(events()).toEqual(["a x25"]);
   expect(recorder.stats()).toMatchObject({ written: 25, rateLimited: 75 });
   await clock.run(5 * 60_000);
   recorder.record(target, event("a"));
-  await settled();
+  await waitUntilSettled();
   expect(events()).toEqual(["a x101"]);
 });

@@ -4,14 +4,14 @@ import { workQueue } from "@muster/controller";
 import { isRetryable } from "@muster/faults";
 import {
   DEFAULT_EVENT_LIMITS,
-  eventCorrelation,
+  makeEventCorrelation,
   type EventLimits,
   type EventTarget,
   type Occurrence,
   type RecordedEvent,
 } from "./event-correlation.ts";
 import type { KubeCalls } from "./kube-calls.ts";
-import { kubeFault } from "./kube-fault.ts";
+import { toKubeFault } from "./kube-fault.ts";
 import { unlessFault } from "./unless-fault.ts";
 import type { KubeObject } from "./list-watch.ts";
 
@@ -66,9 +66,9 @@ type Stored = { readonly name: string; readonly created: boolean };
  * Writes events of the core API, because every client shows their counts. At most two are written concurrently. A write that fails for a temporary reason is
  * retried twelve times.
  */
-export function eventRecorder(options: EventRecorderOptions): EventRecorder {
+export function makeEventRecorder(options: EventRecorderOptions): EventRecorder {
   const { clock = systemClock, wallClock = () => Date.now(), maxWaiting = MAX_WAITING, onDropped, onError } = options;
-  const correlation = eventCorrelation({ ...DEFAULT_EVENT_LIMITS, ...options.limits }, clock.now);
+  const correlation = makeEventCorrelation({ ...DEFAULT_EVENT_LIMITS, ...options.limits }, clock.now);
   const queue = workQueue({ limits: RETRY, clock });
   const stored = new WeakMap<Occurrence, Stored>();
   const count = { written: 0, rateLimited: 0, failed: 0 };
@@ -153,7 +153,7 @@ function lossCount(onDropped: EventRecorderOptions["onDropped"]) {
 }
 
 function shouldRetry(error: unknown, attempts: number): boolean {
-  const fault = kubeFault(error);
+  const fault = toKubeFault(error);
   return fault !== undefined && isRetryable(fault) && attempts < MAX_ATTEMPTS;
 }
 

@@ -1,4 +1,4 @@
-import { FaultError, faultOf } from "@muster/faults";
+import { FaultError, findFault } from "@muster/faults";
 import { describe, expect, it } from "vitest";
 import { followLogs, type FollowLimits } from "./follow-logs.ts";
 
@@ -148,7 +148,7 @@ describe("followLogs", () => {
     const log = growingLog();
     const fault = { code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 } as const;
     log.breakOff(new FaultError(fault));
-    expect(faultOf(await log.read(0).catch((error: unknown) => error))).toEqual(fault);
+    expect(findFault(await log.read(0).catch((error: unknown) => error))).toEqual(fault);
     await log.read(0).catch(() => undefined);
     expect(log.opened).toHaveLength(2);
   });
@@ -165,7 +165,7 @@ describe("followLogs", () => {
     const stop = new AbortController();
     const waiting = [log.read(0, { signal: stop.signal }), log.read(0, { signal: stop.signal })];
     const refused: unknown = await log.read(0).catch((error: unknown) => error);
-    expect(faultOf(refused)).toMatchObject({ code: "limit_exceeded", limit: 2, retryAfterMs: 1000 });
+    expect(findFault(refused)).toMatchObject({ code: "limit_exceeded", limit: 2, retryAfterMs: 1000 });
     stop.abort();
     expect(await Promise.all(waiting)).toEqual(["", ""]);
   });

@@ -1,4 +1,4 @@
-import { deadline } from "@muster/backoff";
+import { makeDeadline } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import type { LogRange } from "./pod-log.ts";
 
@@ -80,7 +80,7 @@ export function followLogs(open: OpenLogStream, limits: FollowLimits): LogFollow
       const kept = findIdle(keyOf(log, offset));
       const reader = kept === undefined ? openNew(log, offset) : take(kept);
       inUse += 1;
-      using over = deadline(waitMs, [signal]);
+      using over = makeDeadline(waitMs, [signal]);
       try {
         const bytes = await reader.next(limitBytes, over.signal);
         if (reader.isOverFor(limits.idleMs)) reader.close();

@@ -1,7 +1,7 @@
 import { until } from "@muster/testkit";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { informer, type Informer } from "./informer.ts";
+import { openInformer, type Informer } from "./informer.ts";
 import { KubeError } from "./kube-error.ts";
 import type { ListWatch, WatchEvent } from "./list-watch.ts";
 
@@ -165,7 +165,7 @@ it("converges to the server's state through any gaps, with an unbroken chain of 
   await fc.assert(
     fc.asyncProperty(fc.array(happening, { maxLength: 40 }), async (happenings) => {
       const server = modelServer();
-      await using followed = informer<Thing, Kept>({
+      await using followed = openInformer<Thing, Kept>({
         source: server.source,
         project: ({ metadata }) => ({ uid: metadata.uid, version: Number(metadata.resourceVersion) }),
         pageSize: 2,
@@ -198,7 +198,10 @@ it("converges to the server's state through any gaps, with an unbroken chain of 
 
 it("reports the version up to which it is complete, also from bookmarks alone", async () => {
   const server = modelServer();
-  await using followed = informer<Thing, string>({ source: server.source, project: ({ metadata }) => metadata.uid });
+  await using followed = openInformer<Thing, string>({
+    source: server.source,
+    project: ({ metadata }) => metadata.uid,
+  });
   expect(followed.resourceVersion()).toBeUndefined();
   await followed.synced;
   expect(followed.resourceVersion()).toBe("1");

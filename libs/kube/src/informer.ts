@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { backoffMs } from "@muster/backoff";
+import { computeBackoffMs } from "@muster/backoff";
 import { FaultError } from "@muster/faults";
 import { makeCache, type Cache, type CacheChange, type IndexBy } from "./cache.ts";
 import { isGone, KubeError, MalformedAnswerError, retryAfterMs } from "./kube-error.ts";
@@ -82,7 +82,7 @@ const SHORT_WATCH_MS = 1000;
 const FAILURES_BEFORE_LIST = 3;
 
 /** Starts following. Every end and error leads to a new watch or a new list, with back-off. Keys are `namespace/name` or `name`. */
-export function informer<Object extends KubeObject, Kept, Index extends string = never>(
+export function openInformer<Object extends KubeObject, Kept, Index extends string = never>(
   options: InformerOptions<Object, Kept, Index>,
 ): Informer<Kept, Index> {
   const stop = new AbortController();
@@ -196,7 +196,7 @@ function pauseAfter(error: unknown, position: Position, timing: InformerTiming):
   if (isGone(error) && position.failures === 1) return 0;
   const limits = { firstMs: timing.minBackoffMs, maxMs: timing.maxBackoffMs };
   const asked = error instanceof KubeError ? retryAfterMs(error) : undefined;
-  return Math.max(asked ?? 0, backoffMs(position.failures, limits));
+  return Math.max(asked ?? 0, computeBackoffMs(position.failures, limits));
 }
 
 function needsList(error: unknown, position: Position): boolean {

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import { keyIndex } from "./key-index.ts";
+import { makeKeyIndex } from "./key-index.ts";
 
 it("finds one key, then two, then one under a value", () => {
-  const index = keyIndex<readonly string[]>((values) => values);
+  const index = makeKeyIndex<readonly string[]>((values) => values);
   const keys = () => index.keys("x").toSorted();
   expect(keys()).toEqual([]);
   index.move("a", undefined, ["x"]);
@@ -19,7 +19,7 @@ it("finds one key, then two, then one under a value", () => {
 });
 
 it("throws what the index function throws", () => {
-  const index = keyIndex<string>(() => {
+  const index = makeKeyIndex<string>(() => {
     throw new Error("cannot index this");
   });
   expect(() => {

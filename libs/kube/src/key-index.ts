@@ -11,7 +11,7 @@ export type KeyIndex<Kept> = {
  * Creates an empty index. It computes values again instead of storing them. A value with one key, the usual case, has no set, because a set needs more memory
  * than the rest.
  */
-export function keyIndex<Kept>(by: (kept: Kept) => readonly string[]): KeyIndex<Kept> {
+export function makeKeyIndex<Kept>(by: (kept: Kept) => readonly string[]): KeyIndex<Kept> {
   const found = new Map<string, string | Set<string>>();
 
   function add(value: string, key: string): void {

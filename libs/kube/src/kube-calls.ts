@@ -1,6 +1,6 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import { MalformedAnswerError } from "./kube-error.ts";
-import { kubeConnections, type HttpRequest } from "./kube-connections.ts";
+import { makeKubeConnections, type HttpRequest } from "./kube-connections.ts";
 import type { Query } from "./kube-http.ts";
 import { parsePage, type KubeObject, type ListPage } from "./list-watch.ts";
 
@@ -14,7 +14,7 @@ export type KubeResource = {
 
 export type CallOptions = {
   readonly signal?: AbortSignal;
-  /** Time limit of the whole call, including the wait for a connection; default: that of `kubeCalls`. */
+  /** Time limit of the whole call, including the wait for a connection; default: that of `makeKubeCalls`. */
   readonly timeoutMs?: number;
   /** Name of a subresource: `status`, `scale`, `eviction`. */
   readonly subresource?: string;
@@ -39,7 +39,7 @@ type DeleteOptions = CallOptions & {
 
 /**
  * Calls to the API server for any resource, as plain JSON. Objects are the server's JSON: times are strings, whatever client-node's types state. Every call
- * rejects with an error that `kubeFault` reads: KubeError for a refusal, TimeoutError, the signal's reason, or a network error. No call is retried, except
+ * rejects with an error that `toKubeFault` reads: KubeError for a refusal, TimeoutError, the signal's reason, or a network error. No call is retried, except
  * once after an expired token. Cluster-scoped objects are created without a namespace.
  */
 export type KubeCalls = AsyncDisposable & {
@@ -71,12 +71,12 @@ const TIMEOUT_MS = 30_000;
 const MAX_IN_FLIGHT = 64;
 
 /** Calls that take about a third of the processor time of client-node's typed calls, over shared connections. Disposing cuts the calls in flight. */
-export function kubeCalls(
+export function makeKubeCalls(
   config: KubeConfig,
   defaults: { readonly timeoutMs?: number; readonly maxInFlight?: number } = {},
 ): KubeCalls {
   const { timeoutMs: defaultTimeoutMs = TIMEOUT_MS, maxInFlight = MAX_IN_FLIGHT } = defaults;
-  const connections = kubeConnections(config, maxInFlight);
+  const connections = makeKubeConnections(config, maxInFlight);
 
   function send(
     method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE",
@@ -123,7 +123,7 @@ export function kubeCalls(
 }
 
 /** Returns the path of all objects of the resource, in its namespace or in all. */
-export function pathOfResource({ apiVersion, plural, namespace }: KubeResource): string {
+export function buildResourcePath({ apiVersion, plural, namespace }: KubeResource): string {
   const parts = [
     apiVersion.includes("/") ? `apis/${apiVersion}` : `api/${apiVersion}`,
     ...(namespace === undefined ? [] : ["namespaces", encodeURIComponent(namespace)]),
@@ -136,7 +136,7 @@ function pathOf(resource: KubeResource, name: string | undefined, options: CallO
   // An empty name would turn a call for one object into a call for all of them.
   if (name === "") throw new Error(`a call for one of the ${resource.plural} without a name`);
   const parts = [
-    pathOfResource(resource),
+    buildResourcePath(resource),
     ...(name === undefined ? [] : [encodeURIComponent(name)]),
     ...(options.subresource === undefined ? [] : [options.subresource]),
   ];

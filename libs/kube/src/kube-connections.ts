@@ -40,7 +40,7 @@ type Access = {
  * Connects with client-node's server, credentials and proxy. At most `maxInFlight` requests are in flight; the others wait, within their time limit. Uses
  * undici's dispatcher, because a fetch takes several times the processor time of the request itself.
  */
-export function kubeConnections(config: KubeConfig, maxInFlight: number): KubeConnections {
+export function makeKubeConnections(config: KubeConfig, maxInFlight: number): KubeConnections {
   const cluster = config.getCurrentCluster();
   if (cluster === null) {
     return throwFault({ code: "invalid_request", field: "kubeconfig", reason: "names no current cluster" });

@@ -11,7 +11,7 @@ export type KubeStatus = {
   };
 };
 
-/** A refusal by the API server. Has the fields of client-node's ApiException (`code`, `body`, `headers`), so that `kubeFault` reads both. */
+/** A refusal by the API server. Has the fields of client-node's ApiException (`code`, `body`, `headers`), so that `toKubeFault` reads both. */
 export class KubeError extends Error {
   readonly code: number;
   readonly body: KubeStatus;
@@ -38,13 +38,13 @@ export function isGone(error: unknown): boolean {
 
 /** The pause that the server requests, in milliseconds; undefined if it requests none. */
 export function retryAfterMs(error: { readonly headers?: unknown; readonly body?: unknown }): number | undefined {
-  const header = field(error.headers, "retry-after");
-  const seconds = Number(header ?? field(field(error.body, "details"), "retryAfterSeconds") ?? Number.NaN);
+  const header = getField(error.headers, "retry-after");
+  const seconds = Number(header ?? getField(getField(error.body, "details"), "retryAfterSeconds") ?? Number.NaN);
   return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : undefined;
 }
 
 /** One field of a value that may be an object. */
-export function field(value: unknown, name: string): unknown {
+export function getField(value: unknown, name: string): unknown {
   if (typeof value !== "object" || value === null) return undefined;
   return Object.entries(value).find(([key]) => key === name)?.[1];
 }

@@ -1,7 +1,7 @@
 import { ApiException } from "@kubernetes/client-node";
 import { FaultError, type Fault } from "@muster/faults";
 import { expect, it } from "vitest";
-import { kubeFault, statusMessage } from "./kube-fault.ts";
+import { toKubeFault, getStatusMessage } from "./kube-fault.ts";
 
 const named = (reason: string) => ({
   kind: "Status",
@@ -37,12 +37,12 @@ it.each<[number, unknown, Fault]>([
   [500, named("InternalError"), { code: "unavailable", dependency: "kubernetes", retryAfterMs: 1000 }],
   [504, "<html>", { code: "unavailable", dependency: "kubernetes", retryAfterMs: 1000 }],
 ])("reads status %i with body %o", (code, body, fault) => {
-  expect(kubeFault(new ApiException(code, "message", body, {}))).toEqual(fault);
+  expect(toKubeFault(new ApiException(code, "message", body, {}))).toEqual(fault);
 });
 
 it("prefers the Retry-After header to the body", () => {
   const body = { details: { retryAfterSeconds: 7 } };
-  expect(kubeFault(new ApiException(429, "", body, { "retry-after": "3" }))).toMatchObject({ retryAfterMs: 3000 });
+  expect(toKubeFault(new ApiException(429, "", body, { "retry-after": "3" }))).toMatchObject({ retryAfterMs: 3000 });
 });
 
 it.each([
@@ -66,7 +66,7 @@ it.each([
   ["another system error", Object.assign(new Error("x"), { code: "ENOENT" }), undefined],
   ["a value that is no error", "ECONNREFUSED", undefined],
 ])("finds the cause inside %s", (_title, error, code) => {
-  expect(kubeFault(error)?.code).toBe(code);
+  expect(toKubeFault(error)?.code).toBe(code);
 });
 
 it.each<[title: string, error: unknown, message: string | undefined]>([
@@ -79,7 +79,7 @@ it.each<[title: string, error: unknown, message: string | undefined]>([
   ],
   ["nothing for an error that is not the API server's", new Error("x"), undefined],
 ])("reads from a refusal %s", (_title, error, message) => {
-  expect(statusMessage(error)).toBe(message);
+  expect(getStatusMessage(error)).toBe(message);
 });
 
 function refusal(body: object): ApiException<unknown> {
@@ -111,7 +111,7 @@ it.each([
   "SELF_SIGNED_CERT_IN_CHAIN",
   "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
 ])("reads the network error %s as an unavailable API server", (code) => {
-  expect(kubeFault(Object.assign(new Error("x"), { code }))).toEqual({
+  expect(toKubeFault(Object.assign(new Error("x"), { code }))).toEqual({
     code: "unavailable",
     dependency: "kubernetes",
     retryAfterMs: 1000,
@@ -143,9 +143,9 @@ it.each<[string, number, unknown, Fault]>([
   ["the status of a request timeout", 408, {}, { code: "unavailable", dependency: "kubernetes", retryAfterMs: 1000 }],
   ["the last status", 599, {}, { code: "unavailable", dependency: "kubernetes", retryAfterMs: 1000 }],
 ])("reads %s", (_title, code, body, fault) => {
-  expect(kubeFault(new ApiException(code, "", body, {}))).toEqual(fault);
+  expect(toKubeFault(new ApiException(code, "", body, {}))).toEqual(fault);
 });
 
 it.each([399, 600])("does not treat status %d as a refusal", (code) => {
-  expect(kubeFault(new ApiException(code, "", {}, {}))).toBeUndefined();
+  expect(toKubeFault(new ApiException(code, "", {}, {}))).toBeUndefined();
 });

@@ -1,5 +1,5 @@
-import { faultOf, type Fault } from "@muster/faults";
-import { field, retryAfterMs } from "./kube-error.ts";
+import { findFault, type Fault } from "@muster/faults";
+import { getField, retryAfterMs } from "./kube-error.ts";
 
 /** Retry hint if neither the server nor the network states one. */
 const RETRY_AFTER_MS = 1000;
@@ -33,38 +33,38 @@ const NETWORK_CODES: ReadonlySet<string> = new Set([
  * version or token (410) is a conflict: read again. A missing permission (403) is an invalid request, because a retry cannot help. A refused credential (401)
  * is retryable, because credentials are renewed without us; the fault names the credential.
  */
-export function kubeFault(error: unknown): Fault | undefined {
-  const known = faultOf(error);
+export function toKubeFault(error: unknown): Fault | undefined {
+  const known = findFault(error);
   if (known !== undefined) return known;
   if (!(error instanceof Error)) return undefined;
-  const code = field(error, "code");
+  const code = getField(error, "code");
   if (typeof code === "number" && code >= 400 && code <= 599) return statusFault(code, error);
-  return networkFault(error) ?? (error.cause === undefined ? undefined : kubeFault(error.cause));
+  return networkFault(error) ?? (error.cause === undefined ? undefined : toKubeFault(error.cause));
 }
 
 /** The fault behind an error of client-node. An error of neither the API server nor the network is a defect, and is rethrown. */
 export function requireKubeFault(error: unknown): Fault {
-  const fault = kubeFault(error);
+  const fault = toKubeFault(error);
   if (fault === undefined) throw error;
   return fault;
 }
 
 /** Whether the API server refuses the call because a right is missing: no retry helps before an administrator grants it. */
 export function isForbidden(error: unknown): boolean {
-  const fault = kubeFault(error);
+  const fault = toKubeFault(error);
   return fault?.code === "invalid_request" && fault.field === "permission";
 }
 
 function statusFault(code: number, error: Error): Fault {
-  const body = parseBody(field(error, "body"));
-  const details = field(body, "details");
-  const kind = text(field(details, "kind")) ?? "object";
-  const id = text(field(details, "name")) ?? "";
+  const body = parseBody(getField(error, "body"));
+  const details = getField(body, "details");
+  const kind = text(getField(details, "kind")) ?? "object";
+  const id = text(getField(details, "name")) ?? "";
   switch (code) {
     case 404:
       return { code: "not_found", kind, id };
     case 409:
-      if (field(body, "reason") === "AlreadyExists") return { code: "already_exists", kind, id };
+      if (getField(body, "reason") === "AlreadyExists") return { code: "already_exists", kind, id };
       return { code: "conflict", id: `${kind} ${id}`.trim(), expectedRevision: 0, actualRevision: 0 };
     case 410:
       return { code: "conflict", id: "resource version", expectedRevision: 0, actualRevision: 0 };
@@ -72,9 +72,9 @@ function statusFault(code: number, error: Error): Fault {
       return { code: "unavailable", dependency: UNAUTHENTICATED, retryAfterMs: RETRY_AFTER_MS };
     case 408:
     case 429:
-      return unavailable(retryAfterMs({ headers: field(error, "headers"), body }));
+      return unavailable(retryAfterMs({ headers: getField(error, "headers"), body }));
     default:
-      if (code >= 500) return unavailable(retryAfterMs({ headers: field(error, "headers"), body }));
+      if (code >= 500) return unavailable(retryAfterMs({ headers: getField(error, "headers"), body }));
       return { code: "invalid_request", field: wrongField(code, details), reason: reasonText(code, body) };
   }
 }
@@ -86,7 +86,7 @@ function networkFault(error: Error): Fault | undefined {
     if (error.cause instanceof Error && error.cause.name === "TimeoutError") return unavailable(undefined);
     return { code: "cancelled", operation: "request to the API server" };
   }
-  const code = field(error, "code");
+  const code = getField(error, "code");
   if (typeof code !== "string") return undefined;
   return NETWORK_CODES.has(code) || code.startsWith("UND_ERR_") ? unavailable(undefined) : undefined;
 }
@@ -97,25 +97,25 @@ function unavailable(afterMs: number | undefined): Fault {
 
 function wrongField(code: number, details: unknown): string {
   if (code === 403) return "permission";
-  const causes = field(details, "causes");
+  const causes = getField(details, "causes");
   const first: unknown = Array.isArray(causes) ? causes[0] : undefined;
-  return text(field(first, "field")) ?? "request";
+  return text(getField(first, "field")) ?? "request";
 }
 
 function reasonText(code: number, body: unknown): string {
-  return text(field(body, "message")) ?? `refused with status ${code}`;
+  return text(getField(body, "message")) ?? `refused with status ${code}`;
 }
 
 /**
  * The API server's explanation of a failure: its first cause, such as the disruption budget that forbids an eviction, or else its message. Undefined: no
  * message.
  */
-export function statusMessage(error: unknown): string | undefined {
-  const body = parseBody(field(error, "body"));
-  const causes = field(field(body, "details"), "causes");
+export function getStatusMessage(error: unknown): string | undefined {
+  const body = parseBody(getField(error, "body"));
+  const causes = getField(getField(body, "details"), "causes");
   const first: unknown = Array.isArray(causes) ? causes[0] : undefined;
-  const message = text(field(first, "message")) ?? text(field(body, "message"));
-  return message ?? (error instanceof Error && error.cause !== undefined ? statusMessage(error.cause) : undefined);
+  const message = text(getField(first, "message")) ?? text(getField(body, "message"));
+  return message ?? (error instanceof Error && error.cause !== undefined ? getStatusMessage(error.cause) : undefined);
 }
 
 /** client-node leaves the body as text for a status without a type. */

@@ -61,7 +61,7 @@ type SharedAgents = {
   forget(config: KubeConfig): void;
 };
 
-export function sharedAgents(nowMs: () => number = () => performance.now()): SharedAgents {
+export function getSharedAgents(nowMs: () => number = () => performance.now()): SharedAgents {
   const agents = new WeakMap<KubeConfig, { readonly agent: HttpsAgent; readonly madeAtMs: number }>();
   const kept = new WeakMap<KubeConfig, { readonly options: RequestOptions; readonly readAtMs: number }>();
   const agentOf = (config: KubeConfig, fresh: HttpsAgent): HttpsAgent => {

@@ -1,5 +1,5 @@
 import type { KubeConfig, V1ObjectMeta } from "@kubernetes/client-node";
-import { field, MalformedAnswerError, type KubeStatus } from "./kube-error.ts";
+import { getField, MalformedAnswerError, type KubeStatus } from "./kube-error.ts";
 import { openGet, readLines, readText } from "./kube-http.ts";
 
 /** Time limit of one page of a list. */
@@ -67,24 +67,24 @@ export function listWatch<Object extends KubeObject>(
 /** One page of a list; throws MalformedAnswerError for any other text. */
 export function parsePage<Object>(path: string, text: string): ListPage<Object> {
   const page = parse(path, text);
-  const items = field(page, "items");
-  const metadata = field(page, "metadata");
-  const resourceVersion = field(metadata, "resourceVersion");
+  const items = getField(page, "items");
+  const metadata = getField(page, "metadata");
+  const resourceVersion = getField(metadata, "resourceVersion");
   if (!Array.isArray(items) || typeof resourceVersion !== "string") {
     throw new MalformedAnswerError(`GET ${path}: ${describe(page)} instead of a list`);
   }
-  const token = field(metadata, "continue");
+  const token = getField(metadata, "continue");
   return { items, resourceVersion, continue: typeof token === "string" && token !== "" ? token : undefined };
 }
 
 function parseEvent<Object>(path: string, line: string): WatchEvent<Object> {
   const event = parse(path, line);
-  const type = field(event, "type");
-  const object = field(event, "object");
+  const type = getField(event, "type");
+  const object = getField(event, "object");
   if (typeof object !== "object" || object === null) {
     throw new MalformedAnswerError(`watching ${path}: ${describe(event)} instead of an event`);
   }
-  if (type === "ERROR" || field(object, "kind") === "Status") return { type: "ERROR", object };
+  if (type === "ERROR" || getField(object, "kind") === "Status") return { type: "ERROR", object };
   switch (type) {
     case "ADDED":
     case "MODIFIED":
@@ -106,6 +106,6 @@ function parse(path: string, text: string): unknown {
 }
 
 function describe(value: unknown): string {
-  const kind = field(value, "kind");
+  const kind = getField(value, "kind");
   return typeof kind === "string" ? `a ${kind}` : `a ${typeof value}`;
 }

@@ -9,7 +9,7 @@ const NODES = { apiVersion: "v1", plural: "nodes" };
  * Reads the nodes of pods past their grace period, by the uid of the pod; omits nodes that could not be read. Other nodes are not read, because nearly all pods
  * end in time.
  */
-export async function overdueNodes(
+export async function findOverdueNodes(
   calls: Pick<KubeCalls, "get">,
   pods: readonly V1Pod[],
   nowMs: number,

@@ -1,7 +1,7 @@
 import type { KubeConfig, V1LimitRange, V1RuntimeClass } from "@kubernetes/client-node";
 import { buildPodDefaults, type PodDefaults } from "@muster/resources";
-import { informer } from "./informer.ts";
-import { isForbidden, kubeFault } from "./kube-fault.ts";
+import { openInformer } from "./informer.ts";
+import { isForbidden, toKubeFault } from "./kube-fault.ts";
 import { listWatch } from "./list-watch.ts";
 
 /** The requests that admission adds to pods, as the API server has them. */
@@ -36,7 +36,7 @@ export function openPodDefaults(
     let isRefused = false;
     return (error, retryInMs) => {
       const before = isRefused;
-      const isUnserved = kubeFault(error)?.code === "not_found";
+      const isUnserved = toKubeFault(error)?.code === "not_found";
       isRefused = isUnserved || isForbidden(error);
       if (isRefused && before) return;
       if (isRefused) right.resolve(undefined);
@@ -44,7 +44,7 @@ export function openPodDefaults(
       else onError(error, retryInMs);
     };
   };
-  const limitRanges = informer({
+  const limitRanges = openInformer({
     source: listWatch<V1LimitRange>(kube, limitsPath),
     project: ({ metadata, spec }) => ({
       namespace: metadata?.namespace ?? "",
@@ -53,7 +53,7 @@ export function openPodDefaults(
     }),
     onError: reporter(refused[0], limitsPath),
   });
-  const runtimeClasses = informer({
+  const runtimeClasses = openInformer({
     source: listWatch<V1RuntimeClass>(kube, RUNTIME_CLASSES),
     project: ({ metadata, overhead }) => ({ name: metadata?.name ?? "", overhead }),
     onError: reporter(refused[1], RUNTIME_CLASSES),

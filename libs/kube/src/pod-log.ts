@@ -1,7 +1,7 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import { FaultError } from "@muster/faults";
 import { requireKubeFault } from "./kube-fault.ts";
-import { openGet, sharedAgents, type Query } from "./kube-http.ts";
+import { openGet, getSharedAgents, type Query } from "./kube-http.ts";
 
 /** The log of one container. */
 type PodLog = { readonly namespace: string; readonly pod: string; readonly container: string };
@@ -10,7 +10,7 @@ type PodLog = { readonly namespace: string; readonly pod: string; readonly conta
 export type LogRange = { readonly offset: number; readonly limitBytes: number };
 
 /** Shared, because a handshake costs more than a short log. */
-const agents = sharedAgents();
+const agents = getSharedAgents();
 
 /** Opens the log as a stream; `tailLines`, `limitBytes` and others are the API server's own parameters. Rejects with FaultError, and so does the stream. */
 export async function* openPodLog(

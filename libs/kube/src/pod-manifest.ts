@@ -9,6 +9,6 @@ type PodManifest = {
 };
 
 /** The manifest as the argument of a call. The API server validates the content of the template. */
-export function toPod(manifest: PodManifest): V1Pod {
+export function toPodManifest(manifest: PodManifest): V1Pod {
   return manifest as object;
 }

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import { recentMap } from "./recent-map.ts";
+import { makeRecentMap } from "./recent-map.ts";
 
 it("makes a missing value once", () => {
-  const map = recentMap<number>(2);
+  const map = makeRecentMap<number>(2);
   expect(map.getOr("a", () => 1)).toBe(1);
   expect(map.getOr("a", () => 2)).toBe(1);
   expect(map.get("a")).toBe(1);
@@ -11,7 +11,7 @@ it("makes a missing value once", () => {
 });
 
 it("forgets the least recently used entry, and only for a new one", () => {
-  const map = recentMap<string>(2);
+  const map = makeRecentMap<string>(2);
   map.getOr("a", () => "a");
   map.getOr("b", () => "b");
   map.getOr("b", () => "b");

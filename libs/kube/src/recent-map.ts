@@ -6,7 +6,7 @@ type RecentMap<Value> = {
   readonly size: number;
 };
 
-export function recentMap<Value>(maxEntries: number): RecentMap<Value> {
+export function makeRecentMap<Value>(maxEntries: number): RecentMap<Value> {
   // A Map iterates its keys in insertion order.
   const values = new Map<string, Value>();
   function touch(key: string, value: Value): Value {

@@ -1,12 +1,12 @@
 import { FaultError, unlessFaultIn, type Fault } from "@muster/faults";
-import { kubeFault, requireKubeFault } from "./kube-fault.ts";
+import { toKubeFault, requireKubeFault } from "./kube-fault.ts";
 
 /** Resolves with undefined for these faults, which are expected answers, such as `not_found` for an object that may be gone. */
 export function unlessFault<Value>(
   call: Promise<Value>,
   ...codes: readonly Fault["code"][]
 ): Promise<Value | undefined> {
-  return unlessFaultIn(kubeFault, call, codes);
+  return unlessFaultIn(toKubeFault, call, codes);
 }
 
 /** Resolves with undefined if the object does not exist. */

@@ -13,7 +13,7 @@ export type ApiServerCase = Omit<testkit.ApiServerCase, "start"> & { readonly st
 
 /** The servers on which the tests run. The title of a skipped one states the reason. */
 export function apiServers(): readonly ApiServerCase[] {
-  return testkit.apiServers(startEmbedded).map(({ start, ...rest }) => ({
+  return testkit.listApiServers(startEmbedded).map(({ start, ...rest }) => ({
     ...rest,
     start: async () => {
       const server = await start();

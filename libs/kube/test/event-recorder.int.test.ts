@@ -3,24 +3,24 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { CoreV1Event, V1ConfigMap } from "@kubernetes/client-node";
-import { kubeAssets } from "@muster/testkit";
+import { findKubeAssets } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
-import { eventRecorder, kubeCalls } from "../src/index.ts";
+import { makeEventRecorder, makeKubeCalls } from "../src/index.ts";
 import { apiServers } from "./api-servers.ts";
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 const kubectl = assets.found ? join(assets.directory, "kubectl") : "";
 const maps = { apiVersion: "v1", plural: "configmaps", namespace: "default" };
 
 describe.each(apiServers())("on $title", ({ skip, start }) => {
   it.skipIf(skip)("keeps equal events as one with a count, and many similar ones as one more", async () => {
     await using server = await start();
-    await using calls = kubeCalls(server.config);
+    await using calls = makeKubeCalls(server.config);
     const map = await calls.create<V1ConfigMap>(maps, { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "m" } });
     const uid = map.metadata?.uid ?? "";
     const target = { apiVersion: "v1", kind: "ConfigMap", namespace: "default", name: "m", uid };
     const errors: unknown[] = [];
-    const recorder = eventRecorder({ calls, component: "tested", onError: (error) => errors.push(error) });
+    const recorder = makeEventRecorder({ calls, component: "tested", onError: (error) => errors.push(error) });
     for (let at = 0; at < 3; at += 1) recorder.record(target, { type: "Warning", reason: "Same", message: "again" });
     for (let at = 0; at < 14; at += 1)
       recorder.record(target, { type: "Normal", reason: "Like", message: `no. ${at}` });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { CoreV1Event, V1ConfigMap, V1Secret } from "@kubernetes/client-node";
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
-import { kubeCalls, kubeFault } from "../src/index.ts";
+import { makeKubeCalls, toKubeFault } from "../src/index.ts";
 import { apiServers } from "./api-servers.ts";
 
 const EXAMPLE = join(import.meta.dirname, "../examples/mirror-secrets.ts");
@@ -19,7 +19,7 @@ describe.each(apiServers())("on $title", ({ skip, start }) => {
     "the example, as one replica, mirrors, follows changes, repairs, cleans up and ends in order",
     async () => {
       await using server = await start();
-      await using calls = kubeCalls(server.config);
+      await using calls = makeKubeCalls(server.config);
       const map: V1ConfigMap = {
         apiVersion: "v1",
         kind: "ConfigMap",
@@ -34,7 +34,7 @@ describe.each(apiServers())("on $title", ({ skip, start }) => {
       example.stderr.on("data", (chunk: Buffer) => (log += chunk.toString()));
       const dataOf = async (name: string): Promise<Record<string, string> | undefined> => {
         const secret = await calls.get<V1Secret>(secrets, name).catch((error: unknown) => {
-          if (kubeFault(error)?.code === "not_found") return undefined;
+          if (toKubeFault(error)?.code === "not_found") return undefined;
           throw error;
         });
         if (secret?.data === undefined) return undefined;

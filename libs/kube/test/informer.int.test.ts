@@ -1,13 +1,13 @@
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { informer, kubeFault, listWatch } from "../src/index.ts";
+import { openInformer, toKubeFault, listWatch } from "../src/index.ts";
 import type { InformerOptions } from "../src/informer.ts";
 import {
-  bookmark,
-  page,
-  refuse,
-  scriptedServer,
-  thing,
+  buildBookmark,
+  buildPage,
+  buildRefusal,
+  startScriptedServer,
+  makeThing,
   watch,
   type Line,
   type ScriptedServer,
@@ -30,7 +30,7 @@ function follow(server: ScriptedServer, more: Partial<InformerOptions<Thing, Kep
   const errors: unknown[] = [];
   const pauses: number[] = [];
   const changes: string[] = [];
-  const followed = informer<Thing, Kept>({
+  const followed = openInformer<Thing, Kept>({
     source: listWatch<Thing>(server.config, PATH, { labelSelector: "a=b" }),
     project: ({ metadata }) => ({ name: metadata.name, version: Number(metadata.resourceVersion) }),
     onError: (error, retryInMs) => {
@@ -46,15 +46,15 @@ function follow(server: ScriptedServer, more: Partial<InformerOptions<Thing, Kep
   return { followed, errors, pauses, changes };
 }
 
-const modified = (name: string, version: number): Line => ({ type: "MODIFIED", object: thing(name, version) });
-const added = (name: string, version: number): Line => ({ type: "ADDED", object: thing(name, version) });
-const deleted = (name: string, version: number): Line => ({ type: "DELETED", object: thing(name, version) });
+const modified = (name: string, version: number): Line => ({ type: "MODIFIED", object: makeThing(name, version) });
+const added = (name: string, version: number): Line => ({ type: "ADDED", object: makeThing(name, version) });
+const deleted = (name: string, version: number): Line => ({ type: "DELETED", object: makeThing(name, version) });
 const lists = (server: ScriptedServer) => server.asked.filter((asked) => !asked.watch);
 const watches = (server: ScriptedServer) => server.asked.filter((asked) => asked.watch);
 
 it("reads every page of the list, then watches from the list's version with bookmarks and a bounded time", async () => {
-  await using server = await scriptedServer();
-  server.onList(page([thing("a", 1), thing("b", 2)], 7, "more"), page([thing("c", 3)], 7));
+  await using server = await startScriptedServer();
+  server.onList(buildPage([makeThing("a", 1), makeThing("b", 2)], 7, "more"), buildPage([makeThing("c", 3)], 7));
   server.onWatch(watch([added("d", 8)], "stay"));
   const { followed, changes } = follow(server, { pageSize: 2 });
   await using _ = followed;
@@ -79,29 +79,35 @@ it("reads every page of the list, then watches from the list's version with book
 });
 
 it("restarts the list when a continue token has expired, and without pages when that happens twice", async () => {
-  await using server = await scriptedServer();
-  const gone = refuse(410, "Expired");
-  server.onList(page([thing("old", 1)], 5, "t"), gone, page([thing("old", 1)], 6, "t"), gone, page([thing("a", 2)], 9));
+  await using server = await startScriptedServer();
+  const gone = buildRefusal(410, "Expired");
+  server.onList(
+    buildPage([makeThing("old", 1)], 5, "t"),
+    gone,
+    buildPage([makeThing("old", 1)], 6, "t"),
+    gone,
+    buildPage([makeThing("a", 2)], 9),
+  );
   server.onWatch(watch([], "stay"));
   const { followed, changes, errors } = follow(server);
   await using _ = followed;
   await followed.synced;
   expect(changes).toEqual(["ns/a - > 2"]);
   expect(lists(server).at(-1)!.url.searchParams.has("limit")).toBe(false);
-  expect(errors.map((error) => kubeFault(error)?.code)).toEqual(["conflict", "conflict"]);
+  expect(errors.map((error) => toKubeFault(error)?.code)).toEqual(["conflict", "conflict"]);
 });
 
 it("lists again immediately after 410, in the answer or inside the watch, and reports the changes in between", async () => {
-  await using server = await scriptedServer();
+  await using server = await startScriptedServer();
   server.onList(
-    page([thing("a", 1), thing("b", 2)], 5),
-    page([thing("a", 6), thing("c", 7)], 9),
-    page([thing("c", 7)], 12),
+    buildPage([makeThing("a", 1), makeThing("b", 2)], 5),
+    buildPage([makeThing("a", 6), makeThing("c", 7)], 9),
+    buildPage([makeThing("c", 7)], 12),
   );
   server.onWatch(
     watch([{ type: "ERROR", object: { kind: "Status", code: 410, reason: "Expired" } }], "end"),
-    watch([bookmark(10)], "end"),
-    refuse(410, "Gone"),
+    watch([buildBookmark(10)], "end"),
+    buildRefusal(410, "Gone"),
     watch([], "stay"),
   );
   const { followed, changes, pauses } = follow(server);
@@ -112,10 +118,10 @@ it("lists again immediately after 410, in the answer or inside the watch, and re
 });
 
 it("continues from the last version, bookmarks included, after a watch that ended or broke", async () => {
-  await using server = await scriptedServer();
-  server.onList(page([thing("a", 1)], 5));
+  await using server = await startScriptedServer();
+  server.onList(buildPage([makeThing("a", 1)], 5));
   server.onWatch(
-    watch([modified("a", 6), bookmark(20)], "end"),
+    watch([modified("a", 6), buildBookmark(20)], "end"),
     watch([modified("a", 21)], "cut"),
     watch([deleted("a", 22)], "stay"),
   );
@@ -134,12 +140,12 @@ it.each([
     { type: "ADDED", object: { metadata: { resourceVersion: "6" } } },
     "MalformedAnswerError",
   ],
-  ["an event of an unknown type", { type: "RENAMED", object: thing("a", 6) }, "MalformedAnswerError"],
+  ["an event of an unknown type", { type: "RENAMED", object: makeThing("a", 6) }, "MalformedAnswerError"],
   ["a Status in place of an object", { type: "ADDED", object: { kind: "Status", code: 500 } }, "KubeError"],
   ["an ERROR event", { type: "ERROR", object: { kind: "Status", code: 500, reason: "InternalError" } }, "KubeError"],
 ])("survives %s: reports it and lists again", async (_title, line, name) => {
-  await using server = await scriptedServer();
-  server.onList(page([thing("a", 1)], 5), page([thing("b", 8)], 9));
+  await using server = await startScriptedServer();
+  server.onList(buildPage([makeThing("a", 1)], 5), buildPage([makeThing("b", 8)], 9));
   server.onWatch(watch([line], "stay"), watch([], "stay"));
   const { followed, changes, errors } = follow(server);
   await using _ = followed;
@@ -150,15 +156,15 @@ it.each([
 });
 
 it("waits as long as the server asks after 429, and increases its own pauses up to the limit", async () => {
-  await using server = await scriptedServer();
-  const busy = refuse(503, "ServiceUnavailable");
+  await using server = await startScriptedServer();
+  const busy = buildRefusal(503, "ServiceUnavailable");
   server.onList(
-    refuse(429, "TooManyRequests", { "retry-after": "1" }),
+    buildRefusal(429, "TooManyRequests", { "retry-after": "1" }),
     busy,
     busy,
     busy,
     busy,
-    page([thing("a", 1)], 5),
+    buildPage([makeThing("a", 1)], 5),
   );
   server.onWatch(watch([], "stay"));
   const { followed, pauses, errors } = follow(server);
@@ -166,19 +172,23 @@ it("waits as long as the server asks after 429, and increases its own pauses up 
   await followed.synced;
   expect(pauses[0]).toBe(1000);
   expect(Math.max(...pauses.slice(1))).toBeLessThanOrEqual(timing.maxBackoffMs);
-  expect(errors.map((error) => kubeFault(error)?.code)).toEqual(Array.from({ length: 5 }, () => "unavailable"));
+  expect(errors.map((error) => toKubeFault(error)?.code)).toEqual(Array.from({ length: 5 }, () => "unavailable"));
 });
 
 it("never stops: it retries after a malformed list, a reset connection and 500s", async () => {
-  await using server = await scriptedServer();
+  await using server = await startScriptedServer();
   server.onList(
     (response) => response.writeHead(200).end(JSON.stringify({ kind: "Status", status: "Failure" })),
     (response) => response.socket?.resetAndDestroy(),
-    refuse(500, "InternalError"),
+    buildRefusal(500, "InternalError"),
     (response) => response.writeHead(502).end("<html>bad gateway</html>"),
-    page([thing("a", 1)], 5),
+    buildPage([makeThing("a", 1)], 5),
   );
-  server.onWatch(refuse(500, "InternalError"), (response) => response.destroy(), watch([modified("a", 6)], "stay"));
+  server.onWatch(
+    buildRefusal(500, "InternalError"),
+    (response) => response.destroy(),
+    watch([modified("a", 6)], "stay"),
+  );
   const { followed, errors } = follow(server);
   await using _ = followed;
   await until("the change is seen", () => followed.get("ns/a")?.version === 6);
@@ -186,9 +196,9 @@ it("never stops: it retries after a malformed list, a reset connection and 500s"
 });
 
 it("lists after three failures in a row", async () => {
-  await using server = await scriptedServer();
-  const timeout = refuse(504, "Timeout");
-  server.onList(page([thing("a", 900)], 1000), page([thing("a", 2, "restored")], 3));
+  await using server = await startScriptedServer();
+  const timeout = buildRefusal(504, "Timeout");
+  server.onList(buildPage([makeThing("a", 900)], 1000), buildPage([makeThing("a", 2, "restored")], 3));
   server.onWatch(timeout, timeout, timeout, watch([], "stay"));
   const { followed, changes } = follow(server);
   await using _ = followed;
@@ -197,9 +207,9 @@ it("lists after three failures in a row", async () => {
 });
 
 it("lists when the server's versions go back, as those of a rebuilt cluster do", async () => {
-  await using server = await scriptedServer();
-  server.onList(page([thing("a", 900)], 1000), page([thing("b", 2)], 3));
-  server.onWatch(watch([bookmark(3)], "stay"), watch([], "stay"));
+  await using server = await startScriptedServer();
+  server.onList(buildPage([makeThing("a", 900)], 1000), buildPage([makeThing("b", 2)], 3));
+  server.onWatch(watch([buildBookmark(3)], "stay"), watch([], "stay"));
   const { followed, changes } = follow(server);
   await using _ = followed;
   await until("the rebuilt world is seen", () => changes.includes("ns/b - > 2"));
@@ -207,8 +217,8 @@ it("lists when the server's versions go back, as those of a rebuilt cluster do",
 });
 
 it("cuts a watch that is silent for longer than its time, and continues", async () => {
-  await using server = await scriptedServer();
-  server.onList(page([thing("a", 1)], 5));
+  await using server = await startScriptedServer();
+  server.onList(buildPage([makeThing("a", 1)], 5));
   server.onWatch(watch([], "stay"), watch([modified("a", 6)], "stay"));
   const { followed, errors } = follow(server, {
     timing: { ...timing, minWatchSeconds: 0, maxWatchSeconds: 0, silenceMarginMs: 1 },
@@ -219,14 +229,14 @@ it("cuts a watch that is silent for longer than its time, and continues", async 
 });
 
 it("cuts a dead watch before its duration has passed, and counts every event as a heartbeat", async () => {
-  await using server = await scriptedServer();
-  server.onList(page([thing("a", 1)], 5));
+  await using server = await startScriptedServer();
+  server.onList(buildPage([makeThing("a", 1)], 5));
   server.onWatch(
     watch([], "stay"),
     (response, request) => {
       let version = 6;
-      watch([bookmark(version)], "stay")(response, request);
-      const word = setInterval(() => response.write(JSON.stringify(bookmark((version += 1))) + "\n"), 10);
+      watch([buildBookmark(version)], "stay")(response, request);
+      const word = setInterval(() => response.write(JSON.stringify(buildBookmark((version += 1))) + "\n"), 10);
       response.on("close", () => clearInterval(word));
     },
     watch([modified("a", 1000)], "stay"),
@@ -238,12 +248,12 @@ it("cuts a dead watch before its duration has passed, and counts every event as 
 });
 
 it("does not treat the suspension of its process as silence of the watch", async () => {
-  await using server = await scriptedServer();
-  server.onList(page([thing("a", 1)], 5));
+  await using server = await startScriptedServer();
+  server.onList(buildPage([makeThing("a", 1)], 5));
   server.onWatch((response, request) => {
     let version = 6;
-    watch([bookmark(version)], "stay")(response, request);
-    const word = setInterval(() => response.write(JSON.stringify(bookmark((version += 1))) + "\n"), 10);
+    watch([buildBookmark(version)], "stay")(response, request);
+    const word = setInterval(() => response.write(JSON.stringify(buildBookmark((version += 1))) + "\n"), 10);
     response.on("close", () => clearInterval(word));
   });
   const { followed, errors } = follow(server, { timing: { ...timing, maxSilenceMs: 400 } });
@@ -258,13 +268,13 @@ it("does not treat the suspension of its process as silence of the watch", async
 });
 
 it("lists again when the last list is too old, even while the watch works", async () => {
-  await using server = await scriptedServer();
+  await using server = await startScriptedServer();
   let nowMs = 0;
-  server.onList(page([thing("a", 1)], 5), page([thing("b", 6)], 7));
+  server.onList(buildPage([makeThing("a", 1)], 5), buildPage([makeThing("b", 6)], 7));
   server.onWatch(
     (response, request) => {
       nowMs = 60_000;
-      watch([bookmark(6)], "end")(response, request);
+      watch([buildBookmark(6)], "end")(response, request);
     },
     watch([], "stay"),
   );
@@ -275,9 +285,9 @@ it("lists again when the last list is too old, even while the watch works", asyn
 });
 
 it("has the age of the server's last answer", async () => {
-  await using server = await scriptedServer();
+  await using server = await startScriptedServer();
   let nowMs = 0;
-  server.onList(page([thing("a", 1)], 5));
+  server.onList(buildPage([makeThing("a", 1)], 5));
   server.onWatch(watch([], "stay"));
   const { followed } = follow(server, { now: () => nowMs });
   await using _ = followed;
@@ -290,9 +300,11 @@ it("has the age of the server's last answer", async () => {
 });
 
 it("keeps the former row of an object that the projection cannot read", async () => {
-  await using server = await scriptedServer();
-  server.onList(page([thing("a", 1)], 5), page([thing("a", 6)], 9));
-  server.onWatch(watch([{ type: "MODIFIED", object: { ...thing("a", 6), kind: "Poison" } }, added("b", 7)], "stay"));
+  await using server = await startScriptedServer();
+  server.onList(buildPage([makeThing("a", 1)], 5), buildPage([makeThing("a", 6)], 9));
+  server.onWatch(
+    watch([{ type: "MODIFIED", object: { ...makeThing("a", 6), kind: "Poison" } }, added("b", 7)], "stay"),
+  );
   const { followed, errors } = follow(server, {
     project: ({ kind, metadata }) => {
       if (kind === "Poison") throw new Error("cannot read this");
@@ -306,10 +318,10 @@ it("keeps the former row of an object that the projection cannot read", async ()
 });
 
 it("has updated its indexes when it reports a change", async () => {
-  await using server = await scriptedServer();
-  server.onList(page([thing("a1", 1), thing("a2", 2), thing("b1", 3)], 5));
+  await using server = await startScriptedServer();
+  server.onList(buildPage([makeThing("a1", 1), makeThing("a2", 2), makeThing("b1", 3)], 5));
   server.onWatch(watch([added("a3", 6), deleted("a1", 7)], "stay"));
-  await using followed = informer({
+  await using followed = openInformer({
     source: listWatch<Thing>(server.config, PATH),
     project: ({ metadata }) => metadata.name,
     indexes: { first: (name: string) => [name.slice(0, 1)] },
@@ -326,8 +338,8 @@ it("has updated its indexes when it reports a change", async () => {
 });
 
 it("notifies the other listeners when one throws", async () => {
-  await using server = await scriptedServer();
-  server.onList(page([thing("a", 1)], 5));
+  await using server = await startScriptedServer();
+  server.onList(buildPage([makeThing("a", 1)], 5));
   server.onWatch(watch([], "stay"));
   const { followed, errors, changes } = follow(server);
   await using _ = followed;
@@ -341,7 +353,7 @@ it("notifies the other listeners when one throws", async () => {
 });
 
 it("stops when disposed before the first list, and rejects `synced`", async () => {
-  await using server = await scriptedServer();
+  await using server = await startScriptedServer();
   server.onList(() => undefined);
   const { followed } = follow(server);
   await followed[Symbol.asyncDispose]();

@@ -1,11 +1,11 @@
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { V1ConfigMap, V1Node } from "@kubernetes/client-node";
-import { settled, until } from "@muster/testkit";
+import { waitUntilSettled, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { kubeCalls, kubeFault, type KubeCalls } from "../src/index.ts";
+import { makeKubeCalls, toKubeFault, type KubeCalls } from "../src/index.ts";
 import { apiServers, type TestApiServer } from "./api-servers.ts";
-import { page, refuse, scriptedServer, thing, type Answer } from "./scripted-server.ts";
+import { buildPage, buildRefusal, startScriptedServer, makeThing, type Answer } from "./scripted-server.ts";
 
 const maps = { apiVersion: "v1", plural: "configmaps", namespace: "default" };
 const things = { apiVersion: "muster.dev/v1", plural: "things", namespace: "ns" };
@@ -13,7 +13,7 @@ const things = { apiVersion: "muster.dev/v1", plural: "things", namespace: "ns" 
 function codeOf(call: Promise<unknown>): Promise<string | undefined> {
   return call.then(
     () => "ok",
-    (error: unknown) => kubeFault(error)?.code,
+    (error: unknown) => toKubeFault(error)?.code,
   );
 }
 
@@ -23,7 +23,7 @@ describe.each(apiServers())("on $title", ({ skip, start }) => {
   beforeAll(async () => {
     if (skip) return;
     server = await start();
-    calls = kubeCalls(server.config);
+    calls = makeKubeCalls(server.config);
   });
   afterAll(async () => {
     if (skip) return;
@@ -105,8 +105,8 @@ describe("with a scripted server", () => {
     };
 
   it("sends each call with its method, path and body", async () => {
-    await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config);
+    await using server = await startScriptedServer();
+    await using calls = makeKubeCalls(server.config);
     const seen: [string, string, string | undefined, string][] = [];
     const see = (request: IncomingMessage, body: string) => {
       seen.push([request.method ?? "", request.url ?? "", request.headers["content-type"], body]);
@@ -138,8 +138,8 @@ describe("with a scripted server", () => {
   });
 
   it("keeps its connections after deletions, which have a body", async () => {
-    await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config);
+    await using server = await startScriptedServer();
+    await using calls = makeKubeCalls(server.config);
     const ports = new Set<number | undefined>();
     server.onList(answer("{}", (request) => void ports.add(request.socket.remotePort)));
     for (const name of ["a", "b", "c", "d", "e", "f"]) await calls.delete(things, name);
@@ -148,23 +148,23 @@ describe("with a scripted server", () => {
   });
 
   it("never turns a call for one object into a call for all of them", async () => {
-    await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config);
+    await using server = await startScriptedServer();
+    await using calls = makeKubeCalls(server.config);
     await expect(calls.delete(things, "")).rejects.toThrow("without a name");
     await expect(calls.replace(things, { metadata: {} })).rejects.toThrow("without a name");
     expect(server.asked).toEqual([]);
   });
 
   it("ends a call that the server never answers", async () => {
-    await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config, { timeoutMs: 20 });
+    await using server = await startScriptedServer();
+    await using calls = makeKubeCalls(server.config, { timeoutMs: 20 });
     server.onList(() => undefined);
     expect(await codeOf(calls.get(things, "a"))).toBe("unavailable");
   });
 
   it("ends a call when its signal is aborted, and never sends one that still waits", async () => {
-    await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config, { maxInFlight: 1 });
+    await using server = await startScriptedServer();
+    await using calls = makeKubeCalls(server.config, { maxInFlight: 1 });
     const held: ServerResponse[] = [];
     server.onList((response) => void held.push(response));
     const first = codeOf(calls.get(things, "first"));
@@ -175,7 +175,7 @@ describe("with a scripted server", () => {
     stop.abort();
     expect(await waiting).toBe("cancelled");
     expect(await codeOf(calls.get(things, "never", { signal: stop.signal }))).toBe("cancelled");
-    server.onList(page([thing("a", 1)], 5));
+    server.onList(buildPage([makeThing("a", 1)], 5));
     held[0]!.end("{}");
     expect(await first).toBe("ok");
     await last;
@@ -183,8 +183,8 @@ describe("with a scripted server", () => {
   });
 
   it("closes the connection of a call that is aborted in flight", async () => {
-    await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config);
+    await using server = await startScriptedServer();
+    await using calls = makeKubeCalls(server.config);
     const stop = new AbortController();
     let closed: Promise<unknown> | undefined;
     server.onList((response) => {
@@ -196,13 +196,13 @@ describe("with a scripted server", () => {
   });
 
   it("never exceeds its limit of requests in flight", async () => {
-    await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config, { maxInFlight: 3 });
+    await using server = await startScriptedServer();
+    await using calls = makeKubeCalls(server.config, { maxInFlight: 3 });
     const held: ServerResponse[] = [];
     server.onList((response) => void held.push(response));
     const all = Promise.all(Array.from({ length: 50 }, (_, at) => calls.get(things, `t${at}`)));
     await until("three are asked", () => held.length >= 3);
-    await settled();
+    await waitUntilSettled();
     expect(held).toHaveLength(3);
     server.onList(answer("{}"));
     for (const response of held) response.end("{}");
@@ -211,9 +211,9 @@ describe("with a scripted server", () => {
   });
 
   it("retries once with new credentials after a refused token", async () => {
-    await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config);
-    server.onList(answer("{}"), refuse(401, "Unauthorized"), answer("{}"), refuse(401, "Unauthorized"));
+    await using server = await startScriptedServer();
+    await using calls = makeKubeCalls(server.config);
+    server.onList(answer("{}"), buildRefusal(401, "Unauthorized"), answer("{}"), buildRefusal(401, "Unauthorized"));
     await calls.get(things, "a");
     await calls.get(things, "b");
     expect(server.asked).toHaveLength(3);
@@ -222,35 +222,35 @@ describe("with a scripted server", () => {
   });
 
   it("rejects with the API server's refusal and its pause, and does not retry", async () => {
-    await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config);
-    server.onList(refuse(429, "TooManyRequests", { "retry-after": "2" }));
+    await using server = await startScriptedServer();
+    await using calls = makeKubeCalls(server.config);
+    server.onList(buildRefusal(429, "TooManyRequests", { "retry-after": "2" }));
     const error: unknown = await calls.get(things, "a").catch((reason: unknown) => reason);
-    expect(kubeFault(error)).toEqual({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 2000 });
+    expect(toKubeFault(error)).toEqual({ code: "unavailable", dependency: "kubernetes", retryAfterMs: 2000 });
     expect(server.asked).toHaveLength(1);
   });
 
   it("rejects an answer that is no JSON, or no list", async () => {
-    await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config);
+    await using server = await startScriptedServer();
+    await using calls = makeKubeCalls(server.config);
     server.onList(answer("<html>"), answer('{"kind":"Thing"}'));
     await expect(calls.get(things, "a")).rejects.toMatchObject({ name: "MalformedAnswerError" });
     await expect(calls.list(things)).rejects.toMatchObject({ name: "MalformedAnswerError" });
   });
 
   it("resolves a creation whose answer is unread, but rejects a refused one", async () => {
-    await using server = await scriptedServer();
-    await using calls = kubeCalls(server.config);
-    server.onList(answer("<html>"), refuse(409, "AlreadyExists"));
+    await using server = await startScriptedServer();
+    await using calls = makeKubeCalls(server.config);
+    server.onList(answer("<html>"), buildRefusal(409, "AlreadyExists"));
     const sent = { metadata: { name: "a" } };
     expect(await calls.create(things, sent, { isAnswerUnread: true })).toBe(sent);
     expect(await codeOf(calls.create(things, sent, { isAnswerUnread: true }))).toBe("already_exists");
   });
 
   it("reports that the server is unavailable", async () => {
-    const server = await scriptedServer();
+    const server = await startScriptedServer();
     await server[Symbol.asyncDispose]();
-    await using calls = kubeCalls(server.config);
+    await using calls = makeKubeCalls(server.config);
     expect(await codeOf(calls.get(things, "a"))).toBe("unavailable");
   });
 });

@@ -4,20 +4,21 @@ import { join } from "node:path";
 import { CoreV1Api } from "@kubernetes/client-node";
 import { describeFault } from "@muster/faults";
 import { describe, expect, it } from "vitest";
-import { kubeClient } from "@muster/testkit";
-import { kubeCalls, kubeFault, listWatch, loadKube, loadServiceKube } from "../src/index.ts";
-import { page, refuse, scriptedServer } from "./scripted-server.ts";
+import { makeKubeClient } from "@muster/testkit";
+import { makeKubeCalls, toKubeFault, listWatch, loadKube, loadServiceKube } from "../src/index.ts";
+import { buildPage, buildRefusal, startScriptedServer } from "./scripted-server.ts";
 
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "ns" };
 
 /** A server that accepts one token, which may change, and a kubeconfig that may be renewed. */
 async function exchange() {
   await using starting = new AsyncDisposableStack();
-  const server = starting.use(await scriptedServer());
+  const server = starting.use(await startScriptedServer());
   const directory = starting.use(await mkdtempDisposable(join(tmpdir(), "muster-load-kube-"))).path;
   let taken = "first";
   server.onList((response, request) => {
-    const answer = request.headers.authorization === `Bearer ${taken}` ? page([], 1) : refuse(401, "Unauthorized");
+    const answer =
+      request.headers.authorization === `Bearer ${taken}` ? buildPage([], 1) : buildRefusal(401, "Unauthorized");
     answer(response, request);
   });
   const file = join(directory, "kubeconfig");
@@ -52,7 +53,7 @@ const faultOf = (work: Promise<unknown>): Promise<string> =>
   work.then(
     () => "",
     (error: unknown) => {
-      const fault = kubeFault(error);
+      const fault = toKubeFault(error);
       return fault === undefined ? String(error) : describeFault(fault);
     },
   );
@@ -64,7 +65,7 @@ const WAYS: readonly [
   [
     "calls",
     (config) => {
-      const calls = kubeCalls(config);
+      const calls = makeKubeCalls(config);
       return { ask: () => calls.list(PODS), [Symbol.asyncDispose]: () => calls[Symbol.asyncDispose]() };
     },
   ],
@@ -79,7 +80,7 @@ const WAYS: readonly [
   [
     "client-node's own calls",
     (config) => {
-      const api = kubeClient(config, CoreV1Api, { timeoutMs: 60_000 });
+      const api = makeKubeClient(config, CoreV1Api, { timeoutMs: 60_000 });
       const ask = () => api.listNamespacedPod({ namespace: "ns" });
       return { ask, [Symbol.asyncDispose]: () => Promise.resolve() };
     },
@@ -100,7 +101,7 @@ describe.each(WAYS)("%s", (_title, open) => {
 
 it("continues with the known credential while its file is missing or half written", async () => {
   await using world = await exchange();
-  await using calls = kubeCalls(loadKube(world.file));
+  await using calls = makeKubeCalls(loadKube(world.file));
   await rm(world.file);
   await calls.list(PODS);
   world.take("second");
@@ -112,7 +113,7 @@ it("continues with the known credential while its file is missing or half writte
 
 it("keeps its cluster and its user when the file names others later", async () => {
   await using world = await exchange();
-  await using calls = kubeCalls(loadKube(world.file));
+  await using calls = makeKubeCalls(loadKube(world.file));
   world.take("second");
   await world.put("second", "http://127.0.0.1:1");
   await calls.list(PODS);
@@ -130,7 +131,7 @@ it("lets a service report a refused credential once, until it is renewed", async
     () => nowMs,
   );
   const missing = (): string | undefined => checks.get("kubernetes")?.();
-  await using calls = kubeCalls(config);
+  await using calls = makeKubeCalls(config);
   await calls.list(PODS);
   world.take("second");
   await faultOf(calls.list(PODS));

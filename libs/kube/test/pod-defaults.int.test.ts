@@ -1,13 +1,13 @@
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { openPodDefaults } from "../src/index.ts";
-import { page, refuse, scriptedServer, watch } from "./scripted-server.ts";
+import { buildPage, buildRefusal, startScriptedServer, watch } from "./scripted-server.ts";
 
 it("reports a cluster without RuntimeClasses once and without an error, and is complete without them", async () => {
-  await using server = await scriptedServer();
+  await using server = await startScriptedServer();
   server.onList((response, request) => {
     const isServed = request.url?.includes("runtimeclasses") !== true;
-    (isServed ? page([], 1) : refuse(404, "NotFound"))(response, request);
+    (isServed ? buildPage([], 1) : buildRefusal(404, "NotFound"))(response, request);
   });
   server.onWatch(watch([], "stay"));
   const errors: unknown[] = [];

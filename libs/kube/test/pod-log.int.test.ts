@@ -1,8 +1,8 @@
 import { once } from "node:events";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { expect, it } from "vitest";
 import { openPodLog, readLogRange } from "../src/index.ts";
-import { refuse, scriptedServer, type Answer } from "./scripted-server.ts";
+import { buildRefusal, startScriptedServer, type Answer } from "./scripted-server.ts";
 
 const LOG = { namespace: "ns", pod: "train-worker-0", container: "main" };
 const never = new AbortController().signal;
@@ -30,7 +30,7 @@ it.each([
   [{ offset: 9, limitBytes: 100 }, ""],
   [{ offset: 50, limitBytes: 100 }, ""],
 ])("reads the range %o of a log that arrives in pieces", async (range, text) => {
-  await using server = await scriptedServer();
+  await using server = await startScriptedServer();
   server.onList(pieces("abc", "def", "ghi"));
   expect(Buffer.from(await readLogRange(server.config, LOG, range, never)).toString()).toBe(text);
   const [asked] = server.asked;
@@ -42,20 +42,20 @@ it.each([
 });
 
 it("returns at most the limit when the server exceeds it", async () => {
-  await using server = await scriptedServer();
+  await using server = await startScriptedServer();
   server.onList((response) => response.writeHead(200).end("abcdefghi"));
   const range = { offset: 2, limitBytes: 3 };
   expect(Buffer.from(await readLogRange(server.config, LOG, range, never)).toString()).toBe("cde");
 });
 
 it("rejects with a fault for a missing pod, and for a cut stream", async () => {
-  await using server = await scriptedServer();
-  server.onList(refuse(404, "NotFound"));
+  await using server = await startScriptedServer();
+  server.onList(buildRefusal(404, "NotFound"));
   const range = { offset: 0, limitBytes: 10 };
   const code = (work: Promise<unknown>): Promise<string | undefined> =>
     work.then(
       () => "ok",
-      (error: unknown) => faultOf(error)?.code,
+      (error: unknown) => findFault(error)?.code,
     );
   expect(await code(readLogRange(server.config, LOG, range, never))).toBe("not_found");
   server.onList((response) => {
@@ -69,7 +69,7 @@ it("rejects with a fault for a missing pod, and for a cut stream", async () => {
 });
 
 it("rejects with unavailable when the server does not answer in time, and with cancelled when the reader stops", async () => {
-  await using server = await scriptedServer();
+  await using server = await startScriptedServer();
   server.onList(() => undefined);
   const range = { offset: 0, limitBytes: 10 };
   const read = (signal: AbortSignal): Promise<unknown> => readLogRange(server.config, LOG, range, signal);

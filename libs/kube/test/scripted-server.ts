@@ -16,7 +16,7 @@ export type ScriptedServer = AsyncDisposable & {
 export type Answer = (response: ServerResponse, request: IncomingMessage) => void;
 
 /** Starts an HTTP server that answers as an API server from a script. */
-export async function scriptedServer(): Promise<ScriptedServer> {
+export async function startScriptedServer(): Promise<ScriptedServer> {
   const asked: Asked[] = [];
   const scripts: { list: Answer[]; watch: Answer[] } = { list: [], watch: [] };
   const server = createServer((request, response) => {
@@ -61,11 +61,11 @@ export type Thing = {
   };
 };
 
-export function thing(name: string, resourceVersion: number, uid = `uid-${name}`): Thing {
+export function makeThing(name: string, resourceVersion: number, uid = `uid-${name}`): Thing {
   return { metadata: { name, namespace: "ns", uid, resourceVersion: String(resourceVersion) } };
 }
 
-export function page(items: readonly Thing[], resourceVersion: number, token?: string): Answer {
+export function buildPage(items: readonly Thing[], resourceVersion: number, token?: string): Answer {
   return (response) => {
     response.writeHead(200, { "content-type": "application/json" });
     response.end(
@@ -78,7 +78,7 @@ export function page(items: readonly Thing[], resourceVersion: number, token?: s
   };
 }
 
-export function refuse(code: number, reason: string, headers: Record<string, string> = {}): Answer {
+export function buildRefusal(code: number, reason: string, headers: Record<string, string> = {}): Answer {
   return (response) => {
     response.writeHead(code, { "content-type": "application/json", ...headers });
     response.end(JSON.stringify({ kind: "Status", status: "Failure", code, reason, message: `scripted ${code}` }));
@@ -90,7 +90,7 @@ export type Line =
   /** A line that is sent unchanged. */
   | string;
 
-export function bookmark(resourceVersion: number): Line {
+export function buildBookmark(resourceVersion: number): Line {
   return { type: "BOOKMARK", object: { kind: "Thing", metadata: { resourceVersion: String(resourceVersion) } } };
 }
 

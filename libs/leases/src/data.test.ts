@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { kubernetesSize, LEASE_DATA, readData, type LeaseType } from "./data.ts";
+import { findKubernetesSize, LEASE_DATA, readData, type LeaseType } from "./data.ts";
 import { KUBERNETES_SIZES } from "./kubernetes-sizes.ts";
 import { MAX_SEALED_CHARACTERS, SEALED_PREFIX, MAX_SECRET_CHARACTERS } from "./secret-fields.ts";
 
@@ -47,11 +47,11 @@ it("has the sizes of kubernetes and the types that docs/lease-types.md shows", (
     row.slice(1).map(Number),
   );
   const sizes = Array.from({ length: KUBERNETES_SIZES }, (_, index) => {
-    const { processors, memoryGib, ssdGib } = kubernetesSize(index + 1);
+    const { processors, memoryGib, ssdGib } = findKubernetesSize(index + 1);
     return [index + 1, processors, memoryGib, ssdGib];
   });
   expect(rows).toEqual(sizes);
-  expect(() => kubernetesSize(KUBERNETES_SIZES + 1)).toThrow(RangeError);
+  expect(() => findKubernetesSize(KUBERNETES_SIZES + 1)).toThrow(RangeError);
   const shown = [...PAGE.matchAll(/^## (.*)$/gm)].flatMap(([, title = ""]) => title.split(", "));
   expect(shown).toEqual(Object.keys(LEASE_DATA));
 });

@@ -8,17 +8,17 @@ export {
 export { isLeaseId, splitId } from "./lease-ids.ts";
 export {
   MAX_DURATION_NS,
-  endOf,
+  computeEndNs,
   formatDurationNs,
   formatRfc3339,
   isOver,
-  nsFrom,
-  nsFromMs,
+  toNanoseconds,
+  toNanosecondsFromMs,
   parseDurationNs,
   parseRfc3339,
-  timestampOf,
+  toTimestamp,
   waitMsUntil,
 } from "./nanoseconds.ts";
 export type { EndRequest, Order, Renewal, Result, ResultState } from "./order.ts";
 export { findUnsealed, isSealed, mapSecrets, SEALED_PREFIX } from "./secret-fields.ts";
-export { publicKeyOf } from "./user-id.ts";
+export { parsePublicKey } from "./user-id.ts";

@@ -30,7 +30,7 @@ const SIZES: readonly (readonly [processors: number, memoryGib: number, ssdGib: 
 export const KUBERNETES_SIZES = SIZES.length;
 
 /** Throws RangeError for an invalid size. */
-export function kubernetesSize(size: number): KubernetesSize {
+export function findKubernetesSize(size: number): KubernetesSize {
   const found = SIZES[size - 1];
   if (found === undefined) throw new RangeError(`only size 1 to ${KUBERNETES_SIZES}: ${size}`);
   const [processors, memoryGib, ssdGib] = found;

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { expect, it } from "vitest";
 import { isLeaseId, splitId } from "./lease-ids.ts";
 
@@ -6,7 +6,7 @@ const faultFrom = (attempt: () => unknown): unknown => {
   try {
     attempt();
   } catch (error) {
-    return faultOf(error);
+    return findFault(error);
   }
   return undefined;
 };

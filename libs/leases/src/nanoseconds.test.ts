@@ -2,15 +2,15 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import {
   MAX_DURATION_NS,
-  durationOf,
-  endOf,
+  toDuration,
+  computeEndNs,
   formatDurationNs,
   formatRfc3339,
   isOver,
-  nsFrom,
+  toNanoseconds,
   parseDurationNs,
   parseRfc3339,
-  timestampOf,
+  toTimestamp,
   waitMsUntil,
 } from "./nanoseconds.ts";
 
@@ -18,18 +18,18 @@ const anyNs = fc.bigInt({ min: -MAX_DURATION_NS, max: MAX_DURATION_NS });
 const maxTimerMs = 2 ** 31 - 1;
 
 it("keeps every nanosecond of times and durations, also beyond 2^53", () => {
-  expect(durationOf(MAX_DURATION_NS)).toEqual({ seconds: 9_223_372_036, nanos: 854_775_807 });
+  expect(toDuration(MAX_DURATION_NS)).toEqual({ seconds: 9_223_372_036, nanos: 854_775_807 });
   fc.assert(
     fc.property(anyNs, (ns) => {
-      expect(nsFrom(durationOf(ns))).toBe(ns);
-      expect(nsFrom(timestampOf(ns))).toBe(ns);
-      expect(timestampOf(ns).nanos).toBeGreaterThanOrEqual(0);
+      expect(toNanoseconds(toDuration(ns))).toBe(ns);
+      expect(toNanoseconds(toTimestamp(ns))).toBe(ns);
+      expect(toTimestamp(ns).nanos).toBeGreaterThanOrEqual(0);
     }),
   );
 });
 
 it("is over strictly after the end", () => {
-  const endsAt = endOf({ createdNs: 1_000n, durationNs: 500n });
+  const endsAt = computeEndNs({ createdNs: 1_000n, durationNs: 500n });
   expect([1_499n, 1_500n, 1_501n].map((now) => isOver(endsAt, now))).toEqual([false, false, true]);
 });
 

@@ -7,27 +7,27 @@ export const MAX_DURATION_NS = 2n ** 63n - 1n;
 /** A Timestamp or Duration of protobuf. */
 type SecondsAndNanos = { readonly seconds: number; readonly nanos: number };
 
-export function nsFrom({ seconds, nanos }: SecondsAndNanos): bigint {
+export function toNanoseconds({ seconds, nanos }: SecondsAndNanos): bigint {
   return BigInt(seconds) * NS_PER_S + BigInt(nanos);
 }
 
-export function nsFromMs(ms: number): bigint {
+export function toNanosecondsFromMs(ms: number): bigint {
   return BigInt(ms) * NS_PER_MS;
 }
 
 /** Converts a time: before 1970 seconds are negative, and nanoseconds count forward. */
-export function timestampOf(ns: bigint): SecondsAndNanos {
+export function toTimestamp(ns: bigint): SecondsAndNanos {
   const nanos = ((ns % NS_PER_S) + NS_PER_S) % NS_PER_S;
   return { seconds: Number((ns - nanos) / NS_PER_S), nanos: Number(nanos) };
 }
 
 /** Converts a duration: seconds and nanoseconds have the same sign. */
-export function durationOf(ns: bigint): SecondsAndNanos {
+export function toDuration(ns: bigint): SecondsAndNanos {
   return { seconds: Number(ns / NS_PER_S), nanos: Number(ns % NS_PER_S) };
 }
 
 /** Returns the end of an order that is not renewed. */
-export function endOf(order: { readonly createdNs: bigint; readonly durationNs: bigint }): bigint {
+export function computeEndNs(order: { readonly createdNs: bigint; readonly durationNs: bigint }): bigint {
   return order.createdNs + order.durationNs;
 }
 
@@ -53,12 +53,12 @@ export function parseRfc3339(text: string): bigint | undefined {
   const atMs = Date.parse(`${date}T${time}${zone.toUpperCase()}`);
   // Date.parse would accept February 30 as a day of March.
   if (Number.isNaN(atMs) || utc.toISOString() !== `${date}T${time}.000Z`) return undefined;
-  return nsFromMs(atMs) + BigInt(decimals.padEnd(9, "0"));
+  return toNanosecondsFromMs(atMs) + BigInt(decimals.padEnd(9, "0"));
 }
 
 /** Formats RFC 3339 in UTC with the necessary decimals; a time outside of the range of Date in nanoseconds. */
 export function formatRfc3339(ns: bigint): string {
-  const { seconds, nanos } = timestampOf(ns);
+  const { seconds, nanos } = toTimestamp(ns);
   const date = new Date(seconds * 1000);
   if (Number.isNaN(date.getTime())) return `${ns}ns`;
   const decimals = String(nanos).padStart(9, "0").replace(/0+$/, "");

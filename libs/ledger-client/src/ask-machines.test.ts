@@ -1,7 +1,7 @@
 import { throwFault } from "@muster/faults";
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
-import { askMachines, explanationMessage, type ExplainCalls } from "./ask-machines.ts";
+import { askMachines, toWireExplanation, type ExplainCalls } from "./ask-machines.ts";
 
 const { ExplainReservationReply } = muster.reservation.v1;
 const { ExplainDemandReply } = muster.node.v1;
@@ -33,7 +33,7 @@ function calls(more: Partial<ExplainCalls> = {}): ExplainCalls {
 it("joins the ledger, the node-scaler and pods of jobs that are gone", async () => {
   const asked = await askMachines(calls(), OWNER);
   const explained = { ...OWNER, name: "echo", phase: "QUEUE", sinceMs: 1, isOver: false };
-  expect(explanationMessage(explained, REASON, asked)).toMatchObject({
+  expect(toWireExplanation(explained, REASON, asked)).toMatchObject({
     reasons: [{ code: "POOL_AVAILABILITY", next: "kubectl delete pod -n default gone-0" }],
     reservation: { code: "POOL_AVAILABILITY" },
     scaling: { demand: { code: "BOOTING" } },
@@ -44,7 +44,7 @@ it("answers without a ledger, and names that as a further reason", async () => {
   const reservations = { explainReservation: () => away("reservation"), listReservations: () => away("reservation") };
   const asked = await askMachines(calls({ reservations }), OWNER);
   const explained = { ...OWNER, name: "echo", phase: "QUEUE", sinceMs: 1, isOver: false };
-  const { reasons } = explanationMessage(explained, REASON, asked);
+  const { reasons } = toWireExplanation(explained, REASON, asked);
   expect(reasons?.map(({ code }) => code)).toEqual(["POOL_AVAILABILITY", "LEDGER_AWAY"]);
 });
 

@@ -1,7 +1,13 @@
-import { client, type Bus, type Client } from "@muster/bus";
-import { describeFault, faultOf, unlessMissing } from "@muster/faults";
+import { makeClient, type Bus, type Client } from "@muster/bus";
+import { describeFault, findFault, unlessMissing } from "@muster/faults";
 import { JobService, NodeService, ReservationService, type muster } from "@muster/proto";
-import { waitsForNodes, withGoneHolders, type PodLeft, type Reason, type SeenMachines } from "./explanation.ts";
+import {
+  isWaitingForNodes,
+  withGoneHolders,
+  type LeftoverPod,
+  type StateReason,
+  type SeenMachines,
+} from "./explanation.ts";
 import { listReservations, type ReservationCalls } from "./ledger-calls.ts";
 
 type ReservationExplained = muster.reservation.v1.ExplainReservationReply;
@@ -12,15 +18,15 @@ export type ExplainCalls = {
   readonly reservations: Pick<ReservationCalls, "explainReservation" | "listReservations">;
   readonly nodes: Pick<Client<typeof NodeService>, "explainDemand">;
   /** Pods that keep machines of deleted jobs. Called only if a job holds machines that the owner waits for. */
-  readonly podsLeft: () => Promise<readonly PodLeft[]>;
+  readonly podsLeft: () => Promise<readonly LeftoverPod[]>;
 };
 
 /** The calls of the services on this bus. */
-export function explainCalls(bus: Bus): ExplainCalls {
-  const jobs = client(bus, JobService);
+export function makeExplainCalls(bus: Bus): ExplainCalls {
+  const jobs = makeClient(bus, JobService);
   return {
-    reservations: client(bus, ReservationService),
-    nodes: client(bus, NodeService),
+    reservations: makeClient(bus, ReservationService),
+    nodes: makeClient(bus, NodeService),
     podsLeft: async () => {
       const { podsLeft } = await jobs.listJobs({ limit: 1 }, OPTIONS);
       return podsLeft.map(({ ownerId, job, pod, node }) => ({ owner: `job/${ownerId}`, name: job, pod, node }));
@@ -29,7 +35,7 @@ export function explainCalls(bus: Bus): ExplainCalls {
 }
 
 /** The answers of the other services about the machines of an owner. */
-export type AskedMachines = {
+export type MachineAnswers = {
   /** Undefined: the owner has no reservation, or the ledger did not answer. */
   readonly seen: SeenMachines | undefined;
   readonly reservation: ReservationExplained | undefined;
@@ -37,11 +43,11 @@ export type AskedMachines = {
   readonly ledgerTrouble: string | undefined;
   /** Undefined: further nodes would not help. */
   readonly scaling: muster.explain.v1.Scaling.$Properties | undefined;
-  readonly podsLeft: readonly PodLeft[];
+  readonly podsLeft: readonly LeftoverPod[];
 };
 
 /** The answer if no service has to be called. */
-export const NOTHING_ASKED: AskedMachines = {
+export const NO_ANSWERS: MachineAnswers = {
   seen: undefined,
   reservation: undefined,
   ledgerTrouble: undefined,
@@ -60,16 +66,16 @@ export async function askMachines(
   calls: ExplainCalls,
   owner: Owner,
   parts?: { readonly kind: string; readonly includes: (part: Owner) => boolean },
-): Promise<AskedMachines> {
+): Promise<MachineAnswers> {
   let reservation: ReservationExplained | undefined;
   try {
     reservation = await explainOwner(calls, owner);
     if (parts !== undefined && reservation?.code === "")
       reservation = (await explainWaitingPart(calls, parts)) ?? reservation;
   } catch (error) {
-    return { ...NOTHING_ASKED, ledgerTrouble: troubleOf(error) };
+    return { ...NO_ANSWERS, ledgerTrouble: troubleOf(error) };
   }
-  if (reservation === undefined) return NOTHING_ASKED;
+  if (reservation === undefined) return NO_ANSWERS;
   const seen = readMachines(reservation);
   const [scaling, podsLeft] = await Promise.all([askScaling(calls, reservation, seen), askPodsLeft(calls, seen)]);
   return { seen, reservation, ledgerTrouble: undefined, scaling, podsLeft };
@@ -85,10 +91,10 @@ type Explained = {
 };
 
 /** The answer to a user: the reason that decides, and the additions of the other services. */
-export function explanationMessage(
+export function toWireExplanation(
   explained: Explained,
-  reason: Reason,
-  asked: AskedMachines,
+  reason: StateReason,
+  asked: MachineAnswers,
 ): muster.explain.v1.Explanation.$Properties {
   const { reservation, scaling } = asked;
   return {
@@ -99,7 +105,7 @@ export function explanationMessage(
   };
 }
 
-function reasonsWith(reason: Reason, asked: AskedMachines): readonly Reason[] {
+function reasonsWith(reason: StateReason, asked: MachineAnswers): readonly StateReason[] {
   const { seen, podsLeft, ledgerTrouble } = asked;
   const first = withGoneHolders(reason, seen, podsLeft);
   if (ledgerTrouble === undefined) return [first];
@@ -141,9 +147,9 @@ async function askScaling(
   { nodes }: ExplainCalls,
   { reservation }: ReservationExplained,
   seen: SeenMachines,
-): Promise<AskedMachines["scaling"]> {
+): Promise<MachineAnswers["scaling"]> {
   const owner = reservation?.owner;
-  if (!waitsForNodes(seen) || owner === undefined) return undefined;
+  if (!isWaitingForNodes(seen) || owner === undefined) return undefined;
   try {
     return { demand: await nodes.explainDemand({ owner }, OPTIONS) };
   } catch (error) {
@@ -151,19 +157,19 @@ async function askScaling(
   }
 }
 
-async function askPodsLeft({ podsLeft }: ExplainCalls, { code, pools }: SeenMachines): Promise<readonly PodLeft[]> {
+async function askPodsLeft({ podsLeft }: ExplainCalls, { code, pools }: SeenMachines): Promise<readonly LeftoverPod[]> {
   const isHeldByJob = pools.some(({ holders }) => holders.some((holder) => holder.startsWith("job/")));
   if (code === "" || !isHeldByJob) return [];
   try {
     return await podsLeft();
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     return [];
   }
 }
 
 function troubleOf(error: unknown): string {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault === undefined) throw error;
   return fault.code === "unavailable" ? "no replica of it answers" : describeFault(fault);
 }

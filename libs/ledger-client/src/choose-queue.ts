@@ -78,7 +78,7 @@ export function chooseQueue(
 }
 
 /** The Queues by name, as the job-controller publishes them. `entries`: of the view of the bucket `queues`. */
-export function publishedQueues(
+export function indexQueues(
   entries: readonly { readonly value: SeenQueue["record"] & { readonly problem: string } }[],
 ): ReadonlyMap<string, SeenQueue> {
   return new Map(entries.map(({ value }) => [value.name, { record: value, isDeleting: value.problem === DELETING }]));

@@ -1,5 +1,5 @@
 import { describeExcluded, describeFault, type Fault, type ShortResource } from "@muster/faults";
-import { acceptedPools, describeNodeSelection, printAmount } from "@muster/resources";
+import { listAcceptedPools, describeNodeSelection, printAmount } from "@muster/resources";
 import type { Need } from "./reservation.ts";
 
 /**
@@ -15,7 +15,7 @@ export function describeRefusal(fault: Fault, needs: readonly Need[]): string {
 
 function describeSize(fault: Extract<Fault, { code: "pool_capacity" }>, needs: readonly Need[]): string {
   const { pool, requested, capacity, short = [] } = fault;
-  const ofPool = needs.filter((need) => acceptedPools(need).includes(pool));
+  const ofPool = needs.filter((need) => listAcceptedPools(need).includes(pool));
   const selections = new Set(ofPool.flatMap(({ selection }) => (selection ? [describeNodeSelection(selection)] : [])));
   const among = selections.size === 0 ? "" : ` that its pods accept (${[...selections].join("; or ")})`;
   if (ofPool.some(({ shared }) => shared !== undefined)) {

@@ -1,5 +1,11 @@
 import { expect, it } from "vitest";
-import { adviseWait, explainPodsLeft, waitsForNodes, withGoneHolders, type SeenMachines } from "./explanation.ts";
+import {
+  adviseWait,
+  explainLeftoverPods,
+  isWaitingForNodes,
+  withGoneHolders,
+  type SeenMachines,
+} from "./explanation.ts";
 
 const LEFT = { owner: "job/train-1", name: "train", pod: "default/train-worker-0", node: "node-a" };
 const WAITS = { code: "POOL_AVAILABILITY", message: "pool p has 0 of 1 machine", next: "" };
@@ -10,12 +16,12 @@ function waitingFor(...holders: readonly string[]): SeenMachines {
 }
 
 it("names the pod of a job that is gone, and how to delete it", () => {
-  expect(explainPodsLeft([LEFT])).toEqual({
+  expect(explainLeftoverPods([LEFT])).toEqual({
     code: "JOB_GONE",
     message: "its job is gone; pod default/train-worker-0 is still on node-a: delete it",
     next: "kubectl delete pod -n default train-worker-0",
   });
-  expect(explainPodsLeft([])).toBeUndefined();
+  expect(explainLeftoverPods([])).toBeUndefined();
 });
 
 it.each(["job/train-1", "job/train-1--worker-0"])("names %s, which is gone and still holds a machine", (owner) => {
@@ -60,9 +66,9 @@ it.each([
 
 it("expects nodes only where a pool may grow and no limit prevents it", () => {
   const elastic = { ...waitingFor(), pools: [{ pool: "p", unusable: 0, elasticMax: 4, holders: [] }] };
-  expect(waitsForNodes(elastic)).toBe(true);
-  expect(waitsForNodes({ ...elastic, code: "CONCURRENCY_LIMIT" })).toBe(false);
-  expect(waitsForNodes(waitingFor())).toBe(false);
+  expect(isWaitingForNodes(elastic)).toBe(true);
+  expect(isWaitingForNodes({ ...elastic, code: "CONCURRENCY_LIMIT" })).toBe(false);
+  expect(isWaitingForNodes(waitingFor())).toBe(false);
 });
 
 it.each(["WAITING_FOR_QUOTA", "KEPT_FOR_OWNER", "BEHIND_STRICT_HEAD", "QUEUE_UNKNOWN", "QUEUE_HELD", "QUOTA_EXCEEDED"])(
@@ -70,7 +76,7 @@ it.each(["WAITING_FOR_QUOTA", "KEPT_FOR_OWNER", "BEHIND_STRICT_HEAD", "QUEUE_UNK
   (code) => {
     const pools = [{ pool: "p", unusable: 2, elasticMax: 4, holders: [] }];
     expect(adviseWait({ code, pools })).toMatch(/quota|queue/);
-    expect(waitsForNodes({ code, pools })).toBe(false);
+    expect(isWaitingForNodes({ code, pools })).toBe(false);
   },
 );
 
@@ -78,5 +84,5 @@ it("advises to wait for work that leaves, and expects no nodes for it", () => {
   const pools = [{ pool: "p", unusable: 2, elasticMax: 4, holders: [] }];
   const code = "WAITING_FOR_PREEMPTED";
   expect(adviseWait({ code, pools })).toContain("deadline");
-  expect(waitsForNodes({ code, pools })).toBe(false);
+  expect(isWaitingForNodes({ code, pools })).toBe(false);
 });

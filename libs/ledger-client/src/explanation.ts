@@ -1,5 +1,5 @@
 /** The reason for a state: a stable word, one sentence, and the remedy. */
-export type Reason = {
+export type StateReason = {
   /** A word of the owner kind, or the ledger's word for the wait. */
   readonly code: string;
   readonly message: string;
@@ -28,15 +28,20 @@ type SeenPool = {
 };
 
 /** A pod that outlived its work and keeps a machine: `owner` is `KIND/ID` of the ledger, `pod` is `NAMESPACE/NAME`, `node` is empty before scheduling. */
-export type PodLeft = { readonly owner: string; readonly name: string; readonly pod: string; readonly node: string };
+export type LeftoverPod = {
+  readonly owner: string;
+  readonly name: string;
+  readonly pod: string;
+  readonly node: string;
+};
 
 /** A reason without advice. */
-export function because(code: string, message: string): Reason {
+export function buildReason(code: string, message: string): StateReason {
   return { code, message, next: "" };
 }
 
 /** The ledger's reason; undefined if no reservation exists, or it does not wait. */
-export function reasonOfWait(machines: SeenMachines | undefined): Reason | undefined {
+export function buildWaitReason(machines: SeenMachines | undefined): StateReason | undefined {
   if (machines === undefined || machines.code === "") return undefined;
   return { code: machines.code, message: machines.message, next: adviseWait(machines) };
 }
@@ -100,7 +105,7 @@ function countBroken({ unusable, unusableNodes = [] }: Pick<SeenPool, "unusable"
 }
 
 /** Whether more nodes would help, and the node scaler creates them on demand. */
-export function waitsForNodes({
+export function isWaitingForNodes({
   code,
   pools,
 }: {
@@ -116,14 +121,18 @@ export function waitsForNodes({
 }
 
 /** Explains why machines are held for deleted work; undefined: none of its pods is left. */
-export function explainPodsLeft(left: readonly PodLeft[]): Reason | undefined {
+export function explainLeftoverPods(left: readonly LeftoverPod[]): StateReason | undefined {
   if (left.length === 0) return undefined;
   const places = left.map(({ pod, node }) => `pod ${pod} is still on ${node === "" ? "its way to a machine" : node}`);
   return { code: "JOB_GONE", message: `its job is gone; ${places.join(", ")}: delete it`, next: deletionOf(left) };
 }
 
 /** Adds holders that are gone to the reason of a wait: a user has to delete their pods. */
-export function withGoneHolders(reason: Reason, machines: SeenMachines | undefined, left: readonly PodLeft[]): Reason {
+export function withGoneHolders(
+  reason: StateReason,
+  machines: SeenMachines | undefined,
+  left: readonly LeftoverPod[],
+): StateReason {
   if (machines === undefined || machines.code === "") return reason;
   const holders = machines.pools.flatMap((pool) => pool.holders);
   // A part of an owner has a separate id.
@@ -134,6 +143,6 @@ export function withGoneHolders(reason: Reason, machines: SeenMachines | undefin
   return { ...reason, message: `${reason.message}; ${gone.join(", ")}`, next };
 }
 
-function deletionOf(left: readonly PodLeft[]): string {
+function deletionOf(left: readonly LeftoverPod[]): string {
   return left.map(({ pod }) => `kubectl delete pod -n ${pod.replace("/", " ")}`).join("; ");
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ledgerCache, type LedgerCache } from "./ledger-cache.ts";
+import { makeLedgerCache, type LedgerCache } from "./ledger-cache.ts";
 import type { Preemption, Reservation } from "./reservation.ts";
 
 const OWNERS = ["a-1", "b-1"];
@@ -39,7 +39,7 @@ function positionOf(reservation: Reservation | undefined): number {
 
 /** A ledger, and a cache that receives its changes late, in any order, repeatedly or never. */
 class World {
-  readonly cache = ledgerCache({ groupOf: (owner) => owner, changed: () => undefined, nowMs: () => 0 });
+  readonly cache = makeLedgerCache({ groupOf: (owner) => owner, changed: () => undefined, nowMs: () => 0 });
   readonly ledger = new Map<string, Reservation>();
   readonly #messages: Message[] = [];
   readonly #lists: List[] = [];

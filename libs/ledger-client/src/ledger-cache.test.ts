@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ledgerCache, type LedgerCache } from "./ledger-cache.ts";
+import { makeLedgerCache, type LedgerCache } from "./ledger-cache.ts";
 import type { Reservation } from "./reservation.ts";
 
 const OWNER = "train-1";
@@ -29,7 +29,7 @@ function opened(): { cache: LedgerCache; changes: string[]; clock: { nowMs: numb
   const clock = { nowMs: 0 };
   const groupOf = (ownerId: string): string => ownerId.split("--", 1)[0] ?? "";
   const changed = (group: string): unknown => changes.push(group);
-  return { cache: ledgerCache({ groupOf, changed, nowMs: () => clock.nowMs }), changes, clock };
+  return { cache: makeLedgerCache({ groupOf, changed, nowMs: () => clock.nowMs }), changes, clock };
 }
 
 describe("the cache of a ledger", () => {

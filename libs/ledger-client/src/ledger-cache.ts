@@ -39,7 +39,7 @@ export type LedgerCacheOptions = {
 /** Limit of remembered ends, of reservations and of owners. Late events arrive within moments, and lists within seconds. */
 const MAX_ENDED = 10_000;
 
-export function ledgerCache(options: LedgerCacheOptions): LedgerCache {
+export function makeLedgerCache(options: LedgerCacheOptions): LedgerCache {
   const { get, all, store, ...read } = groupReservations(options);
   const ended = rememberEnds();
   /** A complete list has shown every reservation below this sequence that was not over. */

@@ -1,7 +1,7 @@
 import { FaultError } from "@muster/faults";
 import { enums, muster } from "@muster/proto";
 import { expect, it } from "vitest";
-import { ledgerCalls } from "./ledger-calls.ts";
+import { makeLedgerCalls } from "./ledger-calls.ts";
 import { readReservation } from "./reservation.ts";
 
 const { CheckReservationReply, GetReservationReply, ListReservationsReply, ReserveReply, UnreserveReply } =
@@ -28,7 +28,7 @@ function opened(isFree = false, granted?: Machines) {
   const reservation = Reservation.decode(
     Reservation.encode(granted === undefined ? waiting : { ...waiting, ...granted, state }).finish(),
   );
-  const ledger = ledgerCalls(
+  const ledger = makeLedgerCalls(
     {
       reserve: answer(ReserveReply.create({ reservation })),
       checkReservation: answer(CheckReservationReply.create({ because: isFree ? undefined : reservation.because })),

@@ -3,7 +3,7 @@ import type { Bus, CallOptions, Client } from "@muster/bus";
 import { throwFault, unlessMissing } from "@muster/faults";
 import { muster, subjects, type ReservationService } from "@muster/proto";
 import {
-  needsMessage,
+  toWireNeeds,
   readReservation,
   readWaitReason,
   type Need,
@@ -59,19 +59,19 @@ export type LedgerCalls = {
 type OwnerMethods =
   "reserve" | "checkReservation" | "getReservation" | "unreserve" | "acceptPreemption" | "requeue" | "listReservations";
 
-export function ledgerCalls(calls: Pick<ReservationCalls, OwnerMethods>, ownerKind: string): LedgerCalls {
+export function makeLedgerCalls(calls: Pick<ReservationCalls, OwnerMethods>, ownerKind: string): LedgerCalls {
   const ownerOf = (id: string) => ({ kind: ownerKind, id });
   return {
     reserve: async (ownerId, needs, { priority = 0, concurrencyLimit = 0, ...more } = {}) => {
       const { topology, queue, notPreemptible, beyondMinimum, graceMs, ...options } = more;
-      const request = { requestId: randomUUID(), owner: ownerOf(ownerId), ...needsMessage(needs), wait: true };
+      const request = { requestId: randomUUID(), owner: ownerOf(ownerId), ...toWireNeeds(needs), wait: true };
       const preemption = { notPreemptible, beyondMinimum, graceMs };
       const constraints = { priority, topology, queue, concurrencyLimit, ...preemption };
       const reply = await calls.reserve({ ...request, ...constraints }, options);
       return readReservation(reply.reservation, ownerKind) ?? throwFault({ code: "internal", operation: "reserve" });
     },
     check: async (ownerId, needs, { topology, queue, ...options } = {}) => {
-      const request = { owner: ownerOf(ownerId), ...needsMessage(needs), topology, queue };
+      const request = { owner: ownerOf(ownerId), ...toWireNeeds(needs), topology, queue };
       const { because } = await calls.checkReservation(request, options);
       return readWaitReason(because);
     },

@@ -1,7 +1,7 @@
 import type { Bus } from "@muster/bus";
-import { faultOf } from "@muster/faults";
-import { ledgerCache, type LedgerCache, type LedgerCacheOptions, type SeenReservation } from "./ledger-cache.ts";
-import { ledgerCalls, listenReservations, type LedgerCalls, type ReservationCalls } from "./ledger-calls.ts";
+import { findFault } from "@muster/faults";
+import { makeLedgerCache, type LedgerCache, type LedgerCacheOptions, type SeenReservation } from "./ledger-cache.ts";
+import { makeLedgerCalls, listenReservations, type LedgerCalls, type ReservationCalls } from "./ledger-calls.ts";
 import type { Reservation } from "./reservation.ts";
 
 /** The calls of one owner kind, and a cache of their answers, of events and of lists. */
@@ -46,8 +46,8 @@ export async function openLedgerClient({
   const notify = (group: string | undefined): void => {
     for (const listener of listeners) listener(group);
   };
-  const cache = ledgerCache({ groupOf, changed: notify, nowMs: elapsedMs });
-  const ledger = ledgerCalls(calls, ownerKind);
+  const cache = makeLedgerCache({ groupOf, changed: notify, nowMs: elapsedMs });
+  const ledger = makeLedgerCalls(calls, ownerKind);
   const listening = await listenReservations(bus, [ownerKind], {
     granted: cache.put,
     released: cache.end,
@@ -77,7 +77,7 @@ export async function openLedgerClient({
         cache.put(reservation);
         return reservation;
       } catch (error) {
-        if (faultOf(error)?.code === "reservation_differs") return ask(ownerId);
+        if (findFault(error)?.code === "reservation_differs") return ask(ownerId);
         throw error;
       }
     },

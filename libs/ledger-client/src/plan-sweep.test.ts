@@ -7,18 +7,18 @@ import {
   listForeign,
   planSweep,
   type OwnedObject,
-  type Standing,
+  type OwnerStanding,
 } from "./plan-sweep.ts";
 
-const LEFT: Standing = { kind: "left", because: "no owner" };
-const planned = (kind: Standing["kind"], since: number | undefined, graceMs: number | undefined) =>
+const LEFT: OwnerStanding = { kind: "left", because: "no owner" };
+const planned = (kind: OwnerStanding["kind"], since: number | undefined, graceMs: number | undefined) =>
   planSweep([{ uid: "u-1" }], () => ({ kind, because: "" }), {
     leftSince: new Map(since === undefined ? [] : [["u-1", since]]),
     nowMs: 1000,
     graceMs,
   })[0]?.kind;
 
-it.each<[string, Standing["kind"], number | undefined, number | undefined, string]>([
+it.each<[string, OwnerStanding["kind"], number | undefined, number | undefined, string]>([
   ["an object of an existing owner is kept", "owned", 0, 600, "keep"],
   ["a leftover is suspected at the first sweep", "left", undefined, 600, "suspect"],
   ["also with a grace period of 0", "left", undefined, 0, "suspect"],
@@ -36,7 +36,7 @@ const objects = fc.uniqueArray(
   fc.record({
     uid: fc.constantFrom("a", "b", "c", "d"),
     otherInstallation: fc.option(fc.constantFrom("muster-2", "muster-3"), { nil: undefined }),
-    kind: fc.constantFrom<Standing["kind"]>("owned", "blocked", "left"),
+    kind: fc.constantFrom<OwnerStanding["kind"]>("owned", "blocked", "left"),
     sinceMs: fc.option(fc.nat({ max: 1000 }), { nil: undefined }),
   }),
   { selector: ({ uid }) => uid },
@@ -48,7 +48,7 @@ it("never removes objects of other installations or of existing owners, and remo
       const leftSince = new Map(
         found.flatMap(({ uid, sinceMs }) => (sinceMs === undefined ? [] : [[uid, sinceMs] as const])),
       );
-      const standingOf = ({ kind }: (typeof found)[number]): Standing => ({ kind, because: "" });
+      const standingOf = ({ kind }: (typeof found)[number]): OwnerStanding => ({ kind, because: "" });
       const steps = planSweep(found, standingOf, { leftSince, nowMs: 1000, graceMs });
       expect(steps.map(({ object }) => object)).toEqual(found);
       for (const { kind: what, object } of steps) {

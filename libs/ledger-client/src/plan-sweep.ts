@@ -7,7 +7,7 @@ export type OwnedObject = {
 };
 
 /** Whether an object is left over. `Reason` lists the words of an owner kind for its reasons. */
-export type Standing<Reason extends string = string> = {
+export type OwnerStanding<Reason extends string = string> = {
   /** `owned`: its owner needs it, or may need it. `blocked`: it is left over, but another object must be removed first. */
   readonly kind: "owned" | "blocked" | "left";
   readonly because: Reason;
@@ -21,7 +21,7 @@ export type SweepStep<Item> = {
 };
 
 /** Returns the step without its removal. `but` names what prevents it. */
-export function withhold<Item>({ object, because }: SweepStep<Item>, but: string): SweepStep<Item> {
+export function withholdRemoval<Item>({ object, because }: SweepStep<Item>, but: string): SweepStep<Item> {
   return { kind: "suspect", object, because: `${because}, but ${but}` };
 }
 
@@ -39,7 +39,7 @@ type SweepMemory = {
 /** Plans one step per object, in their order. Keeps objects of another installation, because their owners are stored elsewhere. */
 export function planSweep<Item extends OwnedObject>(
   objects: readonly Item[],
-  standingOf: (object: Item) => Standing,
+  standingOf: (object: Item) => OwnerStanding,
   { leftSince, nowMs, graceMs }: SweepMemory,
 ): SweepStep<Item>[] {
   return objects.map((object) => {
@@ -56,13 +56,13 @@ export function planSweep<Item extends OwnedObject>(
 /** Lists the installation of each object that is kept because another one made it. */
 export function listForeign<Item extends OwnedObject>(
   objects: readonly Item[],
-  standingOf: (object: Item) => Standing,
+  standingOf: (object: Item) => OwnerStanding,
 ): readonly string[] {
   return objects.flatMap((object) => (standingOf(object).kind === "owned" ? [] : (object.otherInstallation ?? [])));
 }
 
 /** The reason why nothing is removed: lost records are more likely than so many leftovers. */
-export type Brake = { readonly left: number; readonly because: BrakeReason };
+export type SweepBrake = { readonly left: number; readonly because: BrakeReason };
 
 export type BrakeReason =
   | { readonly code: "no-owner-stored"; readonly owner: string }
@@ -99,9 +99,9 @@ export const MAX_LEFT_AT_ANY_SHARE = 10;
 export function decideSweepBrake(
   { left, olderThanStore, found, owners, owner, confirmed }: BrakeSnapshot,
   { maxObjects, maxPercent }: BrakePolicy,
-): Brake | undefined {
+): SweepBrake | undefined {
   if (left === 0 || left <= confirmed) return undefined;
-  const hold = (because: BrakeReason): Brake => ({ left, because });
+  const hold = (because: BrakeReason): SweepBrake => ({ left, because });
   if (owners === 0) return hold({ code: "no-owner-stored", owner });
   if (olderThanStore > 0) return hold({ code: "older-than-store", count: olderThanStore });
   if (left > maxObjects) return hold({ code: "too-many", max: maxObjects });
@@ -111,7 +111,7 @@ export function decideSweepBrake(
 }
 
 /** Describes the brake in logs and answers. */
-export function describeBrake({ left, because }: Brake): string {
+export function describeBrake({ left, because }: SweepBrake): string {
   switch (because.code) {
     case "no-owner-stored":
       return `${left} objects look left over, but no record of any ${because.owner} exists`;

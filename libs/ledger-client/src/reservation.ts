@@ -149,7 +149,7 @@ function readSelection(message: muster.reservation.v1.NodeSelection | undefined)
 }
 
 /** The needs in a message of requests, with each selection and each list of pools once. */
-export function needsMessage(
+export function toWireNeeds(
   needs: readonly Need[],
 ): Pick<muster.reservation.v1.ReserveRequest.$Properties, "needs" | "nodeSelections" | "poolLists"> {
   const { selections, indexes } = indexSelections(needs);

@@ -1,6 +1,6 @@
 import { FaultError } from "@muster/faults";
 import { expect, it } from "vitest";
-import type { Brake, OwnedObject, Standing, SweepStep } from "./plan-sweep.ts";
+import type { SweepBrake, OwnedObject, OwnerStanding, SweepStep } from "./plan-sweep.ts";
 import { logNotRemoved, sweepOwners, type SweepFailure, type SweepOptions } from "./sweep-owners.ts";
 
 type Found = OwnedObject & { readonly kind: string };
@@ -13,7 +13,10 @@ function sweeping(objects: readonly Found[], changes: Partial<SweepOptions<Found
   const owned = new Set<string>();
   const clock = { nowMs: 0 };
   const leftSince = new Map<string, number>();
-  const standingOf = ({ uid }: Found): Standing => ({ kind: owned.has(uid) ? "owned" : "left", because: "no owner" });
+  const standingOf = ({ uid }: Found): OwnerStanding => ({
+    kind: owned.has(uid) ? "owned" : "left",
+    because: "no owner",
+  });
   const options: SweepOptions<Found> = {
     observe: () => Promise.resolve({ objects: objects.filter(({ uid }) => !removed.includes(uid)), standingOf }),
     leftSince,
@@ -57,7 +60,7 @@ it("begins again once its memory is cleared", async () => {
 });
 
 it("removes only harmless objects while the brake holds", async () => {
-  const brake: Brake = { left: 2, because: { code: "no-owner-stored", owner: "lease" } };
+  const brake: SweepBrake = { left: 2, because: { code: "no-owner-stored", owner: "lease" } };
   const { sweep, removed, reported } = sweeping([found("a"), found("b", "reservation")], {
     brake: () => brake,
     isHarmless: ({ object }: SweepStep<Found>) => object.kind === "reservation",

@@ -1,14 +1,14 @@
 import { forEachSome } from "@muster/backoff";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { inSpan } from "@muster/tracing";
 import {
   describeBrake,
   listForeign,
   planSweep,
-  withhold,
-  type Brake,
+  withholdRemoval,
+  type SweepBrake,
   type OwnedObject,
-  type Standing,
+  type OwnerStanding,
   type SweepStep,
 } from "./plan-sweep.ts";
 
@@ -16,7 +16,7 @@ export type SweepOptions<Item extends OwnedObject> = {
   /** Lists all objects first and then their owners, so that an owner that is stored before its objects are created is found. */
   readonly observe: () => Promise<{
     readonly objects: readonly Item[];
-    readonly standingOf: (object: Item) => Standing;
+    readonly standingOf: (object: Item) => OwnerStanding;
   }>;
   /** Times since when objects appear left over, by uid; each sweep updates them. Clear it to restart the grace period. */
   readonly leftSince: Map<string, number>;
@@ -24,7 +24,7 @@ export type SweepOptions<Item extends OwnedObject> = {
   readonly nowMs: () => number;
   /** Changes steps that depend on other steps. It must not remove an object that is in use. */
   readonly refine?: (steps: readonly SweepStep<Item>[]) => readonly SweepStep<Item>[];
-  readonly brake?: (steps: readonly SweepStep<Item>[]) => Brake | undefined | Promise<Brake | undefined>;
+  readonly brake?: (steps: readonly SweepStep<Item>[]) => SweepBrake | undefined | Promise<SweepBrake | undefined>;
   /** Whether a removal cannot lose anything: neither the brake nor a dry run prevents it. */
   readonly isHarmless?: (step: SweepStep<Item>) => boolean;
   /** Objects of one kind are removed before those of the next kind that is found. */
@@ -34,7 +34,7 @@ export type SweepOptions<Item extends OwnedObject> = {
   readonly report?: {
     /** Called for each step except `keep`. */
     step?(step: SweepStep<Item>, isDryRun: boolean): void;
-    brake?(brake: Brake | undefined): void;
+    brake?(brake: SweepBrake | undefined): void;
     /** Called with the installation of each object that another installation made. */
     leftAlone?(installations: readonly string[]): void;
     /** The removals that failed, the first ten of them; `more` failed beside these. */
@@ -45,14 +45,14 @@ export type SweepOptions<Item extends OwnedObject> = {
 
 export type SweepFailure<Item> = { readonly object: Item; readonly error: unknown };
 
-type Swept<Item> = { readonly steps: readonly SweepStep<Item>[]; readonly brake: Brake | undefined };
+type Swept<Item> = { readonly steps: readonly SweepStep<Item>[]; readonly brake: SweepBrake | undefined };
 
 /** Limits concurrent removals. A removal may check its object again first. */
 const MAX_CONCURRENT_REMOVALS = 8;
 const MAX_FAILURES_REPORTED = 10;
 
 /** Reports the first ten failures, and the number of `more`: one cause often fails all. */
-export function reportFirst<Failure>(
+export function reportFirstFailure<Failure>(
   failures: readonly Failure[],
   report: (first: readonly Failure[], more: number) => void,
 ): void {
@@ -76,7 +76,7 @@ export async function sweepOwners<Item extends OwnedObject>(options: SweepOption
   const take = async (step: SweepStep<Item>): Promise<SweepStep<Item>> => {
     const isHarmless = options.isHarmless?.(step) === true;
     const isBraked = brake !== undefined && step.kind === "remove" && !isHarmless;
-    const allowed = isBraked ? withhold(step, `nothing is removed: ${describeBrake(brake)}`) : step;
+    const allowed = isBraked ? withholdRemoval(step, `nothing is removed: ${describeBrake(brake)}`) : step;
     const isOnlyReported = isDryRun && !isHarmless;
     const taken = allowed.kind !== "remove" || isOnlyReported ? allowed : await removeInSpan(options, allowed);
     if (taken.kind !== "keep") report?.step?.(taken, isOnlyReported);
@@ -87,8 +87,8 @@ export async function sweepOwners<Item extends OwnedObject>(options: SweepOption
   for (const alike of Map.groupBy(steps, ({ object }) => options.kindOf?.(object)).values())
     done.push(...(await takeAll(alike, take, failures)));
   if (failures.length > 0) {
-    reportFirst(failures, (first, more) => report?.notRemoved?.(first, more));
-    const [worst] = [...failures.filter(({ error }) => faultOf(error) === undefined), ...failures];
+    reportFirstFailure(failures, (first, more) => report?.notRemoved?.(first, more));
+    const [worst] = [...failures.filter(({ error }) => findFault(error) === undefined), ...failures];
     throw worst?.error;
   }
   return { steps: done, brake };

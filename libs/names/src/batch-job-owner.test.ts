@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { batchOwnerId, mayBeOwner } from "./batch-job-owner.ts";
+import { buildBatchOwnerId, canBeOwner } from "./batch-job-owner.ts";
 import { BATCH_JOB, BATCH_KINDS, JOB_SET, QUEUED_POD } from "./batch-kinds.ts";
-import { checkDnsLabel } from "./names.ts";
-import { mayOccupy, PART_SEPARATOR } from "./owners.ts";
+import { checkDnsLabel } from "./check-names.ts";
+import { canOccupy, PART_SEPARATOR } from "./owners.ts";
 
 const UID = "0a1b2c3d-4e5f-6789-abcd-ef0123456789";
 const OTHER = "1a1b2c3d-4e5f-6789-abcd-ef0123456789";
@@ -19,31 +19,31 @@ describe("the owner id of a batch Job", () => {
     ],
   ];
   it.each(cases)("%s", (_title, job, id) => {
-    expect(batchOwnerId(BATCH_JOB, { uid: UID, ...job })).toBe(id);
+    expect(buildBatchOwnerId(BATCH_JOB, { uid: UID, ...job })).toBe(id);
   });
 });
 
 describe.each(BATCH_KINDS)("the owner id of a %s", (kind) => {
   const work = { namespace: "namespace-of-ml-research", name: "a-name-of-twenty-three--and-more", uid: UID };
-  const id = batchOwnerId(kind, work);
+  const id = buildBatchOwnerId(kind, work);
 
   it("is a DNS label with room for the name of a part, which may be occupied by the owner", () => {
     expect(checkDnsLabel("id", id)).toBeUndefined();
     expect(id).not.toContain(PART_SEPARATOR);
     const part = `${id}${PART_SEPARATOR}pod-999`;
     expect(checkDnsLabel("id", part)).toBeUndefined();
-    expect(mayOccupy({ kind, id }, { kind, id: part })).toBe(true);
+    expect(canOccupy({ kind, id }, { kind, id: part })).toBe(true);
   });
 
   it("is another one for another uid", () => {
-    expect(batchOwnerId(kind, { ...work, uid: OTHER })).not.toBe(id);
+    expect(buildBatchOwnerId(kind, { ...work, uid: OTHER })).not.toBe(id);
   });
 });
 
 describe("a pod of another namespace", () => {
   const work = { namespace: "team-a", name: "train", uid: UID };
   const pod = { namespace: "team-a", uid: "p", controller: undefined };
-  const owner = (kind: (typeof BATCH_KINDS)[number]) => ({ kind, id: batchOwnerId(kind, work) });
+  const owner = (kind: (typeof BATCH_KINDS)[number]) => ({ kind, id: buildBatchOwnerId(kind, work) });
   const job = { kind: "job", id: "train-0a1b2c3d4e5f" };
   const by = (uid: string, apiVersion = "batch/v1", kind = "Job") => ({
     ...pod,
@@ -69,6 +69,6 @@ describe("a pod of another namespace", () => {
     ["of no job without a controller", job, pod, false],
     ["of no owner of another kind", { kind: "session", id: job.id }, by(UID, "muster.dev/v1"), false],
   ])("is %s", (_title, named, seen, expected) => {
-    expect(mayBeOwner(named, seen)).toBe(expected);
+    expect(canBeOwner(named, seen)).toBe(expected);
   });
 });

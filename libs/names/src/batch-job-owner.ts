@@ -1,7 +1,7 @@
 import { JOB_SET, BATCH_JOB, QUEUED_POD, type BatchKind } from "./batch-kinds.ts";
 import { JOB, JOB_KINDS } from "./job-kinds.ts";
 import type { Owner } from "./owners.ts";
-import { shortHash } from "./short-hash.ts";
+import { computeShortHash } from "./short-hash.ts";
 
 const MAX_NAMESPACE_PART = 16;
 const MAX_NAME_PART = 24;
@@ -10,12 +10,12 @@ const MAX_UID_PART = 12;
 const JOB_SET_PARTS = { maxName: 14, uid: 8 };
 
 /** The owner id of work of Kubernetes: a DNS label, unique over namespaces because it ends with a part of the uid. */
-export function batchOwnerId(
+export function buildBatchOwnerId(
   kind: BatchKind,
   { namespace, name, uid }: { readonly namespace: string; readonly name: string; readonly uid: string },
 ): string {
   const isSet = kind === JOB_SET;
-  const end = isSet ? `${uidPart(uid).slice(0, JOB_SET_PARTS.uid)}${shortHash(namespace)}` : uidPart(uid);
+  const end = isSet ? `${uidPart(uid).slice(0, JOB_SET_PARTS.uid)}${computeShortHash(namespace)}` : uidPart(uid);
   const maxName = isSet ? JOB_SET_PARTS.maxName : MAX_NAME_PART;
   return [labelPart(namespace, MAX_NAMESPACE_PART), labelPart(name, maxName), end].join("-");
 }
@@ -31,7 +31,7 @@ type OwnedPod = {
  * Whether a pod may belong to this owner. Jobs and batch Jobs control their pods, and a queued pod is its own owner. Batch Jobs control the pods of a JobSet:
  * the namespace of the pod must be that of the JobSet.
  */
-export function mayBeOwner({ kind, id }: Owner, { namespace, uid, controller }: OwnedPod): boolean {
+export function canBeOwner({ kind, id }: Owner, { namespace, uid, controller }: OwnedPod): boolean {
   const isOfJob = controller !== undefined && isJobKind(controller);
   const isOfBatchJob = controller?.kind === "Job" && groupOf(controller) === "batch";
   switch (kind) {
@@ -40,7 +40,7 @@ export function mayBeOwner({ kind, id }: Owner, { namespace, uid, controller }: 
     case BATCH_JOB:
       return isOfBatchJob && endsWithUid(id, controller.uid);
     case JOB_SET:
-      return isOfBatchJob && id.endsWith(shortHash(namespace));
+      return isOfBatchJob && id.endsWith(computeShortHash(namespace));
     case QUEUED_POD:
       return endsWithUid(id, uid);
     default:

@@ -1,7 +1,7 @@
 export { matchesLabels, parseLabelSelector, readLabelSelector } from "./label-selector.ts";
 export type { LabelSelector, Requirement } from "./label-selector.ts";
 export { API_GROUP } from "./api-group.ts";
-export { batchOwnerId, mayBeOwner } from "./batch-job-owner.ts";
+export { buildBatchOwnerId, canBeOwner } from "./batch-job-owner.ts";
 export { BATCH_JOB, BATCH_KINDS, JOB_SET, QUEUED_POD } from "./batch-kinds.ts";
 export type { BatchKind } from "./batch-kinds.ts";
 export { JOB, JOB_KINDS } from "./job-kinds.ts";
@@ -13,9 +13,9 @@ export {
   checkLabelKey,
   checkLabelValue,
   checkTopology,
-} from "./names.ts";
-export { otherInstallation } from "./other-installation.ts";
-export { shortHash } from "./short-hash.ts";
+} from "./check-names.ts";
+export { findOtherInstallation } from "./other-installation.ts";
+export { computeShortHash } from "./short-hash.ts";
 export { isReservedEnvName } from "./reserved-env.ts";
-export { mayOccupy, PART_OWNER_CHARACTERS, PART_SEPARATOR } from "./owners.ts";
+export { canOccupy, PART_OWNER_CHARACTERS, PART_SEPARATOR } from "./owners.ts";
 export type { Owner } from "./owners.ts";

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { expect, it } from "vitest";
 import { readLabelSelector } from "./label-selector.ts";
 
@@ -25,7 +25,7 @@ it.each([
   try {
     readLabelSelector("labelSelector", text);
   } catch (error) {
-    fault = faultOf(error);
+    fault = findFault(error);
   }
   const reason: unknown = expect.stringMatching(/^"[^"]+" is not a label selector: /);
   expect(fault).toMatchObject({ code: "invalid_request", field: "labelSelector", reason });

@@ -1,5 +1,5 @@
 import { throwFault } from "@muster/faults";
-import { checkLabelKey, checkLabelValue } from "./names.ts";
+import { checkLabelKey, checkLabelValue } from "./check-names.ts";
 
 export type Requirement =
   | { readonly key: string; readonly operator: "in" | "notin"; readonly values: readonly string[] }

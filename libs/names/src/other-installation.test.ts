@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { otherInstallation } from "./other-installation.ts";
+import { findOtherInstallation } from "./other-installation.ts";
 
 it.each<[string, string | undefined, string | undefined]>([
   ["one's own", "muster-1", undefined],
@@ -7,5 +7,5 @@ it.each<[string, string | undefined, string | undefined]>([
   ["what says nothing in so many words", "", undefined],
   ["what another one has made", "muster-2", "muster-2"],
 ])("recognises %s", (_title, found, other) => {
-  expect(otherInstallation(found, "muster-1")).toBe(other);
+  expect(findOtherInstallation(found, "muster-1")).toBe(other);
 });

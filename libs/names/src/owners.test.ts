@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { mayOccupy, type Owner } from "./owners.ts";
+import { canOccupy, type Owner } from "./owners.ts";
 
 it.each([
   ["of the whole's kind", "job/train", "job/train--worker-7", true],
@@ -20,5 +20,5 @@ it.each([
     const [kind = "", id = ""] = text.split("/");
     return { kind, id };
   };
-  expect(mayOccupy(named(whole), named(part))).toBe(may);
+  expect(canOccupy(named(whole), named(part))).toBe(may);
 });

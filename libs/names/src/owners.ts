@@ -14,7 +14,7 @@ const PART_KIND = "-part";
 export const PART_OWNER_CHARACTERS = 47;
 
 /** Whether pods of the owner may run on machines of the holder: it is the owner itself, or a part of it. */
-export function mayOccupy(owner: Owner, holder: Owner): boolean {
+export function canOccupy(owner: Owner, holder: Owner): boolean {
   return isSameOwner(owner, holder) || isPartOf(holder, owner);
 }
 

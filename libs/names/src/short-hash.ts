@@ -1,5 +1,5 @@
 /** Hashes a text to at most 14 letters and digits. FNV-1a with two seeds, so that collisions among a thousand texts are improbable. */
-export function shortHash(text: string): string {
+export function computeShortHash(text: string): string {
   const half = (seed: number): string => {
     let hash = seed;
     for (const char of text) hash = Math.imul(hash ^ (char.codePointAt(0) ?? 0), 0x01000193) >>> 0;

@@ -1,14 +1,14 @@
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { planDebianSource, type AptFile } from "./plan-debian-source.ts";
-import { findOnPath, isExecutable, runProgram, type Source, type SourceContext } from "./source.ts";
+import { findOnPath, isExecutable, runProgram, type ProgramSource, type SourceContext } from "./source.ts";
 
 /** Suites that package a version new enough, on the mirror that the host already uses. */
 const SUITES = ["sid", "forky"];
 const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /** Unpacks the Debian package without installing it: apt uses a separate directory and needs no rights. apt verifies the signature. */
-export function debianPackage(): Source {
+export function makeDebianPackage(): ProgramSource {
   return {
     name: "Debian package",
     takes: "half a minute",

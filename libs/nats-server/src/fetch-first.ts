@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Source } from "./source.ts";
+import type { ProgramSource } from "./source.ts";
 
 /** Time limits of a fetch in milliseconds. */
-export type Patience = {
+export type FetchLimits = {
   /** Limit of all sources together. */
   readonly limitMs: number;
   /** A source that has not answered after this continues, and the next one starts beside it. */
@@ -19,9 +19,9 @@ export type Attempt<Result> = { readonly result: Result } | { readonly why: stri
  * Aborts sources that still run, and waits for their end. Rejects only when the signal is aborted.
  */
 export async function fetchFirst<Result>(
-  sources: readonly Source[],
-  attempt: (source: Source, signal: AbortSignal) => Promise<Attempt<Result>>,
-  options: Patience & {
+  sources: readonly ProgramSource[],
+  attempt: (source: ProgramSource, signal: AbortSignal) => Promise<Attempt<Result>>,
+  options: FetchLimits & {
     readonly signal: AbortSignal;
     /** Aborted when the total time is over; a part may have passed before. */
     readonly limit: AbortSignal;
@@ -33,10 +33,10 @@ export async function fetchFirst<Result>(
   const over = new AbortController();
   const stop = AbortSignal.any([signal, over.signal, limit]);
   const failures: string[] = [];
-  const trying = new Map<Source, Promise<void>>();
+  const trying = new Map<ProgramSource, Promise<void>>();
   let found: { readonly result: Result } | undefined;
 
-  const begin = async (source: Source): Promise<void> => {
+  const begin = async (source: ProgramSource): Promise<void> => {
     onProgress(`fetching nats-server: ${source.name} (takes ${source.takes})`);
     const ended = await attempt(source, stop);
     trying.delete(source);
@@ -44,14 +44,14 @@ export async function fetchFirst<Result>(
       found ??= ended;
       over.abort();
     } else if (!over.signal.aborted) {
-      const why = limit.aborted ? `not done within ${seconds(limitMs)}` : ended.why;
+      const why = limit.aborted ? `not done within ${formatSeconds(limitMs)}` : ended.why;
       failures.push(`${source.name}: ${why}`);
       onProgress(`  failed: ${source.name}: ${why}`);
     }
   };
   const saying = setInterval(() => {
     const names = [...trying.keys()].map(({ name }) => name).join(" and ");
-    if (names !== "") onProgress(`  ${seconds(performance.now() - startedMs)}: still at it: ${names}`);
+    if (names !== "") onProgress(`  ${formatSeconds(performance.now() - startedMs)}: still at it: ${names}`);
   }, progressIntervalMs);
   try {
     for (const source of sources) {
@@ -73,7 +73,7 @@ async function quietly(delayMs: number, signal: AbortSignal): Promise<void> {
 }
 
 /** `2 minutes` where it is whole minutes, else `75 s`. */
-export function seconds(ms: number): string {
+export function formatSeconds(ms: number): string {
   const whole = Math.round(ms / 1000);
   return whole >= 120 && whole % 60 === 0 ? `${whole / 60} minutes` : `${whole} s`;
 }

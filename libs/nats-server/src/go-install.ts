@@ -1,10 +1,10 @@
 import { join } from "node:path";
-import { findOnPath, runProgram, type Source } from "./source.ts";
+import { findOnPath, runProgram, type ProgramSource } from "./source.ts";
 
 export const GO_MODULE = "github.com/nats-io/nats-server/v2@v2.15.2";
 
 /** Builds it with the installed Go, which checks downloads against its checksum database. */
-export function goInstall(): Source {
+export function makeGoInstall(): ProgramSource {
   return {
     name: `go install ${GO_MODULE}`,
     takes: "a minute",

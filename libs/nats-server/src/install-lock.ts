@@ -7,7 +7,7 @@ const RETRY_MS = 100;
  * Runs the work while no other process on this machine runs it under the same lock file. Takes over the lock of a dead process. Two processes may take it over
  * at the same moment and both run the work, which must tolerate that. Calls `onWait` once when another process has the lock.
  */
-export async function underLock<Result>(
+export async function runUnderLock<Result>(
   file: string,
   { signal, onWait }: { readonly signal: AbortSignal; readonly onWait: () => void },
   work: () => Promise<Result>,

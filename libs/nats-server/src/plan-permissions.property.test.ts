@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { LeaseService, ReservationService, SessionService } from "@muster/proto";
 import { planPermissions } from "./plan-permissions.ts";
-import { requestsOf, type Rights } from "./rights.ts";
+import { listRequests, type NatsRights } from "./rights.ts";
 
 const BUCKETS = ["sessions", "ledger", "machines"];
 const STREAMS = ["EVENTS", "COMMANDS", "LOG"];
@@ -22,7 +22,7 @@ function allows(patterns: readonly string[], subject: string): boolean {
 }
 
 const some = <Item>(items: readonly Item[]): fc.Arbitrary<Item[]> => fc.subarray([...items]);
-const anyRights: fc.Arbitrary<Rights> = fc.record({
+const anyRights: fc.Arbitrary<NatsRights> = fc.record({
   serves: some(SERVICES),
   asks: some(["muster.req.session.submit", "muster.req.reservation.reserve"]),
   owns: some(BUCKETS),
@@ -38,8 +38,8 @@ const anyRights: fc.Arbitrary<Rights> = fc.record({
   oversees: some(STREAMS),
   copies: some(STREAMS),
 });
-const both = (one: Rights, other: Rights): Rights => {
-  const keys = Object.keys({ ...one, ...other }) as (keyof Rights)[];
+const both = (one: NatsRights, other: NatsRights): NatsRights => {
+  const keys = Object.keys({ ...one, ...other }) as (keyof NatsRights)[];
   return Object.fromEntries(keys.map((key) => [key, [...new Set([...list(one[key]), ...list(other[key])])]]));
 };
 const list = (of: unknown): readonly unknown[] => (Array.isArray(of) ? of : []);
@@ -103,7 +103,7 @@ it("forbids hearing another user's answers, or requests of a service that the us
       for (const subject of ["_INBOX.v.x", "_INBOX.x", "$KV.sessions.key", "$JS.API.STREAM.INFO.LOG", "anything"])
         expect(allows(subscribe, subject), subject).toBe(false);
       for (const service of SERVICES)
-        for (const subject of requestsOf(service))
+        for (const subject of listRequests(service))
           for (const heard of [subject, `${subject}.REPLICA`])
             expect(allows(subscribe, heard), heard).toBe(needed.serves?.includes(service) ?? false);
     }),

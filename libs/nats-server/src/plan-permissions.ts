@@ -1,5 +1,5 @@
 import { buckets, subjects } from "@muster/proto";
-import { requestsOf, rights, type NatsUserName, type Rights } from "./rights.ts";
+import { listRequests, rights, type NatsUserName, type NatsRights } from "./rights.ts";
 
 /** Subjects, with wildcards, that a user may publish to and subscribe to; all others are refused. */
 type Permissions = { readonly publish: readonly string[]; readonly subscribe: readonly string[] };
@@ -7,12 +7,12 @@ type Permissions = { readonly publish: readonly string[]; readonly subscribe: re
 const ANY_INBOX = "_INBOX.>";
 const SERVICE_VERBS = ["PING", "INFO", "STATS"];
 
-export function permissionsOf(user: NatsUserName): Permissions {
+export function buildPermissions(user: NatsUserName): Permissions {
   return planPermissions(user, rights[user]);
 }
 
 /** Converts the needs of a user into its subjects, those of JetStream's API included. */
-export function planPermissions(user: string, needed: Rights): Permissions {
+export function planPermissions(user: string, needed: NatsRights): Permissions {
   const { serves = [], asks = [], owns = [], reads = [], locks = [], marks = [], publishes = [] } = needed;
   const { listens = [], keeps = [], inspects = [], counts = [], consumes = [], log } = needed;
   const { oversees = [], copies = [], discovers = false } = needed;
@@ -66,7 +66,7 @@ export function planPermissions(user: string, needed: Rights): Permissions {
     `${subjects.inbox(user)}.>`,
     ...listens,
     ...serves.flatMap((service) => [
-      ...requestsOf(service).flatMap((request) => [request, subjects.requestOfAnyReplica(request)]),
+      ...listRequests(service).flatMap((request) => [request, subjects.requestOfAnyReplica(request)]),
       subjects.cancel(service.area),
       ...SERVICE_VERBS.flatMap((verb) => [
         `$SRV.${verb}`,

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { runProgram, type Source } from "./source.ts";
+import { runProgram, type ProgramSource } from "./source.ts";
 
-export type Release = {
+export type NatsRelease = {
   readonly version: string;
   /** The archives lie below it. */
   readonly url: string;
@@ -12,7 +12,7 @@ export type Release = {
 };
 
 /** The project's own release. To change the version take the sums from the SHA256SUMS of that release. */
-export const PINNED_RELEASE: Release = {
+export const PINNED_RELEASE: NatsRelease = {
   version: "2.15.0",
   url: "https://github.com/nats-io/nats-server/releases/download/v2.15.0",
   sha256: {
@@ -27,7 +27,7 @@ const MAX_ARCHIVE_BYTES = 64 * 1024 * 1024;
 const PROCESSORS: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
 /** Downloads the release and unpacks it only if its checksum is the one pinned here. */
-export function releaseDownload(release: Release): Source {
+export function makeReleaseDownload(release: NatsRelease): ProgramSource {
   return {
     name: `download of release ${release.version}`,
     takes: "some seconds",

@@ -1,5 +1,5 @@
 import { nkeys } from "@nats-io/nats-core";
-import { permissionsOf } from "./plan-permissions.ts";
+import { buildPermissions } from "./plan-permissions.ts";
 import { rights, type NatsUserName } from "./rights.ts";
 
 export const NATS_USERS: readonly NatsUserName[] = Object.keys(rights).filter(isUser);
@@ -9,7 +9,7 @@ function isUser(name: string): name is NatsUserName {
 }
 
 /** Name of the variable of the server's environment that holds the public key of a user: MUSTER_NATS_KEY_WATCHER. */
-export function keyVariable(user: NatsUserName): string {
+export function buildKeyVariable(user: NatsUserName): string {
   return `MUSTER_NATS_KEY_${user.toUpperCase().replaceAll("-", "_")}`;
 }
 
@@ -21,7 +21,7 @@ export function renderUsers(keyOf: (user: NatsUserName) => string, observer?: st
   const list = (subjects: readonly string[]): string =>
     `[\n${subjects.map((subject) => `          ${JSON.stringify(subject)}`).join("\n")}\n        ]`;
   const users = NATS_USERS.map((user) => {
-    const { publish, subscribe } = permissionsOf(user);
+    const { publish, subscribe } = buildPermissions(user);
     return [
       `    # ${user}`,
       `    {`,
@@ -44,6 +44,6 @@ export function makeNkey(): { readonly publicKey: string; readonly seed: string 
 }
 
 /** The public half of a seed. Throws where it is no seed. */
-export function publicKeyOf(seed: string): string {
+export function getPublicKey(seed: string): string {
   return nkeys.fromSeed(new TextEncoder().encode(seed)).getPublicKey();
 }

@@ -5,7 +5,7 @@ import {
   FarmService,
   JobService,
   LeaseService,
-  leaseServiceOf,
+  buildLeaseService,
   NodeService,
   ReservationService,
   type ServiceDescriptor,
@@ -17,7 +17,7 @@ import {
 } from "@muster/proto";
 
 /** The rights that one user of NATS needs. Everything else is forbidden. */
-export type Rights = {
+export type NatsRights = {
   /** Services whose requests the user answers. */
   readonly serves?: readonly ServiceDescriptor[];
   /** Subjects of the requests that the user sends. */
@@ -60,7 +60,7 @@ const ANY = {
 
 /** Values of PROVISION_ENGINE_ID. NATS has no wildcard for a part of a token, so each value is listed. */
 const ENGINE_IDS = ["main"];
-const LEASE_SERVICES = [LeaseService, ...ENGINE_IDS.map((id) => leaseServiceOf(id))];
+const LEASE_SERVICES = [LeaseService, ...ENGINE_IDS.map((id) => buildLeaseService(id))];
 
 /** One user for each service, `cli` for users of the command line, and `backup` for `muster backup` and `muster restore`. */
 export const rights = {
@@ -153,7 +153,7 @@ export const rights = {
       // Explains why a lease waits for machines: booting nodes, and pods of deleted jobs that keep machines.
       ...requests(NodeService, "explainDemand"),
       ...requests(JobService, "listJobs"),
-      ...ENGINE_IDS.flatMap((id) => requestsOf(leaseServiceOf(id))),
+      ...ENGINE_IDS.flatMap((id) => listRequests(buildLeaseService(id))),
     ],
     owns: [buckets.leases],
     listens: [anyReservationGranted],
@@ -247,7 +247,7 @@ export const rights = {
     inspects: [streams.apiAudit.name, streams.apiRefusals.name],
   },
   cli: {
-    asks: services.flatMap((service) => requestsOf(service)),
+    asks: services.flatMap((service) => listRequests(service)),
     // A replayed dead letter goes to its original subject.
     publishes: [...streams.leaseOrders.subjects],
     listens: [subjects.anySessionEventRecorded],
@@ -259,7 +259,7 @@ export const rights = {
   backup: {
     copies: [...Object.values(streams).map(({ name }) => name), ...Object.values(buckets).map((name) => `KV_${name}`)],
   },
-} as const satisfies Readonly<Record<string, Rights>>;
+} as const satisfies Readonly<Record<string, NatsRights>>;
 
 export type NatsUserName = keyof typeof rights;
 
@@ -271,7 +271,7 @@ function requests<Service extends ServiceDescriptor>(
   return names.map((name) => subjects.request(area, methods[name]?.verb ?? ""));
 }
 
-export function requestsOf({ area, methods }: ServiceDescriptor): readonly string[] {
+export function listRequests({ area, methods }: ServiceDescriptor): readonly string[] {
   return Object.values(methods).map(({ verb }) => subjects.request(area, verb));
 }
 

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A way to get a nats-server that is not on this machine yet. */
-export type Source = {
+export type ProgramSource = {
   /** For people: its action. */
   readonly name: string;
   /** Describes its usual duration in progress lines. */

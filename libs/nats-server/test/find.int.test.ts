@@ -7,11 +7,11 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { debianPackage } from "../src/debian-package.ts";
-import { findNatsServer, type FindOptions } from "../src/find.ts";
-import { goInstall } from "../src/go-install.ts";
-import { releaseDownload, type Release } from "../src/release-download.ts";
-import type { Source } from "../src/source.ts";
+import { makeDebianPackage } from "../src/debian-package.ts";
+import { findNatsServer, type FindOptions } from "../src/find-nats-server.ts";
+import { makeGoInstall } from "../src/go-install.ts";
+import { makeReleaseDownload, type NatsRelease } from "../src/release-download.ts";
+import type { ProgramSource } from "../src/source.ts";
 
 let home: string;
 
@@ -37,7 +37,7 @@ function script(version: string): string {
 
 function find(
   env: Record<string, string>,
-  sources: readonly Source[] = [],
+  sources: readonly ProgramSource[] = [],
   options: Partial<FindOptions> = {},
 ): ReturnType<typeof findNatsServer> {
   return findNatsServer({ env: { HOME: home, ...env }, sources, ...options });
@@ -51,7 +51,7 @@ function ownLimit(): { readonly end: () => void } {
 }
 
 /** A source that creates a program, and counts its calls. */
-function making(version: string): Source & { asked: number } {
+function making(version: string): ProgramSource & { asked: number } {
   const source = {
     name: `making ${version}`,
     takes: "a moment",
@@ -64,12 +64,12 @@ function making(version: string): Source & { asked: number } {
   return source;
 }
 
-function failing(why: string): Source {
+function failing(why: string): ProgramSource {
   return { name: "failing", takes: "for ever", fetch: () => Promise.reject(new Error(why)) };
 }
 
 /** A source that never answers, and records whether it was stopped. */
-function hanging(name = "hanging"): Source & { aborted: boolean } {
+function hanging(name = "hanging"): ProgramSource & { aborted: boolean } {
   const source = {
     name,
     takes: "for ever",
@@ -248,7 +248,7 @@ describe("the download of a release", () => {
   const name = `nats-server-v2.15.2-${target}`;
 
   /** Serves the archive of a release that holds a program. */
-  async function serving(): Promise<{ release: Release; stop: () => Promise<unknown> }> {
+  async function serving(): Promise<{ release: NatsRelease; stop: () => Promise<unknown> }> {
     const content = join(home, "content");
     await program(join(content, name, "nats-server"), "2.15.2");
     execFileSync("tar", ["-czf", join(home, "archive.tar.gz"), "-C", content, name]);
@@ -274,16 +274,16 @@ describe("the download of a release", () => {
     const { release, stop } = await serving();
     const env = { PATH: "/usr/bin:/bin" };
     const wrong = { ...release, sha256: { [target]: "0".repeat(64) } };
-    await expect(find(env, [releaseDownload(wrong)])).rejects.toThrow(
+    await expect(find(env, [makeReleaseDownload(wrong)])).rejects.toThrow(
       `${name}.tar.gz has checksum ${release.sha256[target]}, not ${"0".repeat(64)}`,
     );
-    await expect(find(env, [releaseDownload({ ...release, sha256: {} })])).rejects.toThrow(
+    await expect(find(env, [makeReleaseDownload({ ...release, sha256: {} })])).rejects.toThrow(
       `no checksum is pinned for ${target}`,
     );
-    await expect(find(env, [releaseDownload({ ...release, url: `${release.url}/no` })])).rejects.toThrow(
+    await expect(find(env, [makeReleaseDownload({ ...release, url: `${release.url}/no` })])).rejects.toThrow(
       /answered 404/,
     );
-    const found = await find(env, [releaseDownload(release)]);
+    const found = await find(env, [makeReleaseDownload(release)]);
     expect(found).toMatchObject({ version: "2.15.2", from: "download of release 2.15.2" });
     await stop();
   });
@@ -291,16 +291,16 @@ describe("the download of a release", () => {
   it("reports that no server answers", async () => {
     const { release, stop } = await serving();
     await stop();
-    await expect(find({ PATH: "/usr/bin:/bin" }, [releaseDownload(release)])).rejects.toThrow(/ECONNREFUSED/);
+    await expect(find({ PATH: "/usr/bin:/bin" }, [makeReleaseDownload(release)])).rejects.toThrow(/ECONNREFUSED/);
   });
 });
 
 describe("go install", () => {
   it("reports that go is missing, and the output of a go that fails", async () => {
-    await expect(find({ PATH: "/bin" }, [goInstall()])).rejects.toThrow("go is not on PATH");
+    await expect(find({ PATH: "/bin" }, [makeGoInstall()])).rejects.toThrow("go is not on PATH");
     const go = await program(join(home, "go", "go"), "");
     await writeFile(go, "#!/bin/sh\necho no such module >&2\nexit 1\n");
-    await expect(find({ PATH: `${dirname(go)}:/bin` }, [goInstall()])).rejects.toThrow("no such module");
+    await expect(find({ PATH: `${dirname(go)}:/bin` }, [makeGoInstall()])).rejects.toThrow("no such module");
   });
 
   const go = onPath("go");
@@ -317,7 +317,7 @@ describe("go install", () => {
         GOPATH: GOPATH ?? "",
         GOCACHE: GOCACHE ?? "",
       };
-      expect(await find(env, [goInstall()])).toMatchObject({ version: "2.15.2" });
+      expect(await find(env, [makeGoInstall()])).toMatchObject({ version: "2.15.2" });
     },
   );
 });
@@ -330,11 +330,11 @@ describe("the Debian package", () => {
         ? ""
         : " (skipped: it needs a Debian mirror; MUSTER_TEST_FETCH=1 runs it)";
   it("reports that apt-get is missing", async () => {
-    await expect(find({ PATH: home }, [debianPackage()])).rejects.toThrow("apt-get is not on PATH");
+    await expect(find({ PATH: home }, [makeDebianPackage()])).rejects.toThrow("apt-get is not on PATH");
   });
 
   it.skipIf(skipped !== "")(`is unpacked without being installed${skipped}`, { timeout: 320_000 }, async () => {
-    const found = await find({ ...inherited(), PATH: "/usr/bin:/bin" }, [debianPackage()]);
+    const found = await find({ ...inherited(), PATH: "/usr/bin:/bin" }, [makeDebianPackage()]);
     expect(found.from).toBe("Debian package");
     expect(found.path.startsWith(home)).toBe(true);
   });

@@ -5,7 +5,7 @@ import { nkeyAuthenticator, PermissionViolationError } from "@nats-io/nats-core"
 import { connect } from "@nats-io/transport-node";
 import { bucketKeys, buckets, streams, subjects } from "@muster/proto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { findNatsServer, makeNkey, NATS_USERS, permissionsOf, startNatsServer } from "../src/index.ts";
+import { findNatsServer, makeNkey, NATS_USERS, buildPermissions, startNatsServer } from "../src/index.ts";
 import type { NatsServer, NatsUserName } from "../src/index.ts";
 
 const keys = new Map(NATS_USERS.map((user) => [user, makeNkey()]));
@@ -58,7 +58,7 @@ const FORBIDDEN_TO_ALL = {
 
 describe.each(NATS_USERS)("%s", (user) => {
   it("may use its own subjects, and is refused every other subject of any user", async () => {
-    const own = permissionsOf(user);
+    const own = buildPermissions(user);
     const tried = {
       publish: new Set([...everyones("publish"), ...FORBIDDEN_TO_ALL.publish]),
       subscribe: new Set([...everyones("subscribe"), ...FORBIDDEN_TO_ALL.subscribe]),
@@ -140,13 +140,15 @@ type Way = "publish" | "subscribe";
 
 /** The subjects of all users, each wildcard filled. */
 function everyones(way: Way): string[] {
-  return NATS_USERS.flatMap((user) => permissionsOf(user)[way]).map((pattern) =>
+  return NATS_USERS.flatMap((user) => buildPermissions(user)[way]).map((pattern) =>
     pattern.replaceAll("*", "any").replace(/>$/, "any"),
   );
 }
 
 function usersWho(way: Way, subject: string): NatsUserName[] {
-  return NATS_USERS.filter((user) => permissionsOf(user)[way].some((pattern) => covers(pattern, subject))).toSorted();
+  return NATS_USERS.filter((user) =>
+    buildPermissions(user)[way].some((pattern) => covers(pattern, subject)),
+  ).toSorted();
 }
 
 /** Whether the pattern covers every subject that matches the other one. */

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { findNatsServer, startNatsServer, type NatsServer } from "../src/index.ts";
-import type { NatsServerOptions } from "../src/start.ts";
+import type { NatsServerOptions } from "../src/start-nats-server.ts";
 
 const PATIENCE = { timeout: 60_000 };
 

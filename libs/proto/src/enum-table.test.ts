@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { capitalizeNames, enums, lowercaseNames, muster, type EnumTable } from "./index.ts";
+import { toCapitalizedNames, enums, toLowercaseNames, muster, type EnumTable } from "./index.ts";
 
 const GENERATED = [
   ["AllocationStrategy", muster.farm.v1.AllocationStrategy, enums.AllocationStrategy],
@@ -49,7 +49,7 @@ it("takes an absent field for the unspecified value", () => {
 });
 
 it("writes names as a domain has them", () => {
-  expect(Object.keys(lowercaseNames(enums.ReservationState).numbers)).toEqual(["waiting", "granted"]);
-  expect(Object.keys(capitalizeNames(enums.AllocationStrategy).numbers)).toEqual(["Static", "Dynamic"]);
-  expect(capitalizeNames(enums.NodePhase).nameOf(3)).toBe("Available");
+  expect(Object.keys(toLowercaseNames(enums.ReservationState).numbers)).toEqual(["waiting", "granted"]);
+  expect(Object.keys(toCapitalizedNames(enums.AllocationStrategy).numbers)).toEqual(["Static", "Dynamic"]);
+  expect(toCapitalizedNames(enums.NodePhase).nameOf(3)).toBe("Available");
 });

@@ -9,7 +9,7 @@ export type EnumTable<Name extends string> = {
   requireName(number: number | undefined, noun: string): Name;
 };
 
-export function enumTable<Name extends string>(numbers: Readonly<Record<Name, number>>): EnumTable<Name> {
+export function makeEnumTable<Name extends string>(numbers: Readonly<Record<Name, number>>): EnumTable<Name> {
   const entries = entriesOf(numbers);
   const byText = new Map<string, number>(entries);
   const byNumber = new Map(entries.map(([name, number]) => [number, name]));
@@ -23,12 +23,14 @@ export function enumTable<Name extends string>(numbers: Readonly<Record<Name, nu
 }
 
 /** The table for a domain that writes the names in lowercase: `granted`. */
-export function lowercaseNames<Name extends string>(table: EnumTable<Name>): EnumTable<Lowercase<Name>> {
+export function toLowercaseNames<Name extends string>(table: EnumTable<Name>): EnumTable<Lowercase<Name>> {
   return renamed(table, (name) => name.toLowerCase() as Lowercase<Name>);
 }
 
 /** The table for a domain that writes the names with one capital letter: `Granted`. */
-export function capitalizeNames<Name extends string>(table: EnumTable<Name>): EnumTable<Capitalize<Lowercase<Name>>> {
+export function toCapitalizedNames<Name extends string>(
+  table: EnumTable<Name>,
+): EnumTable<Capitalize<Lowercase<Name>>> {
   return renamed(table, (name) => (name.charAt(0) + name.slice(1).toLowerCase()) as Capitalize<Lowercase<Name>>);
 }
 
@@ -37,7 +39,7 @@ function renamed<Name extends string, Renamed extends string>(
   rename: (name: Name) => Renamed,
 ): EnumTable<Renamed> {
   const entries = entriesOf(numbers).map(([name, number]) => [rename(name), number]);
-  return enumTable(Object.fromEntries(entries) as Record<Renamed, number>);
+  return makeEnumTable(Object.fromEntries(entries) as Record<Renamed, number>);
 }
 
 /** The keys of the record are the names, which Object.entries does not express. */

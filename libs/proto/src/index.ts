@@ -1,9 +1,9 @@
 export type { AnyMessageType, MessageOf, MethodDescriptor, PropertiesOf, ServiceDescriptor } from "./descriptor.ts";
-export { capitalizeNames, lowercaseNames } from "./enum-table.ts";
+export { toCapitalizedNames, toLowercaseNames } from "./enum-table.ts";
 export type { EnumTable } from "./enum-table.ts";
 export { annotations, labels, schedulingGates, taints } from "./labels.ts";
-export { leaseServiceOf } from "./lease-service-of.ts";
-export type { LeaseServiceOfEngine } from "./lease-service-of.ts";
+export { buildLeaseService } from "./build-lease-service.ts";
+export type { LeaseServiceOfEngine } from "./build-lease-service.ts";
 export type { EnumShape, FieldShape, MessageShape, Shapes } from "./shapes.ts";
 export { serviceNames } from "./service-names.ts";
 export { bucketKeys, buckets, streams, subjects } from "./subjects.ts";

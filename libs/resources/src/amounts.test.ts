@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { amountOf, amountsOf } from "./amounts.ts";
+import { parseAmount, parseAmounts } from "./amounts.ts";
 
 describe("an amount", () => {
   it.each([
@@ -20,24 +20,24 @@ describe("an amount", () => {
     ["pods", "0", 0],
     ["memory", " 1Gi ", 2 ** 30],
   ])("of %s from %j is %d", (resource, text, amount) => {
-    expect(amountOf(resource, text)).toBe(amount);
+    expect(parseAmount(resource, text)).toBe(amount);
   });
 
   it.each(["", "m", "1x", "1 Gi", "0x10", "1e", "NaN", "4gi", "1.2.3"])("is none for %j", (text) => {
-    expect(amountOf("cpu", text)).toBeUndefined();
+    expect(parseAmount("cpu", text)).toBeUndefined();
   });
 
   it("adds up without rounding errors", () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 100_000 }), { maxLength: 20 }), (millis) => {
-        const sum = millis.map((milli) => amountOf("cpu", String(milli / 1000)) ?? NaN).reduce((a, b) => a + b, 0);
+        const sum = millis.map((milli) => parseAmount("cpu", String(milli / 1000)) ?? NaN).reduce((a, b) => a + b, 0);
         expect(sum).toBe(millis.reduce((a, b) => a + b, 0));
       }),
     );
   });
 
   it("counts a text that is not a quantity as zero", () => {
-    expect([...amountsOf({ cpu: "2", memory: "much" })]).toEqual([
+    expect([...parseAmounts({ cpu: "2", memory: "much" })]).toEqual([
       ["cpu", 2000],
       ["memory", 0],
     ]);

@@ -6,7 +6,7 @@ export type Amounts = ReadonlyMap<string, number>;
 const NANO_PER_MILLI = NANO / 1000n;
 
 /** Parses a quantity such as `250m`, `1.5`, `2Gi` or `1e3`, rounded up. Undefined if the text is not a quantity. */
-export function amountOf(resource: string, text: string): number | undefined {
+export function parseAmount(resource: string, text: string): number | undefined {
   const nano = parseQuantity(text.trim());
   if (nano === undefined) return undefined;
   const unit = resource === "cpu" ? NANO_PER_MILLI : NANO;
@@ -15,6 +15,6 @@ export function amountOf(resource: string, text: string): number | undefined {
 }
 
 /** Parses these quantities; a text that is not a quantity counts as zero. */
-export function amountsOf(quantities: Readonly<Record<string, string>>): Amounts {
-  return new Map(Object.entries(quantities).map(([resource, text]) => [resource, amountOf(resource, text) ?? 0]));
+export function parseAmounts(quantities: Readonly<Record<string, string>>): Amounts {
+  return new Map(Object.entries(quantities).map(([resource, text]) => [resource, parseAmount(resource, text) ?? 0]));
 }

@@ -2,7 +2,7 @@ import { printAmount, roundAmount } from "./quantity.ts";
 import type { Requests } from "./spec-requests.ts";
 
 /** A machine that a component has and where none of its pods runs yet. */
-export type Place = {
+export type ComponentPlace = {
   readonly component: string;
   readonly node: string;
   /** The requests of its next pod; computed only where foreign pods run. */
@@ -20,7 +20,7 @@ export type PlaceLoad = {
 };
 
 /** A component whose pod does not fit on its machine beside the foreign pods there. */
-export type Crowded = {
+export type CrowdedComponent = {
   readonly component: string;
   readonly node: string;
   readonly resources: readonly { readonly resource: string; readonly requested: number; readonly free: number }[];
@@ -35,13 +35,13 @@ export type CrowdingMemory = ReadonlyMap<string, number>;
 
 /** Finds the places whose foreign pods prevent a pod from being scheduled. `loadOf` returns undefined for a node of unknown size. */
 export function findCrowded(
-  places: readonly Place[],
+  places: readonly ComponentPlace[],
   loadOf: (node: string) => PlaceLoad | undefined,
   memory: CrowdingMemory,
   { nowMs, waitMs }: { readonly nowMs: number; readonly waitMs: number },
-): { readonly crowded: readonly Crowded[]; readonly memory: CrowdingMemory } {
+): { readonly crowded: readonly CrowdedComponent[]; readonly memory: CrowdingMemory } {
   const next = new Map<string, number>();
-  const crowded = places.flatMap(({ component, node, requests }): Crowded[] => {
+  const crowded = places.flatMap(({ component, node, requests }): CrowdedComponent[] => {
     const load = loadOf(node);
     if (load === undefined || load.foreign.pods === 0) return [];
     const resources = findShortResources(requests(), load);
@@ -55,7 +55,10 @@ export function findCrowded(
   return { crowded, memory: next };
 }
 
-function findShortResources(requests: Requests, { allocatable, foreign, shared }: PlaceLoad): Crowded["resources"] {
+function findShortResources(
+  requests: Requests,
+  { allocatable, foreign, shared }: PlaceLoad,
+): CrowdedComponent["resources"] {
   const uses = [foreign, ...shared];
   const freeOf = (resource: string): number => {
     const used = uses.reduce((sum, use) => sum + (use.requests[resource] ?? 0), 0);
@@ -69,12 +72,12 @@ function findShortResources(requests: Requests, { allocatable, foreign, shared }
 }
 
 /** Whether the machine is lost to the component, because foreign pods have taken its room for too long. */
-export function isCrowdedOut(crowded: readonly Crowded[], component: string, node: string): boolean {
+export function isCrowdedOut(crowded: readonly CrowdedComponent[], component: string, node: string): boolean {
   return crowded.some((each) => each.isLost && each.component === component && each.node === node);
 }
 
 /** Describes node, short resources and foreign pods. */
-export function describeCrowding({ node, resources, foreign }: Crowded): string {
+export function describeCrowding({ node, resources, foreign }: CrowdedComponent): string {
   const short = resources.map(({ resource, requested, free }) => {
     return `${resource} (${printAmount(resource, requested)} requested, ${roundAmount(resource, free)} free)`;
   });

@@ -1,28 +1,28 @@
-export { amountOf, amountsOf, type Amounts } from "./amounts.ts";
+export { parseAmount, parseAmounts, type Amounts } from "./amounts.ts";
 export {
   describeCrowding,
   findCrowded,
   isCrowdedOut,
-  type Crowded,
+  type CrowdedComponent,
   type CrowdingMemory,
-  type Place,
+  type ComponentPlace,
   type PlaceLoad,
 } from "./crowding.ts";
 export {
   acceptsNode,
   compactNodeSelection,
   describeNodeSelection,
-  holdsMinimum,
+  canHoldMinimum,
   indexSelections,
   matchesAll,
   matchesNode,
   matchesNodeTerm,
   minimumOf,
   NODE_SELECTOR_OPERATORS,
-  nodeSelectionKey,
+  buildNodeSelectionKey,
   restrictSelection,
-  tolerates,
-  untolerated,
+  isTolerated,
+  findUntolerated,
   withMinimum,
   withoutMinimum,
   type NodeSelection,
@@ -34,14 +34,14 @@ export {
 } from "./node-selection.ts";
 export { indexPoolLists } from "./pool-lists.ts";
 export {
-  acceptedPools,
+  listAcceptedPools,
   countPoolOptions,
   hasOtherPools,
   listPoolOptions,
   MAX_ACCEPTED_POOLS,
   MAX_POOL_OPTIONS,
 } from "./pool-options.ts";
-export { amountsKey, compareLargestFirst } from "./order.ts";
+export { buildAmountsKey, compareLargestFirst } from "./order.ts";
 export {
   buildPodDefaults,
   NO_DEFAULTS,
@@ -49,18 +49,25 @@ export {
   type WrittenLimitRange,
   type WrittenRuntimeClass,
 } from "./pod-defaults.ts";
-export { podRequests, type RequestingPod } from "./pod-requests.ts";
+export { computePodRequests, type RequestingPod } from "./pod-requests.ts";
 export { NANO, parseQuantity, printAmount, printQuantity, roundAmount } from "./quantity.ts";
-export { allocatedFraction, fitsInto, freeOf, subtract, useOf, type NodeLoad } from "./room.ts";
 export {
-  commonTolerations,
+  computeAllocatedFraction,
+  canFit,
+  computeFreeAmounts,
+  subtractAmounts,
+  sumUse,
+  type NodeLoad,
+} from "./room.ts";
+export {
+  listCommonTolerations,
   EXCLUSIVE,
-  grantedAffinity,
-  grantedNodeOf,
-  nodeSelectionOf,
+  buildGrantedAffinity,
+  findGrantedNode,
+  readNodeSelection,
   SHARED,
-  tolerationsOf,
+  readTolerations,
   type WrittenPlacement,
 } from "./spec-placement.ts";
-export { COUNTABLE, isCountable, specRequests, type Requests, type WrittenPodSpec } from "./spec-requests.ts";
-export { isObject, objectsOf, type PlainObject } from "./written-fields.ts";
+export { COUNTABLE, isCountable, computeSpecRequests, type Requests, type WrittenPodSpec } from "./spec-requests.ts";
+export { isObject, toObjects, type PlainObject } from "./written-fields.ts";

@@ -5,10 +5,10 @@ import {
   describeNodeSelection,
   indexSelections,
   matchesNode,
-  nodeSelectionKey,
+  buildNodeSelectionKey,
   restrictSelection,
-  tolerates,
-  untolerated,
+  isTolerated,
+  findUntolerated,
   withMinimum,
   withoutMinimum,
   type NodeSelection,
@@ -91,12 +91,12 @@ describe("a taint is tolerated by", () => {
     ["no key, if it must be equal", { value: "big" }, false],
     ["empty fields as absent ones", { key: "gpu", operator: "", value: "big", effect: "" }, true],
   ])("%s: %#", (_title, toleration, expected) => {
-    expect(tolerates(toleration, taint)).toBe(expected);
-    expect(untolerated([taint], [toleration])).toEqual(expected ? undefined : taint);
+    expect(isTolerated(toleration, taint)).toBe(expected);
+    expect(findUntolerated([taint], [toleration])).toEqual(expected ? undefined : taint);
   });
 
   it("nothing, if it keeps no pod off", () => {
-    expect(untolerated([{ ...taint, effect: "PreferNoSchedule" }], [])).toBeUndefined();
+    expect(findUntolerated([{ ...taint, effect: "PreferNoSchedule" }], [])).toBeUndefined();
   });
 });
 
@@ -112,8 +112,8 @@ describe("selections", () => {
 
   it("are equal with and without their empty fields", () => {
     expect(compactNodeSelection(full)).toEqual(compact);
-    expect(nodeSelectionKey(full)).toBe(nodeSelectionKey(compact));
-    expect(nodeSelectionKey(all(ssd))).not.toBe(nodeSelectionKey(all(zone)));
+    expect(buildNodeSelectionKey(full)).toBe(buildNodeSelectionKey(compact));
+    expect(buildNodeSelectionKey(all(ssd))).not.toBe(buildNodeSelectionKey(all(zone)));
   });
 
   it("with a minimum accept nodes that are known to hold it beside one pod", () => {
@@ -138,8 +138,8 @@ describe("selections", () => {
       { cpu: 4, memory: 1 },
       { memory: 1, cpu: 4 },
     ].map((minimum) => ({ ...all(ssd), minimum }));
-    expect(one && nodeSelectionKey(one)).toBe(other && nodeSelectionKey(other));
-    expect(one && nodeSelectionKey(one)).not.toBe(nodeSelectionKey(all(ssd)));
+    expect(one && buildNodeSelectionKey(one)).toBe(other && buildNodeSelectionKey(other));
+    expect(one && buildNodeSelectionKey(one)).not.toBe(buildNodeSelectionKey(all(ssd)));
     expect(withoutMinimum(one)).toEqual(all(ssd));
     expect(withoutMinimum(one)).toBe(withoutMinimum(one));
     expect(withoutMinimum(selection)).toBeUndefined();

@@ -1,6 +1,6 @@
 import type { Amounts } from "./amounts.ts";
 import { printAmount } from "./quantity.ts";
-import { fitsInto } from "./room.ts";
+import { canFit } from "./room.ts";
 
 /** Operators of the requirements of a node affinity. */
 export const NODE_SELECTOR_OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"] as const;
@@ -95,7 +95,7 @@ function compareIntegers(one = "", other = ""): number {
 }
 
 /** Whether one toleration covers one taint. */
-export function tolerates(toleration: Toleration, taint: Taint): boolean {
+export function isTolerated(toleration: Toleration, taint: Taint): boolean {
   if ((toleration.effect ?? "") !== "" && toleration.effect !== taint.effect) return false;
   const operator = (toleration.operator ?? "") === "" ? "Equal" : toleration.operator;
   if ((toleration.key ?? "") === "") return operator === "Exists";
@@ -104,10 +104,10 @@ export function tolerates(toleration: Toleration, taint: Taint): boolean {
 }
 
 /** The first taint that keeps a pod with these tolerations from the node. */
-export function untolerated(taints: readonly Taint[], tolerations: readonly Toleration[]): Taint | undefined {
+export function findUntolerated(taints: readonly Taint[], tolerations: readonly Toleration[]): Taint | undefined {
   return taints
     .filter(({ effect }) => effect === "NoSchedule" || effect === "NoExecute")
-    .find((taint) => !tolerations.some((toleration) => tolerates(toleration, taint)));
+    .find((taint) => !tolerations.some((toleration) => isTolerated(toleration, taint)));
 }
 
 /** The nodes of the selection that also match the requirement; of all nodes without a selection. */
@@ -138,14 +138,14 @@ export type SelectableNode = {
 /** Whether labels, name, size and taints of the node suit a pod of the selection. Without one: a pod that selects no labels and tolerates no taint. */
 export function acceptsNode(selection: NodeSelection | undefined, node: SelectableNode): boolean {
   const isMatch =
-    selection === undefined || (matchesNode(selection, node) && holdsMinimum(selection, node.allocatable));
-  return isMatch && untolerated(node.taints, selection?.tolerations ?? []) === undefined;
+    selection === undefined || (matchesNode(selection, node) && canHoldMinimum(selection, node.allocatable));
+  return isMatch && findUntolerated(node.taints, selection?.tolerations ?? []) === undefined;
 }
 
 /** Whether a node of this size holds the minimum of the selection. One of unknown size holds none. */
-export function holdsMinimum(selection: NodeSelection | undefined, allocatable: Amounts | undefined): boolean {
+export function canHoldMinimum(selection: NodeSelection | undefined, allocatable: Amounts | undefined): boolean {
   const minimum = minimumOf(selection);
-  return minimum === undefined || (allocatable !== undefined && fitsInto(minimum, allocatable));
+  return minimum === undefined || (allocatable !== undefined && canFit(minimum, allocatable));
 }
 
 const minima = new WeakMap<NonNullable<NodeSelection["minimum"]>, Amounts>();
@@ -183,7 +183,7 @@ export function withoutMinimum(selection: NodeSelection | undefined): NodeSelect
 const keys = new WeakMap<NodeSelection, string>();
 
 /** Equal for selections with the same minimum, and the same terms and tolerations in the same order. The selection must not change afterwards. */
-export function nodeSelectionKey(selection: NodeSelection): string {
+export function buildNodeSelectionKey(selection: NodeSelection): string {
   const known = keys.get(selection);
   if (known !== undefined) return known;
   const requirement = ({ key, operator, values = [] }: NodeSelectorRequirement): unknown => [key, operator, values];
@@ -231,7 +231,7 @@ export function indexSelections(needs: readonly { readonly selection?: NodeSelec
   const known = new Map<string, { readonly selection: NodeSelection; readonly index: number }>();
   const indexes = needs.map(({ selection }) => {
     if (selection === undefined) return 0;
-    const key = nodeSelectionKey(selection);
+    const key = buildNodeSelectionKey(selection);
     const { index } = known.get(key) ?? { index: known.size + 1 };
     known.set(key, { selection, index });
     return index;

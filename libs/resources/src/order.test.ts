@@ -1,11 +1,13 @@
 import { expect, it } from "vitest";
-import { amountsKey, compareLargestFirst } from "./order.ts";
+import { buildAmountsKey, compareLargestFirst } from "./order.ts";
 
 const amounts = (record: Readonly<Record<string, number>>) => new Map(Object.entries(record));
 
 it("has one key for equal amounts, in whatever order, and without those of 0", () => {
-  expect(amountsKey(amounts({ memory: 2, cpu: 1, pods: 0 }))).toBe(amountsKey(amounts({ cpu: 1, memory: 2 })));
-  expect(amountsKey(amounts({ cpu: 12 }))).not.toBe(amountsKey(amounts({ cpu: 1, memory: 2 })));
+  expect(buildAmountsKey(amounts({ memory: 2, cpu: 1, pods: 0 }))).toBe(
+    buildAmountsKey(amounts({ cpu: 1, memory: 2 })),
+  );
+  expect(buildAmountsKey(amounts({ cpu: 12 }))).not.toBe(buildAmountsKey(amounts({ cpu: 1, memory: 2 })));
 });
 
 it.each([

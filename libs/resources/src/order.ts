@@ -3,7 +3,7 @@ import type { Amounts } from "./amounts.ts";
 const keys = new WeakMap<Amounts, string>();
 
 /** Equal for equal amounts, whatever the order of their resources; an amount of 0 is as none. The amounts must not change afterwards. */
-export function amountsKey(amounts: Amounts): string {
+export function buildAmountsKey(amounts: Amounts): string {
   const known = keys.get(amounts);
   if (known !== undefined) return known;
   const entries = [...amounts].filter(([, amount]) => amount > 0).sort(([a], [b]) => (a < b ? -1 : 1));
@@ -16,7 +16,7 @@ export function amountsKey(amounts: Amounts): string {
 export function compareLargestFirst(a: Amounts, b: Amounts): number {
   const bySize = (b.get("cpu") ?? 0) - (a.get("cpu") ?? 0) || (b.get("memory") ?? 0) - (a.get("memory") ?? 0);
   if (bySize !== 0) return bySize;
-  const [one, other] = [amountsKey(a), amountsKey(b)];
+  const [one, other] = [buildAmountsKey(a), buildAmountsKey(b)];
   if (one === other) return 0;
   return one < other ? -1 : 1;
 }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { buildPodDefaults } from "./pod-defaults.ts";
-import { specRequests, type WrittenPodSpec } from "./spec-requests.ts";
+import { computeSpecRequests, type WrittenPodSpec } from "./spec-requests.ts";
 
 const container = (item: object) => ({ type: "Container", ...item });
 const kata = { name: "kata", overhead: { podFixed: { cpu: "250m", memory: "1Ki" } } };
@@ -8,7 +8,7 @@ const resources = (written: object) => ({ name: "main", resources: written });
 
 function requests(spec: WrittenPodSpec, ...limits: readonly object[]) {
   const ranges = limits.map((item, index) => ({ name: `r${index}`, limits: [item] }));
-  return specRequests(spec, buildPodDefaults(ranges, [kata, { name: "plain" }]));
+  return computeSpecRequests(spec, buildPodDefaults(ranges, [kata, { name: "plain" }]));
 }
 
 it("adds the defaults of LimitRanges to each container and init container without requests", () => {

@@ -1,4 +1,4 @@
-import { isObject, objectsOf, quantitiesOf, textOf } from "./written-fields.ts";
+import { isObject, toObjects, toQuantities, toText } from "./written-fields.ts";
 
 type Quantities = Readonly<Record<string, string>>;
 
@@ -24,19 +24,19 @@ export function buildPodDefaults(
   runtimeClasses: readonly WrittenRuntimeClass[],
 ): PodDefaults {
   const inOrder = [...limitRanges].sort((one, other) => (one.name < other.name ? 1 : -1));
-  const requests = inOrder.flatMap(({ limits }) => objectsOf(limits).filter(isOfContainers).map(requestsOf));
+  const requests = inOrder.flatMap(({ limits }) => toObjects(limits).filter(isOfContainers).map(requestsOf));
   const overheads = runtimeClasses.flatMap(({ name, overhead }) => {
-    const fixed = isObject(overhead) ? quantitiesOf(overhead["podFixed"]) : {};
+    const fixed = isObject(overhead) ? toQuantities(overhead["podFixed"]) : {};
     return Object.keys(fixed).length === 0 ? [] : [[name, fixed] as const];
   });
   return { requests: Object.assign({}, ...requests) as Quantities, overheads: new Map(overheads) };
 }
 
 function isOfContainers(item: Readonly<Record<string, unknown>>): boolean {
-  return textOf(item["type"]) === "Container";
+  return toText(item["type"]) === "Container";
 }
 
 /** Completes an item as the API server does: a missing default request is the default limit, which is the maximum if missing, or else the minimum. */
 function requestsOf({ defaultRequest, default: limit, max, min }: Readonly<Record<string, unknown>>): Quantities {
-  return { ...quantitiesOf(min), ...quantitiesOf(max), ...quantitiesOf(limit), ...quantitiesOf(defaultRequest) };
+  return { ...toQuantities(min), ...toQuantities(max), ...toQuantities(limit), ...toQuantities(defaultRequest) };
 }

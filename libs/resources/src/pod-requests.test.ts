@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { podRequests, type RequestingPod } from "./pod-requests.ts";
+import { computePodRequests, type RequestingPod } from "./pod-requests.ts";
 
 const cpu = (amount: string) => ({ resources: { requests: { cpu: amount } } });
 
@@ -47,7 +47,7 @@ describe("the requests of a pod", () => {
       { cpu: 2100 },
     ],
   ])("%s", (_title, pod, amounts) => {
-    expect(Object.fromEntries(podRequests(pod))).toEqual(amounts);
+    expect(Object.fromEntries(computePodRequests(pod))).toEqual(amounts);
   });
 
   it("is the most that runs at one time while it starts and runs", () => {
@@ -61,7 +61,7 @@ describe("the requests of a pod", () => {
             ...(isSidecar && { restartPolicy: "Always" }),
           })),
         };
-        expect(podRequests(pod).get("cpu") ?? 0).toBe(mostAtOnce(mains, inits));
+        expect(computePodRequests(pod).get("cpu") ?? 0).toBe(mostAtOnce(mains, inits));
       }),
     );
   });

@@ -1,4 +1,4 @@
-import { type Amounts, amountsOf } from "./amounts.ts";
+import { type Amounts, parseAmounts } from "./amounts.ts";
 
 type Quantities = Readonly<Record<string, string>>;
 
@@ -18,7 +18,7 @@ export type RequestingPod = Requesting & {
  * that is more. Requests at pod level replace both. The overhead is added.
  * https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
  */
-export function podRequests(pod: RequestingPod): Amounts {
+export function computePodRequests(pod: RequestingPod): Amounts {
   const running = new Map<string, number>();
   for (const container of pod.containers) add(running, requestsOf(container));
   const sidecars = new Map<string, number>();
@@ -31,13 +31,13 @@ export function podRequests(pod: RequestingPod): Amounts {
   add(running, sidecars);
   for (const [resource, amount] of starting) raise(running, resource, amount);
   for (const [resource, amount] of requestsOf(pod)) running.set(resource, amount);
-  add(running, amountsOf(pod.overhead ?? {}));
+  add(running, parseAmounts(pod.overhead ?? {}));
   return running;
 }
 
 /** Counts a limit without a request as a request, as the API server does. */
 function requestsOf({ resources }: Requesting): Amounts {
-  return amountsOf({ ...resources?.limits, ...resources?.requests });
+  return parseAmounts({ ...resources?.limits, ...resources?.requests });
 }
 
 function add(total: Map<string, number>, more: Amounts): void {

@@ -28,7 +28,7 @@ export function countPoolOptions(needs: readonly Accepting[]): number {
 }
 
 /** All pools that a need accepts, in order of preference. */
-export function acceptedPools({ pool, otherPools = [] }: Accepting): readonly string[] {
+export function listAcceptedPools({ pool, otherPools = [] }: Accepting): readonly string[] {
   return [pool, ...otherPools];
 }
 
@@ -46,10 +46,10 @@ function withPool<Need extends Accepting>(
 
 /** The different lists of pools, in the order of the needs. */
 function listsOf(needs: readonly Accepting[]): ReadonlyMap<string, readonly string[]> {
-  return new Map(needs.filter(hasOtherPools).map((need) => [keyOf(need), acceptedPools(need)]));
+  return new Map(needs.filter(hasOtherPools).map((need) => [keyOf(need), listAcceptedPools(need)]));
 }
 
 /** No name of a pool has a space. */
 function keyOf(need: Accepting): string {
-  return acceptedPools(need).join(" ");
+  return listAcceptedPools(need).join(" ");
 }

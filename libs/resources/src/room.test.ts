@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Amounts } from "./amounts.ts";
-import { allocatedFraction, fitsInto, freeOf, subtract, useOf } from "./room.ts";
+import { computeAllocatedFraction, canFit, computeFreeAmounts, subtractAmounts, sumUse } from "./room.ts";
 
 const GPU = "nvidia.com/gpu";
 
@@ -19,14 +19,14 @@ describe("the remaining amounts", () => {
     ["is never below 0", { cpu: 1 }, { cpu: 2 }, { cpu: 0 }],
     ["names no resource that did not exist", { cpu: 1 }, { [GPU]: 1 }, { cpu: 1 }],
   ])("%s", (_title, from, less, left) => {
-    expect(Object.fromEntries(subtract(amounts(from), amounts(less)))).toEqual(left);
+    expect(Object.fromEntries(subtractAmounts(amounts(from), amounts(less)))).toEqual(left);
   });
 
   it("does not change its arguments", () => {
     fc.assert(
       fc.property(anyAmounts, anyAmounts, (from, less) => {
         const before = [[...from], [...less]];
-        subtract(from, less);
+        subtractAmounts(from, less);
         expect([[...from], [...less]]).toEqual(before);
       }),
     );
@@ -41,7 +41,7 @@ describe("what pods use", () => {
     ["counts nothing of a group without pods", {}, 0, { pods: 0 }],
     ["adds to requests that name pods", { pods: 2 }, 1, { pods: 3 }],
   ])("%s", (_title, requests, pods, use) => {
-    expect(Object.fromEntries(useOf(amounts(requests), pods))).toEqual(use);
+    expect(Object.fromEntries(sumUse(amounts(requests), pods))).toEqual(use);
   });
 });
 
@@ -56,15 +56,15 @@ describe("a pod", () => {
     ["does not fit where the number of pods is not known", {}, { cpu: 2 }, false],
     ["that requests pods itself needs room for them as well", { pods: 1 }, { pods: 1 }, false],
   ])("%s", (_title, requests, free, fits) => {
-    expect(fitsInto(amounts(requests), amounts(free))).toBe(fits);
+    expect(canFit(amounts(requests), amounts(free))).toBe(fits);
   });
 
   it("fits exactly where the rest is not cut off at 0", () => {
     fc.assert(
       fc.property(anyAmounts, anyAmounts, (requests, free) => {
-        const use = useOf(requests);
+        const use = sumUse(requests);
         const isEnough = [...use].every(([resource, amount]) => (free.get(resource) ?? 0) - amount >= 0);
-        expect(fitsInto(requests, free)).toBe(isEnough);
+        expect(canFit(requests, free)).toBe(isEnough);
       }),
     );
   });
@@ -72,10 +72,10 @@ describe("a pod", () => {
 
 describe("the free resources of a node", () => {
   it("are the allocatable ones, less overhead and all uses", () => {
-    const free = freeOf({
+    const free = computeFreeAmounts({
       allocatable: amounts({ cpu: 4000, memory: 100, pods: 10, [GPU]: 8 }),
-      overhead: useOf(amounts({ cpu: 500 }), 3),
-      uses: [useOf(amounts({ cpu: 1000, memory: 60 })), useOf(amounts({ memory: 60, [GPU]: 1 }))],
+      overhead: sumUse(amounts({ cpu: 500 }), 3),
+      uses: [sumUse(amounts({ cpu: 1000, memory: 60 })), sumUse(amounts({ memory: 60, [GPU]: 1 }))],
     });
     expect(Object.fromEntries(free)).toEqual({ cpu: 2500, memory: 0, pods: 5, [GPU]: 7 });
   });
@@ -83,13 +83,13 @@ describe("the free resources of a node", () => {
   it("are independent of the order of uses", () => {
     fc.assert(
       fc.property(anyAmounts, anyAmounts, fc.array(anyAmounts, { maxLength: 5 }), (allocatable, overhead, uses) => {
-        const free = freeOf({ allocatable, overhead, uses });
+        const free = computeFreeAmounts({ allocatable, overhead, uses });
         for (const [resource, amount] of allocatable) {
           const used = [overhead, ...uses].reduce((sum, use) => sum + (use.get(resource) ?? 0), 0);
           expect(free.get(resource)).toBe(Math.max(0, amount - used));
         }
         expect([...free.keys()]).toEqual([...allocatable.keys()]);
-        expect(freeOf({ allocatable, overhead, uses: uses.toReversed() })).toEqual(free);
+        expect(computeFreeAmounts({ allocatable, overhead, uses: uses.toReversed() })).toEqual(free);
       }),
     );
   });
@@ -100,11 +100,11 @@ describe("the free resources of a node", () => {
         let free = allocatable;
         const uses: Amounts[] = [];
         for (const requests of pods) {
-          if (!fitsInto(requests, free)) continue;
-          uses.push(useOf(requests));
-          free = subtract(free, useOf(requests));
+          if (!canFit(requests, free)) continue;
+          uses.push(sumUse(requests));
+          free = subtractAmounts(free, sumUse(requests));
         }
-        expect(freeOf({ allocatable, overhead: new Map(), uses })).toEqual(free);
+        expect(computeFreeAmounts({ allocatable, overhead: new Map(), uses })).toEqual(free);
         for (const resource of new Set(uses.flatMap((use) => [...use.keys()]))) {
           const used = uses.reduce((sum, use) => sum + (use.get(resource) ?? 0), 0);
           expect(used).toBeLessThanOrEqual(allocatable.get(resource) ?? 0);
@@ -125,15 +125,15 @@ describe("how much of a node is allocated", () => {
     ["of a node that is not known", {}, {}, 0],
     ["is never below 0", { cpu: 5 }, { cpu: 4 }, 0],
   ])("%s", (_title, free, allocatable, fraction) => {
-    expect(allocatedFraction(amounts(free), amounts(allocatable))).toBe(fraction);
+    expect(computeAllocatedFraction(amounts(free), amounts(allocatable))).toBe(fraction);
   });
 
   it("never falls when more is used", () => {
     fc.assert(
       fc.property(anyAmounts, anyAmounts, anyAmounts, (allocatable, use, more) => {
-        const free = subtract(allocatable, use);
-        const before = allocatedFraction(free, allocatable);
-        expect(allocatedFraction(subtract(free, more), allocatable)).toBeGreaterThanOrEqual(before);
+        const free = subtractAmounts(allocatable, use);
+        const before = computeAllocatedFraction(free, allocatable);
+        expect(computeAllocatedFraction(subtractAmounts(free, more), allocatable)).toBeGreaterThanOrEqual(before);
         expect(before).toBeGreaterThanOrEqual(0);
         expect(before).toBeLessThanOrEqual(1);
       }),

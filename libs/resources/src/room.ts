@@ -14,21 +14,21 @@ export type NodeLoad = {
 const SCORED = ["cpu", "memory"];
 
 /** The use of this many pods that request these amounts together. */
-export function useOf(requests: Amounts, pods = 1): Amounts {
+export function sumUse(requests: Amounts, pods = 1): Amounts {
   return new Map(requests).set("pods", (requests.get("pods") ?? 0) + pods);
 }
 
 /** Subtracts amounts, never below 0. Omits a resource that only the second ones name. */
-export function subtract(amounts: Amounts, less: Amounts): Amounts {
+export function subtractAmounts(amounts: Amounts, less: Amounts): Amounts {
   const left = new Map<string, number>();
   for (const [resource, amount] of amounts) left.set(resource, Math.max(0, amount - (less.get(resource) ?? 0)));
   return left;
 }
 
 /** The part of a node that can be granted in parts. */
-export function freeOf({ allocatable, overhead, uses }: NodeLoad): Amounts {
-  let free = subtract(allocatable, overhead);
-  for (const use of uses) free = subtract(free, use);
+export function computeFreeAmounts({ allocatable, overhead, uses }: NodeLoad): Amounts {
+  let free = subtractAmounts(allocatable, overhead);
+  for (const use of uses) free = subtractAmounts(free, use);
   return free;
 }
 
@@ -36,7 +36,7 @@ export function freeOf({ allocatable, overhead, uses }: NodeLoad): Amounts {
  * Whether one pod with these requests fits into the free amounts. It also needs one free pod, so `useOf(requests)` is its use of `free` afterwards. A resource
  * that `free` does not name counts as 0, and a request of 0 always fits.
  */
-export function fitsInto(requests: Amounts, free: Amounts): boolean {
+export function canFit(requests: Amounts, free: Amounts): boolean {
   if ((free.get("pods") ?? 0) < 1 + (requests.get("pods") ?? 0)) return false;
   for (const [resource, amount] of requests) if (amount > (free.get(resource) ?? 0)) return false;
   return true;
@@ -46,7 +46,7 @@ export function fitsInto(requests: Amounts, free: Amounts): boolean {
  * The mean of the fractions of cpu and memory in use, from 0 to 1: the score MostAllocated of kube-scheduler. Shared needs go to the node with the highest
  * one, ties by name, so that whole machines stay free. A resource that the node lacks is left out of the mean.
  */
-export function allocatedFraction(free: Amounts, allocatable: Amounts): number {
+export function computeAllocatedFraction(free: Amounts, allocatable: Amounts): number {
   let sum = 0;
   let count = 0;
   for (const resource of SCORED) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { commonTolerations, grantedAffinity, grantedNodeOf, nodeSelectionOf } from "./spec-placement.ts";
+import { listCommonTolerations, buildGrantedAffinity, findGrantedNode, readNodeSelection } from "./spec-placement.ts";
 
 const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";
 const GPU = { key: "gpu", operator: "Exists" };
@@ -14,32 +14,32 @@ describe("the affinity of a pod with a granted machine", () => {
     const name = { key: "metadata.name", operator: "NotIn", values: ["n-2"] };
     const own = { key: "metadata.name", operator: "In", values: ["n-1"] };
     const written = nodesOf([{ matchExpressions: [zone] }, { matchFields: [name] }]);
-    const affinity = grantedAffinity(written, granted);
+    const affinity = buildGrantedAffinity(written, granted);
     expect(affinity).toMatchObject(
       nodesOf([{ matchExpressions: [zone], matchFields: [own] }, { matchFields: [name, own] }]),
     );
-    expect(grantedNodeOf(affinity)).toBe("n-1");
+    expect(findGrantedNode(affinity)).toBe("n-1");
   });
 
   it.each([
     [false, { key: "exclusive", operator: "Exists" }],
     [true, { key: "exclusive", operator: "In", values: ["true"] }],
   ])("excludes other pods of Muster, with isShared %s", (isShared, excluded) => {
-    const { podAntiAffinity } = grantedAffinity(undefined, { ...granted, isShared });
+    const { podAntiAffinity } = buildGrantedAffinity(undefined, { ...granted, isShared });
     expect(podAntiAffinity).toMatchObject({ [REQUIRED]: [{ labelSelector: { matchExpressions: [excluded] } }] });
   });
 
   it("is not read from a pod that names none", () => {
-    expect(grantedNodeOf(undefined)).toBeUndefined();
+    expect(findGrantedNode(undefined)).toBeUndefined();
     expect(
-      grantedNodeOf(nodesOf([{ matchFields: [{ key: "metadata.name", operator: "NotIn", values: ["n"] }] }])),
+      findGrantedNode(nodesOf([{ matchFields: [{ key: "metadata.name", operator: "NotIn", values: ["n"] }] }])),
     ).toBe(undefined);
   });
 });
 
 it("a term without a requirement accepts no node, whatever the node selector is", () => {
   const affinity = { nodeAffinity: { [REQUIRED]: { nodeSelectorTerms: [{}] } } };
-  expect(nodeSelectionOf({ affinity, nodeSelector: { disk: "ssd" } }, "pool")).toEqual({
+  expect(readNodeSelection({ affinity, nodeSelector: { disk: "ssd" } }, "pool")).toEqual({
     terms: [{}],
     tolerations: [],
   });
@@ -47,11 +47,11 @@ it("a term without a requirement accepts no node, whatever the node selector is"
 
 it("the selection of a spec leaves out the label of pools and how long a taint is tolerated", () => {
   const spec = { nodeSelector: { pool: "p", disk: "ssd" }, tolerations: [{ ...GPU, tolerationSeconds: 60 }] };
-  expect(nodeSelectionOf(spec, "pool")).toEqual({
+  expect(readNodeSelection(spec, "pool")).toEqual({
     terms: [{ matchExpressions: [{ key: "disk", operator: "In", values: ["ssd"] }] }],
     tolerations: [GPU],
   });
-  expect(nodeSelectionOf({ nodeSelector: { pool: "p" } }, "pool")).toBeUndefined();
+  expect(readNodeSelection({ nodeSelector: { pool: "p" } }, "pool")).toBeUndefined();
 });
 
 it("the tolerations of a node are those that all of its pods have", () => {
@@ -62,7 +62,7 @@ it("the tolerations of a node are those that all of its pods have", () => {
     { node: "c", tolerations: [SPOT] },
     { node: "c", tolerations: [] },
   ];
-  expect(commonTolerations(placed)).toEqual(
+  expect(listCommonTolerations(placed)).toEqual(
     new Map([
       ["a", [GPU]],
       ["b", [SPOT]],

@@ -1,12 +1,12 @@
 import {
   compactNodeSelection,
-  nodeSelectionKey,
+  buildNodeSelectionKey,
   type NodeSelection,
   type NodeSelectorRequirement,
   type NodeSelectorTerm,
   type Toleration,
 } from "./node-selection.ts";
-import { isObject, objectsOf, textOf, type PlainObject } from "./written-fields.ts";
+import { isObject, toObjects, toText, type PlainObject } from "./written-fields.ts";
 
 /** The raw fields of a pod spec that decide its node. */
 export type WrittenPlacement = {
@@ -21,29 +21,29 @@ const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";
  * The nodes that a pod with this spec accepts: its node selector without the label of pools, its required node affinity, and its tolerations. Undefined: each
  * node of the pool without taints.
  */
-export function nodeSelectionOf(spec: WrittenPlacement, poolLabel: string): NodeSelection | undefined {
+export function readNodeSelection(spec: WrittenPlacement, poolLabel: string): NodeSelection | undefined {
   const selector = Object.entries(spec.nodeSelector ?? {})
     .filter(([key]) => key !== poolLabel)
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .map(([key, value]): NodeSelectorRequirement => ({ key, operator: "In", values: [value] }));
-  const demanded = objectsOf(at(spec.affinity, "nodeAffinity", REQUIRED, "nodeSelectorTerms")).map(termOf);
+  const demanded = toObjects(at(spec.affinity, "nodeAffinity", REQUIRED, "nodeSelectorTerms")).map(termOf);
   const own: readonly NodeSelectorTerm[] = selector.length === 0 ? [] : [{ matchExpressions: selector }];
   const both = demanded.map((term) => withRequirements(term, selector));
   const terms = demanded.length === 0 ? own : both;
-  const tolerations = tolerationsOf(spec);
+  const tolerations = readTolerations(spec);
   return terms.length + tolerations.length === 0 ? undefined : compactNodeSelection({ terms, tolerations });
 }
 
 /** Omits `tolerationSeconds`, which concerns eviction and not scheduling. */
-export function tolerationsOf({ tolerations }: Pick<WrittenPlacement, "tolerations">): readonly Toleration[] {
-  const written = objectsOf(tolerations).map(({ key, operator, value, effect }): Toleration => {
-    return { key: textOf(key), operator: textOf(operator), value: textOf(value), effect: textOf(effect) };
+export function readTolerations({ tolerations }: Pick<WrittenPlacement, "tolerations">): readonly Toleration[] {
+  const written = toObjects(tolerations).map(({ key, operator, value, effect }): Toleration => {
+    return { key: toText(key), operator: toText(operator), value: toText(value), effect: toText(effect) };
   });
   return compactNodeSelection({ terms: [], tolerations: written }).tolerations;
 }
 
 /** The tolerations that all pods of a node share, by node. */
-export function commonTolerations(
+export function listCommonTolerations(
   placed: Iterable<{ readonly node: string; readonly tolerations: readonly Toleration[] }>,
 ): ReadonlyMap<string, readonly Toleration[]> {
   const byNode = new Map<string, readonly Toleration[]>();
@@ -58,7 +58,7 @@ export function commonTolerations(
 }
 
 function tolerationKey(toleration: Toleration): string {
-  return nodeSelectionKey({ terms: [], tolerations: [toleration] });
+  return buildNodeSelectionKey({ terms: [], tolerations: [toleration] });
 }
 
 /** Values of the label that marks pods of Muster: whether the pod has its machine for itself, or a part of it. */
@@ -72,7 +72,7 @@ const HOSTNAME = "kubernetes.io/hostname";
  * differ. An exclusive pod excludes every pod with the label `exclusiveKey`, a shared one only exclusive pods. Kubernetes also applies the terms of running
  * pods to a new pod, which protects against a stale grant.
  */
-export function grantedAffinity(
+export function buildGrantedAffinity(
   written: unknown,
   {
     node,
@@ -83,11 +83,11 @@ export function grantedAffinity(
   const affinity = isObject(written) ? written : {};
   const nodes = isObject(affinity["nodeAffinity"]) ? affinity["nodeAffinity"] : {};
   const podAffinity = isObject(affinity["podAntiAffinity"]) ? affinity["podAntiAffinity"] : {};
-  const demanded = objectsOf(at(nodes, REQUIRED, "nodeSelectorTerms"));
+  const demanded = toObjects(at(nodes, REQUIRED, "nodeSelectorTerms"));
   // The scheduler needs only one matching term, so each of them names the machine.
   const terms = (demanded.length > 0 ? demanded : [{}]).map((term) => ({
     ...term,
-    matchFields: [...objectsOf(term["matchFields"]), { key: NODE_NAME, operator: "In", values: [node] }],
+    matchFields: [...toObjects(term["matchFields"]), { key: NODE_NAME, operator: "In", values: [node] }],
   }));
   const excluded = isShared
     ? { key: exclusiveKey, operator: "In", values: [EXCLUSIVE] }
@@ -101,16 +101,16 @@ export function grantedAffinity(
   return {
     ...affinity,
     nodeAffinity: { ...nodes, [REQUIRED]: { nodeSelectorTerms: terms } },
-    podAntiAffinity: { ...podAffinity, [REQUIRED]: [...objectsOf(podAffinity[REQUIRED]), apart] },
+    podAntiAffinity: { ...podAffinity, [REQUIRED]: [...toObjects(podAffinity[REQUIRED]), apart] },
   };
 }
 
 const NODE_NAME = "metadata.name";
 
-/** The machine that `grantedAffinity` requires; undefined: the affinity requires none. */
-export function grantedNodeOf(affinity: unknown): string | undefined {
-  const [term] = objectsOf(at(affinity, "nodeAffinity", REQUIRED, "nodeSelectorTerms"));
-  const field = objectsOf(term?.["matchFields"]).findLast(
+/** The machine that `buildGrantedAffinity` requires; undefined: the affinity requires none. */
+export function findGrantedNode(affinity: unknown): string | undefined {
+  const [term] = toObjects(at(affinity, "nodeAffinity", REQUIRED, "nodeSelectorTerms"));
+  const field = toObjects(term?.["matchFields"]).findLast(
     ({ key, operator }) => key === NODE_NAME && operator === "In",
   );
   const values = field?.["values"];
@@ -127,14 +127,14 @@ function withRequirements(term: NodeSelectorTerm, selector: readonly NodeSelecto
 
 function termOf({ matchExpressions, matchFields }: PlainObject): NodeSelectorTerm {
   return {
-    matchExpressions: objectsOf(matchExpressions).map(requirementOf),
-    matchFields: objectsOf(matchFields).map(requirementOf),
+    matchExpressions: toObjects(matchExpressions).map(requirementOf),
+    matchFields: toObjects(matchFields).map(requirementOf),
   };
 }
 
 function requirementOf({ key, operator, values }: PlainObject): NodeSelectorRequirement {
   const texts = Array.isArray(values) ? values.filter((value) => typeof value === "string") : [];
-  return { key: textOf(key), operator: textOf(operator), values: texts };
+  return { key: toText(key), operator: toText(operator), values: texts };
 }
 
 function at(value: unknown, ...path: readonly string[]): unknown {

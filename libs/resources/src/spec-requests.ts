@@ -1,7 +1,7 @@
-import { amountOf } from "./amounts.ts";
-import { podRequests, type RequestingPod } from "./pod-requests.ts";
+import { parseAmount } from "./amounts.ts";
+import { computePodRequests, type RequestingPod } from "./pod-requests.ts";
 import { NO_DEFAULTS, type PodDefaults } from "./pod-defaults.ts";
-import { isObject, quantitiesOf, quantityOf, textOf, type PlainObject } from "./written-fields.ts";
+import { isObject, toQuantities, toQuantity, toText, type PlainObject } from "./written-fields.ts";
 
 /** The requests of a pod on its node, by resource: millicores of cpu, and otherwise bytes or pieces. */
 export type Requests = Readonly<Record<string, number>>;
@@ -19,8 +19,8 @@ export type WrittenPodSpec = {
  * The requests of a pod with this spec, sorted by resource, without amounts of 0, as admission with these defaults leaves them. An overhead in the spec is the
  * same that the RuntimeClass has, and counts once.
  */
-export function specRequests(spec: WrittenPodSpec, defaults: PodDefaults = NO_DEFAULTS): Requests {
-  const overhead = defaults.overheads.get(textOf(spec.runtimeClassName));
+export function computeSpecRequests(spec: WrittenPodSpec, defaults: PodDefaults = NO_DEFAULTS): Requests {
+  const overhead = defaults.overheads.get(toText(spec.runtimeClassName));
   const pod: RequestingPod = {
     ...resourcesOf(spec),
     containers: (spec.containers ?? []).map((container) => containerResources(container, defaults)),
@@ -28,9 +28,9 @@ export function specRequests(spec: WrittenPodSpec, defaults: PodDefaults = NO_DE
       ...containerResources(container, defaults),
       ...(typeof container["restartPolicy"] === "string" && { restartPolicy: container["restartPolicy"] }),
     })),
-    overhead: overhead ?? quantitiesOf(spec.overhead),
+    overhead: overhead ?? toQuantities(spec.overhead),
   };
-  const requests = [...podRequests(pod)].filter(([, amount]) => amount > 0);
+  const requests = [...computePodRequests(pod)].filter(([, amount]) => amount > 0);
   return Object.fromEntries(requests.sort(([one], [other]) => (one < other ? -1 : 1)));
 }
 
@@ -42,7 +42,7 @@ export const COUNTABLE = "a quantity from 0 to 8Pi, such as 500m or 2Gi";
 
 /** Whether the ledger can count this quantity of a resource. */
 export function isCountable(resource: string, quantity: unknown): boolean {
-  const amount = amountOf(resource, quantityOf(quantity));
+  const amount = parseAmount(resource, toQuantity(quantity));
   return amount !== undefined && amount >= 0 && amount <= MAX_AMOUNT;
 }
 
@@ -54,5 +54,5 @@ function containerResources(container: PlainObject, { requests }: PodDefaults): 
 
 function resourcesOf({ resources }: { readonly resources?: unknown }): Pick<RequestingPod, "resources"> {
   if (!isObject(resources)) return {};
-  return { resources: { requests: quantitiesOf(resources["requests"]), limits: quantitiesOf(resources["limits"]) } };
+  return { resources: { requests: toQuantities(resources["requests"]), limits: toQuantities(resources["limits"]) } };
 }

@@ -6,21 +6,21 @@ export function isObject(value: unknown): value is PlainObject {
 }
 
 /** The objects of a list; none if it is no list. */
-export function objectsOf(value: unknown): readonly PlainObject[] {
+export function toObjects(value: unknown): readonly PlainObject[] {
   return Array.isArray(value) ? value.filter(isObject) : [];
 }
 
 /** Empty for anything but a text. */
-export function textOf(value: unknown): string {
+export function toText(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
 /** Quantities as texts; a manifest may have numbers. */
-export function quantitiesOf(quantities: unknown): Readonly<Record<string, string>> {
+export function toQuantities(quantities: unknown): Readonly<Record<string, string>> {
   if (!isObject(quantities)) return {};
-  return Object.fromEntries(Object.entries(quantities).map(([name, value]) => [name, quantityOf(value)]));
+  return Object.fromEntries(Object.entries(quantities).map(([name, value]) => [name, toQuantity(value)]));
 }
 
-export function quantityOf(value: unknown): string {
+export function toQuantity(value: unknown): string {
   return typeof value === "string" || typeof value === "number" ? String(value) : "";
 }

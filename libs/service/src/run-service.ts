@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { backoffMs, pause } from "@muster/backoff";
-import { faultOf, isFaultError, isRetryable } from "@muster/faults";
+import { computeBackoffMs, pause } from "@muster/backoff";
+import { findFault, isFaultError, isRetryable } from "@muster/faults";
 import { metrics } from "@opentelemetry/api";
 import { startTelemetry } from "@muster/tracing";
 import { readEnv } from "./env.ts";
@@ -103,7 +103,7 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
     if (!stop.signal.aborted) process.exitCode = 1;
     logger.info({}, stop.signal.aborted ? "stopped" : "ended without a signal");
   } catch (error) {
-    const code = faultOf(error)?.code;
+    const code = findFault(error)?.code;
     if (stop.signal.aborted && (code === "cancelled" || code === "unavailable")) {
       // The time to stop is over: another replica or the next process does the remaining work.
       if (code === "unavailable") logger.warn({ err: error }, "stopped before all work was done");
@@ -139,7 +139,7 @@ async function runUntilStopped<Config>(
     } catch (error) {
       if (stopping() || !isFaultError(error) || !isRetryable(error.fault)) throw error;
       failures = performance.now() - startedMs > SETTLED_MS ? 1 : failures + 1;
-      const retryInMs = backoffMs(failures, NEXT_RUN);
+      const retryInMs = computeBackoffMs(failures, NEXT_RUN);
       notStarted(`waiting: ${describeError(error)}`);
       logger.warn({ err: error, retryInMs }, "cannot run now and retries");
       await pause(retryInMs, signal);

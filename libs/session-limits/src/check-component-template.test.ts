@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { valueReader, type CheckedSchema } from "@muster/documents";
+import { makeValueReader, type CheckedSchema } from "@muster/documents";
 import { describe, expect, it } from "vitest";
 import { checkComponentTemplate } from "./check-component-template.ts";
 import { COMPONENT_TEMPLATE_SCHEMA } from "./component-template.ts";
@@ -9,7 +9,7 @@ const VOLUMES = [{ name: "data", emptyDir: {} }];
 
 /** The findings in a template of a component that sets LEVEL itself. */
 function findings(template: unknown): string[] {
-  const reader = valueReader();
+  const reader = makeValueReader();
   const read = checkComponentTemplate(reader, [], template, [{ name: "LEVEL" }]);
   expect(read).toBe(reader.findings.length === 0 ? template : undefined);
   return reader.findings.map(({ path, message }) => `${path.join(".")}: ${message}`);

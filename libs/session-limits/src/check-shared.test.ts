@@ -1,12 +1,12 @@
-import { valueReader } from "@muster/documents";
+import { makeValueReader } from "@muster/documents";
 import { expect, it } from "vitest";
 import type { ComponentTemplate } from "./check-component-template.ts";
-import { checkShared, templateRequests } from "./check-shared.ts";
+import { checkShared, computeTemplateRequests } from "./check-shared.ts";
 
 const main = (resources: object): ComponentTemplate => ({ spec: { containers: [{ name: "main", resources }] } });
 
 function findings(template: ComponentTemplate | undefined): string[] {
-  const reader = valueReader();
+  const reader = makeValueReader();
   checkShared(reader, { shared: ["shared"], template: ["template"] }, template);
   return reader.findings.map(({ path, message }) => `${path.join(".")}: ${message}`);
 }
@@ -44,5 +44,5 @@ it("sums up the containers of a template as Kubernetes does", () => {
     { name: "proxy", restartPolicy: "Always", ...amounts("500m") },
   ];
   const { spec } = main({ requests: { cpu: 1 }, limits: { memory: "1Ki" } });
-  expect(templateRequests({ spec: { ...spec, initContainers } })).toEqual({ cpu: 3000, memory: 1024 });
+  expect(computeTemplateRequests({ spec: { ...spec, initContainers } })).toEqual({ cpu: 3000, memory: 1024 });
 });

@@ -1,10 +1,10 @@
 import { describeValue, type Path, type ValueReader } from "@muster/documents";
-import { COUNTABLE, isCountable, specRequests, type PodDefaults, type Requests } from "@muster/resources";
+import { COUNTABLE, isCountable, computeSpecRequests, type PodDefaults, type Requests } from "@muster/resources";
 import type { ComponentTemplate, TemplateContainer } from "./check-component-template.ts";
 
 /** The requests of a pod with this template on its node. */
-export function templateRequests({ spec }: ComponentTemplate, defaults?: PodDefaults): Requests {
-  return specRequests(spec, defaults);
+export function computeTemplateRequests({ spec }: ComponentTemplate, defaults?: PodDefaults): Requests {
+  return computeSpecRequests(spec, defaults);
 }
 
 const EXAMPLE = "spec.containers[0].resources.requests of its template, such as cpu: 500m and memory: 1Gi";
@@ -24,7 +24,7 @@ export function checkShared(
   for (const [index, each] of containers.entries()) checkAmounts(reader, [...path, "containers", index], each);
   for (const [index, each] of initContainers.entries()) checkAmounts(reader, [...path, "initContainers", index], each);
   if (reader.findings.length > before) return;
-  const isEmpty = template === undefined || Object.keys(templateRequests(template)).length === 0;
+  const isEmpty = template === undefined || Object.keys(computeTemplateRequests(template)).length === 0;
   if (!isEmpty) return;
   const lacks = template === undefined ? "it has no template" : "its template requests nothing";
   const instead = `write what its pod needs as ${EXAMPLE}, or leave shared out for a whole machine`;

@@ -4,7 +4,7 @@ export const SESSION_LIMITS = {
   components: 200,
   /** Linux limits one environment string to 128 KiB, and the scenario is passed as one. */
   scenarioBytes: 96 * 1024,
-  /** The maximum of `sessionTextBytes`. */
+  /** The maximum of `countSessionTextBytes`. */
   textBytes: 128 * 1024,
   timeoutMs: { min: 1000, max: 7 * 24 * 3_600_000 },
   queueTimeoutMs: { min: 1000, max: 30 * 24 * 3_600_000 },
@@ -43,7 +43,7 @@ type SizedComponent = {
  * Bytes of further pools, images, directories, commands, arguments, environment and templates of all components together, with the cost of each entry beside
  * its text.
  */
-export function sessionTextBytes(components: readonly SizedComponent[]): number {
+export function countSessionTextBytes(components: readonly SizedComponent[]): number {
   let total = 0;
   for (const { otherPools = [], image, workingDir = "", command, args, env, templateJson = "" } of components) {
     const variables = env.flatMap(({ name, value }) => [name, value]);

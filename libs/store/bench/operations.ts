@@ -1,13 +1,13 @@
 /** The cost of the log and the buckets beside bare NATS, in turns in one run on one server. */
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
-import { natsServer, sized } from "@muster/testkit";
-import { connected } from "../test/connected.ts";
+import { startTestNats, selectSize } from "@muster/testkit";
+import { connectTo } from "../test/connected.ts";
 import { openBucket, openLog, type Codec } from "../src/index.ts";
 
 const IN_FLIGHT = 256;
 const EVENT_BYTES = 200;
-const MEASURE_MS = sized(2000, 100);
-const ROUNDS = sized(5, 1);
+const MEASURE_MS = selectSize(2000, 100);
+const ROUNDS = selectSize(5, 1);
 const KEYS = 1024;
 
 const bytesOnly: Codec<readonly Uint8Array[]> = {
@@ -23,8 +23,8 @@ const count: Codec<number> = {
 };
 const raw: Codec<Uint8Array> = { encode: (bytes) => bytes, decode: (bytes) => bytes };
 
-await using server = await natsServer();
-await using connection = await connected(server);
+await using server = await startTestNats();
+await using connection = await connectTo(server);
 const payload = new Uint8Array(EVENT_BYTES).fill(7);
 
 connection.subscribe("bench.echo", { callback: (_error, message) => void message.respond(payload) });

@@ -1,10 +1,10 @@
 /** Measures how long the locks of a deleted silent session take to reach another session, beside as many bare writes. */
-import { natsServer, sized, until } from "@muster/testkit";
-import { connected } from "../test/connected.ts";
+import { startTestNats, selectSize, until } from "@muster/testkit";
+import { connectTo } from "../test/connected.ts";
 import { openBucket, withSessions, type Codec, type Session } from "../src/index.ts";
 
-const LOCKS = sized(1000, 50);
-const ROUNDS = sized(5, 1);
+const LOCKS = selectSize(1000, 50);
+const ROUNDS = selectSize(5, 1);
 const IN_FLIGHT = 64;
 /** Long enough that a slow machine loses no session. */
 const TTL_MS = 60_000;
@@ -12,8 +12,8 @@ const TTL_MS = 60_000;
 const raw: Codec<Uint8Array> = { encode: (bytes) => bytes, decode: (bytes) => bytes };
 const keys = Array.from({ length: LOCKS }, (_, at) => `set-${at}`);
 
-await using server = await natsServer();
-await using connection = await connected(server);
+await using server = await startTestNats();
+await using connection = await connectTo(server);
 
 const rounds: { readonly takeoverMs: number; readonly putsMs: number }[] = [];
 for (let round = 0; round < ROUNDS; round += 1) {

@@ -1,16 +1,16 @@
 /** The cost of a sync to disk before every acknowledgement (`sync_interval: always`), in turns in one run. */
 import type { NatsConnection } from "@nats-io/transport-node";
-import { natsServer, sized } from "@muster/testkit";
-import { connected } from "../test/connected.ts";
+import { startTestNats, selectSize } from "@muster/testkit";
+import { connectTo } from "../test/connected.ts";
 
-const ROUNDS = sized(5, 1);
-const COUNT = sized(2000, 50);
+const ROUNDS = selectSize(5, 1);
+const COUNT = selectSize(2000, 50);
 const PAYLOAD = new Uint8Array(200);
 
 await using stack = new AsyncDisposableStack();
 
 async function started(syncAlways: boolean): Promise<NatsConnection> {
-  const connection = stack.use(await connected(stack.use(await natsServer({ syncAlways }))));
+  const connection = stack.use(await connectTo(stack.use(await startTestNats({ syncAlways }))));
   const stream = { name: "BENCH", subjects: ["bench.>"], storage: "file", num_replicas: 1 };
   await connection.request("$JS.API.STREAM.CREATE.BENCH", JSON.stringify(stream));
   return connection;

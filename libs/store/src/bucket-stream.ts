@@ -7,8 +7,8 @@ import {
 } from "@nats-io/jetstream";
 import { nanos, PermissionViolationError, type NatsConnection } from "@nats-io/nats-core";
 import { throwFault } from "@muster/faults";
-import { replicasConfig, replicasRefused } from "@muster/jetstream";
-import { jetStreamCode, JETSTREAM, toFault } from "./jetstream-fault.ts";
+import { buildReplicasConfig, findReplicasRefusal } from "@muster/jetstream";
+import { findJetStreamCode, JETSTREAM, toFault } from "./jetstream-fault.ts";
 
 export const MAX_VALUE_BYTES = 512 * 1024;
 export const MAX_BYTES = 256 * 1024 * 1024;
@@ -41,7 +41,7 @@ export async function ensureBucket(
     ...(config.maxBytes !== undefined && { max_bytes: config.maxBytes }),
     ...(config.maxValueBytes !== undefined && { max_msg_size: config.maxValueBytes + HEADER_BYTES }),
     ...(config.ttlMs !== undefined && { max_age: nanos(config.ttlMs) }),
-    ...replicasConfig(connection),
+    ...buildReplicasConfig(connection),
   };
   try {
     const found = await findStream(manager, stream);
@@ -60,7 +60,7 @@ export async function ensureBucket(
     const bytes = explicit.max_bytes ?? found.max_bytes;
     return bytes > 0 ? bytes : undefined;
   } catch (error) {
-    throw replicasRefused(error, stream) ?? toFault(error, doing);
+    throw findReplicasRefusal(error, stream) ?? toFault(error, doing);
   }
 }
 
@@ -73,7 +73,7 @@ async function findStream(manager: JetStreamManager, stream: string): Promise<St
   try {
     return (await manager.streams.info(stream)).config;
   } catch (error) {
-    if (jetStreamCode(error) === JETSTREAM.streamNotFound) return undefined;
+    if (findJetStreamCode(error) === JETSTREAM.streamNotFound) return undefined;
     throw error;
   }
 }
@@ -104,6 +104,6 @@ async function addStream(
     });
   } catch (error) {
     // Another process has created the stream, perhaps with other limits.
-    if (jetStreamCode(error) !== JETSTREAM.streamNameInUse) throw error;
+    if (findJetStreamCode(error) !== JETSTREAM.streamNameInUse) throw error;
   }
 }

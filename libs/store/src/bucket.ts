@@ -10,25 +10,25 @@ import {
   type BucketLimits,
 } from "./bucket-stream.ts";
 import type { Codec } from "./codec.ts";
-import { ask } from "./connection-events.ts";
+import { requestOnce } from "./connection-events.ts";
 import { buildDeleteMark, isDeleted, isDeleteMark } from "./delete-mark.ts";
 import {
   isFull,
   isServerFull,
   isWrongSequence,
   JETSTREAM,
-  jetStreamCode,
-  serverFull,
+  findJetStreamCode,
+  buildServerFullError,
   toFault,
-  unavailable,
+  buildUnavailableError,
 } from "./jetstream-fault.ts";
-import { compareKeys, validFilter, validKey } from "./keys.ts";
-import { modifyBy, type Modify, type SingleKey } from "./modify.ts";
-import { orderedPass } from "./ordered.ts";
-import { type Fill, showFill } from "./show-fill.ts";
-import { observed } from "./telemetry.ts";
-import { unlessUnstored } from "./unstored.ts";
-import { watchBucket, type Change, type Entry, type Present } from "./watch.ts";
+import { compareKeys, requireValidFilter, requireValidKey } from "./keys.ts";
+import { makeModify, type ModifyKey, type SingleKey } from "./modify.ts";
+import { consumeInOrder } from "./consume-in-order.ts";
+import { type BucketSize, exportBucketSize } from "./export-bucket-size.ts";
+import { measureOperation } from "./telemetry.ts";
+import { confirmStored } from "./confirm-stored.ts";
+import { watchBucket, type Change, type Entry, type PresentKeys } from "./watch.ts";
 
 export type WatchOptions = {
   readonly filter?: string;
@@ -56,7 +56,7 @@ export type Bucket<Value, Input = Value> = {
   /** Deletes the key if it still has this revision; rejects with conflict otherwise. */
   delete(key: string, expectedRevision: number): Promise<void>;
   /** Changes one key as `Modify` states. */
-  modify(...of: Parameters<Modify<Value, Input>>): ReturnType<Modify<Value, Input>>;
+  modify(...of: Parameters<ModifyKey<Value, Input>>): ReturnType<ModifyKey<Value, Input>>;
   /** Lists matching entries in key order. `filter` has the form of a subject: `session.*.>`; default: all. */
   list(filter?: string): Promise<Entry<Value>[]>;
   /**
@@ -114,35 +114,36 @@ export async function openBucket<Value, Input>(
   const stream = `KV_${name}`;
   const opened = { connection, config, client, manager, timeoutMs, stream, prefix: `$KV.${name}.`, bytes };
   const ensure = async (): Promise<void> => {
-    bytes.max = await ask(connection, timeoutMs, () => ensureBucket(connection, manager, config, stream));
+    bytes.max = await requestOnce(connection, timeoutMs, () => ensureBucket(connection, manager, config, stream));
   };
   await ensure();
-  showFill(connection, name, () => bucketFill(connection, name, FILL_TIMEOUT_MS));
+  exportBucketSize(connection, name, () => readBucketSize(connection, name, FILL_TIMEOUT_MS));
   const single: SingleKey<Value, Input> = {
-    get: (key) => observed("get", name, () => get(opened, key)),
-    create: (key, value) => observed("create", name, () => create(opened, key, value)),
+    get: (key) => measureOperation("get", name, () => get(opened, key)),
+    create: (key, value) => measureOperation("create", name, () => create(opened, key, value)),
     update: (key, value, expectedRevision) =>
-      observed("update", name, () => update(opened, key, value, expectedRevision)),
-    delete: (key, expectedRevision) => observed("delete", name, () => remove(opened, key, expectedRevision)),
+      measureOperation("update", name, () => update(opened, key, value, expectedRevision)),
+    delete: (key, expectedRevision) => measureOperation("delete", name, () => remove(opened, key, expectedRevision)),
   };
   return {
     name,
     ...single,
-    modify: modifyBy(single),
-    list: (filter = ">") => observed("list", name, () => list(opened, filter)),
+    modify: makeModify(single),
+    list: (filter = ">") => measureOperation("list", name, () => list(opened, filter)),
     watch: (options) =>
       watchBucket(connection, {
         name,
         stream: opened.stream,
         prefix: opened.prefix,
-        filter: validFilter(options.filter ?? ">"),
+        filter: requireValidFilter(options.filter ?? ">"),
         signal: options.signal,
         onStatus: options.onStatus ?? (() => undefined),
         onProblem: options.onProblem ?? (() => undefined),
         ensure,
         checkMs: options.checkMs ?? CHECK_MS,
         present: () => listPresent(opened, options.filter ?? ">"),
-        created: async () => (await ask(connection, timeoutMs, () => manager.streams.info(opened.stream))).created,
+        created: async () =>
+          (await requestOnce(connection, timeoutMs, () => manager.streams.info(opened.stream))).created,
         read: (message) => {
           const key = message.subject.slice(opened.prefix.length);
           if (isDeleted(message)) return { key, entry: undefined };
@@ -153,10 +154,14 @@ export async function openBucket<Value, Input>(
 }
 
 /** Returns the size and the limit of the bucket. Rejects as a bucket does. */
-export async function bucketFill(connection: NatsConnection, name: string, timeoutMs = TIMEOUT_MS): Promise<Fill> {
+export async function readBucketSize(
+  connection: NatsConnection,
+  name: string,
+  timeoutMs = TIMEOUT_MS,
+): Promise<BucketSize> {
   try {
     const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
-    const { state, config } = await ask(connection, timeoutMs, () => manager.streams.info(`KV_${name}`));
+    const { state, config } = await requestOnce(connection, timeoutMs, () => manager.streams.info(`KV_${name}`));
     return { bytes: state.bytes, maxBytes: config.max_bytes > 0 ? config.max_bytes : undefined };
   } catch (error) {
     throw toFault(error, `looking at bucket ${name}`);
@@ -167,28 +172,28 @@ export async function bucketFill(connection: NatsConnection, name: string, timeo
  * Returns the revision of the latest write to the bucket: a view of this revision has every write that was acknowledged before the call. Rejects as a bucket
  * does.
  */
-export async function bucketRevision(
+export async function readBucketRevision(
   connection: NatsConnection,
   name: string,
   timeoutMs = TIMEOUT_MS,
 ): Promise<number> {
   try {
     const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
-    return (await ask(connection, timeoutMs, () => manager.streams.info(`KV_${name}`))).state.last_seq;
+    return (await requestOnce(connection, timeoutMs, () => manager.streams.info(`KV_${name}`))).state.last_seq;
   } catch (error) {
     throw toFault(error, `reading the revision of bucket ${name}`);
   }
 }
 
 /** Returns the creation time of the bucket, by the clock of the server: the bucket never held anything older. Rejects as a bucket does. */
-export async function bucketCreatedAtMs(
+export async function readBucketCreatedAtMs(
   connection: NatsConnection,
   name: string,
   timeoutMs = TIMEOUT_MS,
 ): Promise<number> {
   try {
     const manager = await jetstreamManager(connection, { checkAPI: false, timeout: timeoutMs });
-    return Date.parse((await ask(connection, timeoutMs, () => manager.streams.info(`KV_${name}`))).created);
+    return Date.parse((await requestOnce(connection, timeoutMs, () => manager.streams.info(`KV_${name}`))).created);
   } catch (error) {
     throw toFault(error, `looking at bucket ${name}`);
   }
@@ -252,10 +257,10 @@ async function remove<Value, Input>(
 
 async function list<Value, Input>(opened: Opened<Value, Input>, filter: string): Promise<Entry<Value>[]> {
   const { connection, stream, prefix, timeoutMs } = opened;
-  const subject = prefix + validFilter(filter);
+  const subject = prefix + requireValidFilter(filter);
   const entries = new Map<string, Entry<Value>>();
   const { signal } = new AbortController();
-  for await (const message of orderedPass(connection, {
+  for await (const message of consumeInOrder(connection, {
     stream,
     subject,
     from: "last-of-each-subject",
@@ -273,10 +278,10 @@ async function list<Value, Input>(opened: Opened<Value, Input>, filter: string):
 }
 
 /** Lists keys with a value or a deletion mark, and the revision of the bucket at that time. */
-async function listPresent<Value, Input>(opened: Opened<Value, Input>, filter: string): Promise<Present> {
+async function listPresent<Value, Input>(opened: Opened<Value, Input>, filter: string): Promise<PresentKeys> {
   const { connection, manager, stream, prefix, timeoutMs } = opened;
-  const { state } = await ask(connection, timeoutMs, () =>
-    manager.streams.info(stream, { subjects_filter: prefix + validFilter(filter) }),
+  const { state } = await requestOnce(connection, timeoutMs, () =>
+    manager.streams.info(stream, { subjects_filter: prefix + requireValidFilter(filter) }),
   );
   const keys = new Set(Object.keys(state.subjects ?? {}).map((subject) => subject.slice(prefix.length)));
   return { keys, revision: state.last_seq };
@@ -289,7 +294,7 @@ async function last<Value, Input>(opened: Opened<Value, Input>, key: string): Pr
   const { connection, manager, stream, timeoutMs } = opened;
   const subject = subjectOf(opened, key);
   try {
-    const stored = await ask(connection, timeoutMs, () =>
+    const stored = await requestOnce(connection, timeoutMs, () =>
       manager.streams.getMessage(stream, { last_by_subj: subject }),
     );
     if (stored === null) return undefined;
@@ -297,7 +302,9 @@ async function last<Value, Input>(opened: Opened<Value, Input>, key: string): Pr
   } catch (error) {
     const doing = `reading ${opened.config.name}/${key}`;
     // Just after the creation of the bucket, a server without a leader may not know the stream.
-    throw jetStreamCode(error) === JETSTREAM.streamNotFound ? unavailable(doing, error) : toFault(error, doing);
+    throw findJetStreamCode(error) === JETSTREAM.streamNotFound
+      ? buildUnavailableError(doing, error)
+      : toFault(error, doing);
   }
 }
 
@@ -311,13 +318,13 @@ async function write<Value, Input>(
   const { connection, client, manager, stream, timeoutMs } = opened;
   const subject = subjectOf(opened, key);
   const options = { expect: { lastSubjectSequence: expected }, timeout: timeoutMs, ...(header && { headers: header }) };
-  const send = () => ask(connection, timeoutMs, () => client.publish(subject, bytes, options));
+  const send = () => requestOnce(connection, timeoutMs, () => client.publish(subject, bytes, options));
   const question = () => manager.streams.info(stream);
-  return (await unlessUnstored(send, { question, timeoutMs, doing: `writing ${opened.config.name}/${key}` })).seq;
+  return (await confirmStored(send, { question, timeoutMs, doing: `writing ${opened.config.name}/${key}` })).seq;
 }
 
 function subjectOf<Value, Input>(opened: Opened<Value, Input>, key: string): string {
-  return opened.prefix + validKey(key);
+  return opened.prefix + requireValidKey(key);
 }
 
 function encode<Value, Input>(opened: Opened<Value, Input>, key: string, value: Input): Uint8Array {
@@ -372,7 +379,7 @@ function replaceFault<Value, Input>(
 function writeFault<Value, Input>(opened: Opened<Value, Input>, key: string, error: unknown): unknown {
   const { name, fullRetryAfterMs: retryAfterMs = 0 } = opened.config;
   const { max: limit = MAX_BYTES } = opened.bytes;
-  if (isServerFull(error)) return serverFull(error);
+  if (isServerFull(error)) return buildServerFullError(error);
   if (!isFull(error)) return toFault(error, `writing ${name}/${key}`);
   const what = `size of bucket ${name}`;
   return new FaultError({ code: "limit_exceeded", what, limit, retryAfterMs }, { cause: error });

@@ -1,9 +1,9 @@
-import { backoffMs, pause, takeTurns } from "@muster/backoff";
-import { faultOf } from "@muster/faults";
+import { computeBackoffMs, pause, takeTurns } from "@muster/backoff";
+import { findFault } from "@muster/faults";
 import type { Bucket } from "./bucket.ts";
 import { RETRY } from "./connection-events.ts";
-import { decideLockClaim, lockKey, readClaim, type ClaimRecord } from "./decide-lock-claim.ts";
-import type { Held } from "./hold-record.ts";
+import { decideLockClaim, buildLockKey, readClaim, type LockClaimRecord } from "./decide-lock-claim.ts";
+import type { RecordHold } from "./hold-record.ts";
 import type { ClaimsObserver } from "./observe-claims.ts";
 
 export type SessionLock = {
@@ -26,7 +26,7 @@ type ClaimContext = {
   readonly observer: ClaimsObserver;
   readonly session: string;
   readonly holder: string;
-  readonly held: Held;
+  readonly held: RecordHold;
 };
 
 /** Maximum locks taken and released concurrently: the renewal of the session waits behind no more than these. */
@@ -44,7 +44,7 @@ export function openClaims(context: ClaimContext): Claims {
   const unlock = async (lock: SessionLock): Promise<void> => {
     for (let failures = 0; held.isHeld(); failures += 1) {
       if ((await inTurn(() => giveUp(context, lock))) || held.signal.aborted) return;
-      await pause(backoffMs(failures + 1, RETRY), held.signal);
+      await pause(computeBackoffMs(failures + 1, RETRY), held.signal);
     }
   };
   return {
@@ -61,9 +61,9 @@ export function openClaims(context: ClaimContext): Claims {
           ours.set(key, lock);
           return lock;
         } catch (error) {
-          if (faultOf(error)?.code !== "unavailable") throw error;
+          if (findFault(error)?.code !== "unavailable") throw error;
         }
-        await pause(backoffMs(failures + 1, RETRY), held.signal);
+        await pause(computeBackoffMs(failures + 1, RETRY), held.signal);
       }
       return undefined;
     },
@@ -94,27 +94,27 @@ async function claim(context: ClaimContext, key: string): Promise<number | undef
   if (decision.kind === "leave") return undefined;
   if (decision.kind === "take-from" && !(await observer.isGone(decision.session))) return undefined;
   if (!held.isHeld()) return undefined;
-  const record: ClaimRecord = { holder, session };
+  const record: LockClaimRecord = { holder, session };
   try {
     return decision.kind === "create"
-      ? await bucket.create(lockKey(key), record)
-      : await bucket.update(lockKey(key), record, decision.revision);
+      ? await bucket.create(buildLockKey(key), record)
+      : await bucket.update(buildLockKey(key), record, decision.revision);
   } catch (error) {
-    const code = faultOf(error)?.code;
+    const code = findFault(error)?.code;
     if (code !== "conflict" && code !== "already_exists") throw error;
   }
   // This session may have written it, with a lost answer.
-  const found = await bucket.get(lockKey(key));
+  const found = await bucket.get(buildLockKey(key));
   return found !== undefined && readClaim(found.value) === session ? found.revision : undefined;
 }
 
 /** Releases the lock; returns whether this session no longer has it: false if NATS was unavailable. */
 async function giveUp({ bucket }: ClaimContext, { key, token }: SessionLock): Promise<boolean> {
   try {
-    await bucket.delete(lockKey(key), token);
+    await bucket.delete(buildLockKey(key), token);
     return true;
   } catch (error) {
-    const code = faultOf(error)?.code;
+    const code = findFault(error)?.code;
     if (code !== "conflict" && code !== "unavailable") throw error;
     return code === "conflict";
   }

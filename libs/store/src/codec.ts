@@ -8,7 +8,7 @@ export type ListCodec<Entry> = Codec<readonly Entry[]> & {
   readonly join?: (parts: readonly Uint8Array[]) => Uint8Array;
 };
 
-export function protoCodec<Type extends AnyMessageType>(type: Type): Codec<MessageOf<Type>, PropertiesOf<Type>> {
+export function makeProtoCodec<Type extends AnyMessageType>(type: Type): Codec<MessageOf<Type>, PropertiesOf<Type>> {
   return {
     encode: (value) => type.encode(value).finish(),
     decode: (bytes) => type.decode(bytes) as MessageOf<Type>,

@@ -1,5 +1,5 @@
 import type { NatsConnection } from "@nats-io/nats-core";
-import { unavailable } from "./jetstream-fault.ts";
+import { buildUnavailableError } from "./jetstream-fault.ts";
 
 /** Back-off after a failure or silence of the server. */
 export const RETRY = { firstMs: 50, maxMs: 5000 };
@@ -23,7 +23,7 @@ export function onConnectionEvent(connection: NatsConnection, listener: Listener
 }
 
 /** Resolves when the connection is up, closed for good, or the signal is aborted: an earlier request would only wait for its time limit. */
-export async function connectionUp(connection: NatsConnection, signal: AbortSignal): Promise<void> {
+export async function waitForConnection(connection: NatsConnection, signal: AbortSignal): Promise<void> {
   const state = follow(connection);
   if (state.up || signal.aborted || connection.isClosed()) return;
   await new Promise<void>((resolve) => {
@@ -44,20 +44,20 @@ export async function connectionUp(connection: NatsConnection, signal: AbortSign
  * client discards messages while it reconnects and does not fail requests that can no longer be answered. Also rejects if the connection is not restored within
  * timeoutMs; then nothing was sent.
  */
-export async function ask<Reply>(
+export async function requestOnce<Reply>(
   connection: NatsConnection,
   timeoutMs: number,
   request: () => Promise<Reply>,
 ): Promise<Reply> {
   if (!follow(connection).up) {
-    await connectionUp(connection, AbortSignal.timeout(timeoutMs));
-    if (!follow(connection).up) throw unavailable("the connection is down");
+    await waitForConnection(connection, AbortSignal.timeout(timeoutMs));
+    if (!follow(connection).up) throw buildUnavailableError("the connection is down");
   }
   return new Promise<Reply>((resolve, reject) => {
     const stop = onConnectionEvent(connection, (event) => {
       if (event === "reconnect") return;
       stop();
-      reject(unavailable("the connection was lost"));
+      reject(buildUnavailableError("the connection was lost"));
     });
     request().then(resolve, reject).finally(stop);
   });

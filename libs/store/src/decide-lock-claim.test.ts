@@ -3,11 +3,11 @@ import { describe, expect, it } from "vitest";
 import {
   decideExpiry,
   decideLockClaim,
-  lockKey,
-  nameOfKey,
+  buildLockKey,
+  parseKeyName,
   readClaim,
   readSession,
-  sessionKey,
+  buildSessionKey,
   type ObservedClaims,
 } from "./decide-lock-claim.ts";
 import { buildSessionsView } from "./sessions-view.ts";
@@ -80,10 +80,10 @@ describe("deciding about a lock", () => {
 
 describe("records of the bucket", () => {
   it("are distinguished by their key, and foreign keys are ignored", () => {
-    expect(nameOfKey(sessionKey("s-1"))).toEqual({ kind: "session", session: "s-1" });
-    expect(nameOfKey(lockKey("a.b"))).toEqual({ kind: "lock", lock: "a.b" });
+    expect(parseKeyName(buildSessionKey("s-1"))).toEqual({ kind: "session", session: "s-1" });
+    expect(parseKeyName(buildLockKey("a.b"))).toEqual({ kind: "lock", lock: "a.b" });
     for (const key of ["session", "session.", "session.a.b", "session.ä", "locks.a", "other"])
-      expect(nameOfKey(key)).toBeUndefined();
+      expect(parseKeyName(key)).toBeUndefined();
   });
 
   it("are read as they were written", () => {

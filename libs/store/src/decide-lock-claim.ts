@@ -1,5 +1,5 @@
 /** The facts that a session publishes about itself. */
-export type About = Readonly<Record<string, unknown>>;
+export type SessionFacts = Readonly<Record<string, unknown>>;
 
 /** The record at the key of a session. */
 export type SessionRecord = {
@@ -8,11 +8,11 @@ export type SessionRecord = {
   /** The session stops if it could not renew its record for this many milliseconds. */
   readonly ttlMs: number;
   /** Undefined if the record is unreadable. */
-  readonly about: About | undefined;
+  readonly about: SessionFacts | undefined;
 };
 
 /** The record at the key of a lock. It is written once, and belongs to the session while the key of that session exists. */
-export type ClaimRecord = { readonly holder: string; readonly session: string };
+export type LockClaimRecord = { readonly holder: string; readonly session: string };
 
 /** A session as this process observed it. */
 export type ObservedSession = SessionRecord & {
@@ -71,16 +71,16 @@ const SESSION = "session.";
 const LOCK = "lock.";
 const SESSION_ID = /^[-\w]+$/;
 
-export function sessionKey(session: string): string {
+export function buildSessionKey(session: string): string {
   return SESSION + session;
 }
 
-export function lockKey(lock: string): string {
+export function buildLockKey(lock: string): string {
   return LOCK + lock;
 }
 
 /** The kind and name of a key of the bucket; undefined for a foreign key. */
-export function nameOfKey(
+export function parseKeyName(
   key: string,
 ):
   | { readonly kind: "session"; readonly session: string }
@@ -104,10 +104,10 @@ export function readClaim(value: unknown): string | undefined {
   return typeof session === "string" && SESSION_ID.test(session) ? session : undefined;
 }
 
-function fieldsOf(value: unknown): About {
+function fieldsOf(value: unknown): SessionFacts {
   return isAbout(value) ? value : {};
 }
 
-function isAbout(value: unknown): value is About {
+function isAbout(value: unknown): value is SessionFacts {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,6 @@
 import { PubHeaders } from "@nats-io/jetstream";
 import { headers, type MsgHdrs } from "@nats-io/nats-core";
-import type { StreamMessage } from "./ordered.ts";
+import type { StreamMessage } from "./consume-in-order.ts";
 
 const OPERATION = "KV-Operation";
 const MARKER_REASON = "Nats-Marker-Reason";

@@ -1,4 +1,4 @@
-import { FaultError, faultOf } from "@muster/faults";
+import { FaultError, findFault } from "@muster/faults";
 import { pause } from "@muster/backoff";
 
 /** A record in a bucket that this process holds while it renews it. */
@@ -30,7 +30,7 @@ type HoldContext = {
   readonly now: () => number;
 };
 
-export type Held = {
+export type RecordHold = {
   /** Aborted as soon as the record may be lost, and when the caller stops. */
   readonly signal: AbortSignal;
   /** Aborted only when the record may be lost. Work that completes an effect after the caller has stopped uses this signal. */
@@ -48,7 +48,7 @@ const NEXT_RENEWAL = { renewed: 1 / 3, unknown: 1 / 10, behind: 0, taken: 0 } as
  */
 export async function holdRecord(
   context: HoldContext,
-  work: (held: Held) => Promise<void>,
+  work: (held: RecordHold) => Promise<void>,
 ): Promise<{ readonly heldMs: number }> {
   const { record, signal, now } = context;
   const lost = new AbortController();
@@ -135,7 +135,7 @@ async function renewOnce(record: HeldRecord, revision: number): Promise<Renewal>
   try {
     return { because: "renewed", revision: await record.renew(revision) };
   } catch (error) {
-    if (faultOf(error)?.code !== "conflict") return { because: "unknown", error };
+    if (findFault(error)?.code !== "conflict") return { because: "unknown", error };
     conflict = error;
   }
   try {
@@ -157,7 +157,7 @@ async function release(record: HeldRecord, revision: number): Promise<void> {
   try {
     await record.giveUp(revision);
   } catch (error) {
-    if (faultOf(error)?.code !== "conflict") return;
+    if (findFault(error)?.code !== "conflict") return;
     const found = await record.find().catch(() => undefined);
     if (found !== undefined) await record.giveUp(found).catch(() => undefined);
   }
@@ -165,7 +165,7 @@ async function release(record: HeldRecord, revision: number): Promise<void> {
 
 /** Whether work threw this because it was stopped. */
 function isUnwinding(error: unknown): boolean {
-  const code = faultOf(error)?.code;
+  const code = findFault(error)?.code;
   if (code === "unavailable" || code === "cancelled" || code === "conflict") return true;
   return error instanceof Error && error.name === "AbortError";
 }

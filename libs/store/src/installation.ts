@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { NatsConnection } from "@nats-io/nats-core";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { bucketKeys, buckets } from "@muster/proto";
 import { openBucket } from "./bucket.ts";
 import type { Codec } from "./codec.ts";
@@ -24,7 +24,7 @@ const codec: Codec<string> = {
  * The id of the installation whose state this NATS stores. It is a DNS label, the same for all services while the state or a backup of it exists. Creates a
  * missing id; concurrent callers all receive the same one. Rejects as a bucket does, and with a plain Error for a malformed id.
  */
-export async function installationOf(connection: NatsConnection): Promise<string> {
+export async function readInstallationId(connection: NatsConnection): Promise<string> {
   const limits = { maxBytes: BUCKET_BYTES, maxValueBytes: VALUE_BYTES };
   const bucket = await openBucket(connection, { name: buckets.installation, codec, ...limits });
   const { installationId } = bucketKeys;
@@ -37,7 +37,7 @@ export async function installationOf(connection: NatsConnection): Promise<string
       return id;
     } catch (error) {
       // Another process created the id first.
-      if (faultOf(error)?.code !== "already_exists") throw error;
+      if (findFault(error)?.code !== "already_exists") throw error;
     }
   }
 }

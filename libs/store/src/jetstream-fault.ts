@@ -34,24 +34,24 @@ const REFUSALS: ReadonlySet<string> = new Set([
 ]);
 
 /** The number of a JetStream API error; undefined for other errors. */
-export function jetStreamCode(error: unknown): number | undefined {
+export function findJetStreamCode(error: unknown): number | undefined {
   if (!(error instanceof Error) || !("apiError" in error) || !("code" in error)) return undefined;
   return typeof error.code === "number" ? error.code : undefined;
 }
 
 /** Whether the current configuration of the server (a limit, a permission) caused the error. An operator can change it at run time. */
 export function isRefusal(error: unknown): boolean {
-  return jetStreamCode(error) !== undefined || (error instanceof Error && REFUSALS.has(error.name));
+  return findJetStreamCode(error) !== undefined || (error instanceof Error && REFUSALS.has(error.name));
 }
 
 export function isWrongSequence(error: unknown): boolean {
-  const code = jetStreamCode(error);
+  const code = findJetStreamCode(error);
   return code === JETSTREAM.wrongLastSequence || code === JETSTREAM.wrongLastSequenceUnknown;
 }
 
 /** Whether the store refused a message because its limits are reached. */
 export function isFull(error: unknown): boolean {
-  const code = jetStreamCode(error);
+  const code = findJetStreamCode(error);
   return (
     code === JETSTREAM.storeFailed || code === JETSTREAM.storageExceeded || code === JETSTREAM.insufficientResources
   );
@@ -59,12 +59,12 @@ export function isFull(error: unknown): boolean {
 
 /** Whether the whole server is out of storage. */
 export function isServerFull(error: unknown): boolean {
-  const code = jetStreamCode(error);
+  const code = findJetStreamCode(error);
   return code === JETSTREAM.storageExceeded || code === JETSTREAM.insufficientResources;
 }
 
 /** Builds a fault that allows retries, because an operator can free storage. */
-export function serverFull(cause: unknown): FaultError {
+export function buildServerFullError(cause: unknown): FaultError {
   const what = "storage of nats";
   return new FaultError({ code: "limit_exceeded", what, limit: 0, retryAfterMs: RETRY_AFTER_MS }, { cause });
 }
@@ -77,17 +77,17 @@ export function serverFull(cause: unknown): FaultError {
 export function toFault(error: unknown, doing: string): unknown {
   if (isFaultError(error)) return error;
   if (!isUnavailable(error)) return error;
-  return unavailable(doing, error);
+  return buildUnavailableError(doing, error);
 }
 
-export function unavailable(doing: string, cause?: unknown): FaultError {
+export function buildUnavailableError(doing: string, cause?: unknown): FaultError {
   return new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: RETRY_AFTER_MS }, { doing, cause });
 }
 
 function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (CONNECTION_ERRORS.has(error.name)) return true;
-  if (jetStreamCode(error) === undefined) return false;
+  if (findJetStreamCode(error) === undefined) return false;
   const status = "status" in error ? error.status : undefined;
   return typeof status === "number" && (status >= 500 || status === 408);
 }

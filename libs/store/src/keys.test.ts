@@ -1,6 +1,6 @@
 import { FaultError } from "@muster/faults";
 import { describe, expect, it } from "vitest";
-import { compareKeys, validFilter, validKey } from "./keys.ts";
+import { compareKeys, requireValidFilter, requireValidKey } from "./keys.ts";
 
 function reasonOf(check: () => unknown): unknown {
   try {
@@ -12,13 +12,13 @@ function reasonOf(check: () => unknown): unknown {
 
 describe("a key", () => {
   it.each(["a", "a.b", "A-1_/=.z.9", "x".repeat(512)])("may be %s", (key) => {
-    expect(validKey(key)).toBe(key);
+    expect(requireValidKey(key)).toBe(key);
   });
 
   it.each(["", ".", "a.", ".a", "a..b", "a b", "a.*", "a.>", "*", ">", "ä", "a.ä", "ä.a", "a\n"])(
     "cannot be %j",
     (key) => {
-      expect(reasonOf(() => validKey(key))).toEqual({
+      expect(reasonOf(() => requireValidKey(key))).toEqual({
         code: "invalid_request",
         field: "key",
         reason: `"${key}" cannot be a key`,
@@ -27,7 +27,7 @@ describe("a key", () => {
   );
 
   it("has at most 512 bytes, and the error quotes its beginning", () => {
-    expect(reasonOf(() => validKey("x".repeat(513)))).toEqual({
+    expect(reasonOf(() => requireValidKey("x".repeat(513)))).toEqual({
       code: "invalid_request",
       field: "key",
       reason: `"${"x".repeat(64)}" is longer than 512 bytes`,
@@ -39,7 +39,7 @@ describe("a filter", () => {
   it.each(["a", "a.b", "*", "a.*", "*.b", "*.*", "a.>", "a.*.>", "*.>", ">", "x".repeat(512)])(
     "may be %s",
     (filter) => {
-      expect(validFilter(filter)).toBe(filter);
+      expect(requireValidFilter(filter)).toBe(filter);
     },
   );
 
@@ -62,7 +62,7 @@ describe("a filter", () => {
     "ä.a",
     "a.**",
   ])("cannot be %j", (filter) => {
-    expect(reasonOf(() => validFilter(filter))).toEqual({
+    expect(reasonOf(() => requireValidFilter(filter))).toEqual({
       code: "invalid_request",
       field: "filter",
       reason: `"${filter}" cannot be a filter of keys`,
@@ -70,7 +70,7 @@ describe("a filter", () => {
   });
 
   it("has at most 512 bytes", () => {
-    expect(reasonOf(() => validFilter("x".repeat(513)))).toMatchObject({
+    expect(reasonOf(() => requireValidFilter("x".repeat(513)))).toMatchObject({
       field: "filter",
       reason: `"${"x".repeat(64)}" is longer than 512 bytes`,
     });

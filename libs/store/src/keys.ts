@@ -7,14 +7,14 @@ const KEY = /^[-/=\w]+(\.[-/=\w]+)*$/;
 const FILTER = /^([-/=\w]+|\*)(\.([-/=\w]+|\*))*(\.>)?$|^>$/;
 
 /** Returns a valid key: tokens of letters, digits and `-_/=` joined by dots. Otherwise throws invalid_request. */
-export function validKey(key: string): string {
+export function requireValidKey(key: string): string {
   if (key.length > MAX_KEY_LENGTH) return refuse("key", key, `is longer than ${MAX_KEY_LENGTH} bytes`);
   if (!KEY.test(key)) return refuse("key", key, "cannot be a key");
   return key;
 }
 
 /** Returns a valid filter: a key in which `*` stands for one token and a final `>` for one or more. */
-export function validFilter(filter: string): string {
+export function requireValidFilter(filter: string): string {
   if (filter.length > MAX_KEY_LENGTH) return refuse("filter", filter, `is longer than ${MAX_KEY_LENGTH} bytes`);
   if (!FILTER.test(filter)) return refuse("filter", filter, "cannot be a filter of keys");
   return filter;

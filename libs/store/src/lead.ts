@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
 import type { NatsConnection } from "@nats-io/nats-core";
-import { FaultError, faultOf } from "@muster/faults";
+import { FaultError, findFault } from "@muster/faults";
 import { buckets } from "@muster/proto";
-import { backoffMs, pause } from "@muster/backoff";
+import { computeBackoffMs, pause } from "@muster/backoff";
 import { RETRY } from "./connection-events.ts";
 import type { Bucket } from "./bucket.ts";
 import { jsonText, type Codec } from "./codec.ts";
 import { decideLock, type LockRecord } from "./decide-lock.ts";
 import { holdRecord, type HeldRecord } from "./hold-record.ts";
-import { newReasons } from "./new-reasons.ts";
+import { makeReasonFilter } from "./reason-filter.ts";
 import { observeLock, type LockObserver } from "./observe-lock.ts";
 import { openLocks } from "./open-locks.ts";
 import { countLock } from "./telemetry.ts";
@@ -49,7 +49,7 @@ const LOCKS_BYTES = 16 * 1024 * 1024;
  * for its time to live. If `work` returns while it leads, releases the lock and competes again. Rejects with the error of `work`, unless its signal was
  * aborted, and with FaultError unavailable once the connection is closed for good.
  */
-export async function lead(
+export async function runWhileLeader(
   connection: NatsConnection,
   options: LeadOptions,
   work: (leadership: Leadership) => Promise<void>,
@@ -77,7 +77,7 @@ export async function lead(
     const { heldMs } = await holdRecord(hold, (held) => work({ token: acquired.revision, ...held }));
     if (signal.aborted) return;
     shortLeads = heldMs > ttlMs ? 0 : shortLeads + 1;
-    if (shortLeads > 1) await pause(backoffMs(shortLeads + 1, RETRY), signal);
+    if (shortLeads > 1) await pause(computeBackoffMs(shortLeads + 1, RETRY), signal);
   }
 }
 
@@ -101,7 +101,7 @@ type AcquiredLock = {
 /** Waits until the lock is acquired; returns undefined if the signal is aborted first. */
 async function acquireLock(context: LockContext): Promise<AcquiredLock | undefined> {
   const { bucket, lock, record, observer, signal, now, onProblem } = context;
-  const isNewReason = newReasons();
+  const isNewReason = makeReasonFilter();
   for (let failures = 0; !signal.aborted;) {
     const failure = observer.failure();
     if (failure !== undefined) throw failure.error;
@@ -123,7 +123,7 @@ async function acquireLock(context: LockContext): Promise<AcquiredLock | undefin
           : await bucket.update(lock, record, decision.revision);
       return { revision, sentAtMs };
     } catch (error) {
-      const code = faultOf(error)?.code;
+      const code = findFault(error)?.code;
       const isRace = code === "conflict" || code === "already_exists";
       if (!isRace && code !== "unavailable" && code !== "limit_exceeded") throw error;
       // Another process was faster, the answer was lost, or the bucket is full: a read shows which.
@@ -133,7 +133,7 @@ async function acquireLock(context: LockContext): Promise<AcquiredLock | undefin
       );
       if (refreshed) continue;
       if (isNewReason(error) && !isRace) onProblem(error);
-      await pause(backoffMs(failures + 1, RETRY), signal);
+      await pause(computeBackoffMs(failures + 1, RETRY), signal);
       failures += 1;
     }
   }

@@ -8,14 +8,14 @@ import {
   type StreamConfig,
 } from "@nats-io/jetstream";
 import { headers, type MsgHdrs, type NatsConnection } from "@nats-io/nats-core";
-import { FaultError, faultOf } from "@muster/faults";
-import { backoffMs, deadline, pause } from "@muster/backoff";
-import { replicasConfig, replicasRefused } from "@muster/jetstream";
-import { ask, connectionUp, RETRY } from "./connection-events.ts";
-import { isFull, isWrongSequence, JETSTREAM, jetStreamCode, toFault } from "./jetstream-fault.ts";
-import { orderedPass } from "./ordered.ts";
-import { observed } from "./telemetry.ts";
-import { unlessUnstored } from "./unstored.ts";
+import { FaultError, findFault } from "@muster/faults";
+import { computeBackoffMs, makeDeadline, pause } from "@muster/backoff";
+import { buildReplicasConfig, findReplicasRefusal } from "@muster/jetstream";
+import { requestOnce, waitForConnection, RETRY } from "./connection-events.ts";
+import { isFull, isWrongSequence, JETSTREAM, findJetStreamCode, toFault } from "./jetstream-fault.ts";
+import { consumeInOrder } from "./consume-in-order.ts";
+import { measureOperation } from "./telemetry.ts";
+import { confirmStored } from "./confirm-stored.ts";
 
 /** The stream of a log: entries at consecutive sequences, each with the fencing token of its writer. */
 export type LogStream = {
@@ -28,14 +28,14 @@ export type LogStream = {
   /** Reads entries from one sequence to another, both included, without a gap. */
   read(from: number, to: number): AsyncIterable<LogEntry>;
   /** Appends directly after this sequence, and determines the outcome if the answer is lost. */
-  append(bytes: Uint8Array, expectedLast: number, signal: AbortSignal): Promise<Appended>;
+  append(bytes: Uint8Array, expectedLast: number, signal: AbortSignal): Promise<AppendResult>;
   /** Drops the entries before this sequence. */
   dropBefore(sequence: number): Promise<void>;
 };
 
 export type LogEntry = { readonly sequence: number; readonly token: number; readonly bytes: Uint8Array };
 
-export type Appended =
+export type AppendResult =
   | { readonly kind: "written"; readonly sequence: number }
   /** `deposed`: another writer wrote at this sequence. `refused`: the server rejects the entry. `unknown`: it may be on disk or not. */
   | { readonly kind: "deposed" | "refused" | "unknown"; readonly error: unknown };
@@ -60,7 +60,7 @@ export async function openLogStream(
   const nextId = (): string => `${writer.token}-${writer.id}-${(entries += 1)}`;
   const askAbout = async <Reply>(doing: string, request: () => Promise<Reply>): Promise<Reply> => {
     try {
-      return await ask(connection, TIMEOUT_MS, request);
+      return await requestOnce(connection, TIMEOUT_MS, request);
     } catch (error) {
       throw writeFault(name, toFault(error, `${doing} log ${name}`));
     }
@@ -70,18 +70,18 @@ export async function openLogStream(
     header.set(TOKEN, String(writer.token));
     const expect = expectedLast === undefined ? {} : { expect: { lastSequence: expectedLast } };
     const options = { msgID: id, headers: header, timeout: TIMEOUT_MS, ...expect };
-    const send = () => ask(connection, TIMEOUT_MS, () => client.publish(subject, bytes, options));
+    const send = () => requestOnce(connection, TIMEOUT_MS, () => client.publish(subject, bytes, options));
     const question = () => manager.streams.info(name);
-    return (await unlessUnstored(send, { question, timeoutMs: TIMEOUT_MS, doing: `writing log ${name}` })).seq;
+    return (await confirmStored(send, { question, timeoutMs: TIMEOUT_MS, doing: `writing log ${name}` })).seq;
   };
   /** Returns the writer of the entry at this sequence; undefined if no entry exists. */
   const writerAt = async (sequence: number): Promise<string | undefined> => {
-    const stored = await ask(connection, TIMEOUT_MS, () => manager.streams.getMessage(name, { seq: sequence }));
+    const stored = await requestOnce(connection, TIMEOUT_MS, () => manager.streams.getMessage(name, { seq: sequence }));
     return stored === null ? undefined : stored.header.get(MESSAGE_ID);
   };
 
   return {
-    ensure: () => askAbout("opening", () => ensureStream(manager, stream, replicasConfig(connection))),
+    ensure: () => askAbout("opening", () => ensureStream(manager, stream, buildReplicasConfig(connection))),
     lastToken: () =>
       askAbout("reading", async () => {
         const stored = await manager.streams.getMessage(name, { last_by_subj: subject });
@@ -94,14 +94,14 @@ export async function openLogStream(
         try {
           return await askAbout("fencing", () => publish(id, bytes));
         } catch (error) {
-          if (attempt === READ_ATTEMPTS || faultOf(error)?.code !== "unavailable") throw error;
-          await pause(backoffMs(attempt + 1, RETRY), AbortSignal.timeout(TIMEOUT_MS));
+          if (attempt === READ_ATTEMPTS || findFault(error)?.code !== "unavailable") throw error;
+          await pause(computeBackoffMs(attempt + 1, RETRY), AbortSignal.timeout(TIMEOUT_MS));
         }
       }
     },
     read: (from, to) => readEntries(connection, stream, from, to),
     append: (bytes, expectedLast, signal) =>
-      observed("append", name, () =>
+      measureOperation("append", name, () =>
         appendBehind({ connection, name, publish, writerAt }, { id: nextId(), bytes, expectedLast }, signal),
       ),
     dropBefore: async (sequence) => {
@@ -121,7 +121,7 @@ async function appendBehind(
   { connection, name, publish, writerAt }: Publishing,
   entry: { readonly id: string; readonly bytes: Uint8Array; readonly expectedLast: number },
   signal: AbortSignal,
-): Promise<Appended> {
+): Promise<AppendResult> {
   const { id, bytes, expectedLast } = entry;
   // Only failed entries create a timer: they are rare among thousands of entries a second.
   using undo = new DisposableStack();
@@ -130,16 +130,16 @@ async function appendBehind(
     try {
       return { kind: "written", sequence: await publish(id, bytes, expectedLast) };
     } catch (error) {
-      const lost = faultOf(toFault(error, ""))?.code === "unavailable";
+      const lost = findFault(toFault(error, ""))?.code === "unavailable";
       if (attempt === 0 && !lost && !isWrongSequence(error)) return { kind: "refused", error: writeFault(name, error) };
-      giveUp ??= undo.use(deadline(GIVE_UP_MS, [signal])).signal;
+      giveUp ??= undo.use(makeDeadline(GIVE_UP_MS, [signal])).signal;
       const truth = await findTruth(() => writerAt(expectedLast + 1), connection, giveUp);
       if (truth.kind === "unknown") return { kind: "unknown", error };
       if (truth.writer === id) return { kind: "written", sequence: expectedLast + 1 };
       if (truth.writer !== undefined || isWrongSequence(error)) return { kind: "deposed", error };
       if (!lost) return { kind: "refused", error: writeFault(name, error) };
       // The entry is missing and may still be in flight. Sending it again is safe, because only one entry can have this sequence.
-      await pause(backoffMs(attempt + 1, RETRY), giveUp);
+      await pause(computeBackoffMs(attempt + 1, RETRY), giveUp);
       if (giveUp.aborted) return { kind: "unknown", error };
     }
   }
@@ -153,8 +153,8 @@ async function findTruth(
 ): Promise<{ readonly kind: "known"; readonly writer: string | undefined } | { readonly kind: "unknown" }> {
   for (let attempt = 0; !giveUp.aborted && !connection.isClosed(); attempt += 1) {
     // Pauses first: the loss of the connection is reported a moment after its requests have failed.
-    await pause(backoffMs(attempt + 1, RETRY), giveUp);
-    await connectionUp(connection, giveUp);
+    await pause(computeBackoffMs(attempt + 1, RETRY), giveUp);
+    await waitForConnection(connection, giveUp);
     try {
       return { kind: "known", writer: await writerAt() };
     } catch {
@@ -179,7 +179,7 @@ async function* readEntries(
         from: next,
         signal: new AbortController().signal,
       };
-      for await (const message of orderedPass(connection, options)) {
+      for await (const message of consumeInOrder(connection, options)) {
         if (message.kind === "caught-up") continue;
         if (message.sequence !== next)
           throw new Error(`log ${stream.name} lacks entry ${next}: the next one is ${message.sequence}`);
@@ -190,9 +190,9 @@ async function* readEntries(
       }
     } catch (error) {
       failures += 1;
-      if (failures > READ_ATTEMPTS || faultOf(error)?.code !== "unavailable") throw error;
-      await connectionUp(connection, AbortSignal.timeout(TIMEOUT_MS));
-      await pause(backoffMs(failures + 1, RETRY), AbortSignal.timeout(TIMEOUT_MS));
+      if (failures > READ_ATTEMPTS || findFault(error)?.code !== "unavailable") throw error;
+      await waitForConnection(connection, AbortSignal.timeout(TIMEOUT_MS));
+      await pause(computeBackoffMs(failures + 1, RETRY), AbortSignal.timeout(TIMEOUT_MS));
     }
   }
 }
@@ -205,7 +205,7 @@ async function ensureStream(
   const config = await manager.streams.info(stream.name).then(
     (info) => info.config,
     (error: unknown) => {
-      if (jetStreamCode(error) !== JETSTREAM.streamNotFound) throw error;
+      if (findJetStreamCode(error) !== JETSTREAM.streamNotFound) throw error;
       return addStream(manager, stream, replicas);
     },
   );
@@ -214,7 +214,7 @@ async function ensureStream(
   const { num_replicas = config.num_replicas } = replicas;
   if (config.num_replicas === num_replicas) return;
   await manager.streams.update(stream.name, { ...config, num_replicas }).catch((error: unknown) => {
-    throw replicasRefused(error, stream.name) ?? error;
+    throw findReplicasRefusal(error, stream.name) ?? error;
   });
 }
 
@@ -234,7 +234,7 @@ async function addStream(
     });
     return info.config;
   } catch (error) {
-    if (jetStreamCode(error) !== JETSTREAM.streamNameInUse) throw replicasRefused(error, name) ?? error;
+    if (findJetStreamCode(error) !== JETSTREAM.streamNameInUse) throw findReplicasRefusal(error, name) ?? error;
     return (await manager.streams.info(name)).config;
   }
 }

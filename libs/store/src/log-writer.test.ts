@@ -1,12 +1,12 @@
 import { FaultError } from "@muster/faults";
 import { describe, expect, it } from "vitest";
-import type { Appended, LogStream } from "./log-stream.ts";
+import type { AppendResult, LogStream } from "./log-stream.ts";
 import { LogWriter } from "./log-writer.ts";
 
 const AWAY = new FaultError({ code: "unavailable", dependency: "JetStream", retryAfterMs: 1 });
 
 /** Creates a writer of texts whose stream answers every entry with this result. */
-function writerOf(append: () => Promise<Appended>) {
+function writerOf(append: () => Promise<AppendResult>) {
   const unexpected = () => Promise.reject(new Error("unexpected call"));
   const stream: LogStream = {
     ensure: unexpected,

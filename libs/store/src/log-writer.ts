@@ -1,8 +1,8 @@
 import type { NatsConnection } from "@nats-io/nats-core";
-import { FaultError, faultOf, throwFault } from "@muster/faults";
+import { FaultError, findFault, throwFault } from "@muster/faults";
 import type { ListCodec, Codec } from "./codec.ts";
 import type { Snapshot, Snapshots, SnapshotCodec } from "./log-snapshots.ts";
-import type { Appended, LogStream } from "./log-stream.ts";
+import type { AppendResult, LogStream } from "./log-stream.ts";
 import { planBatch } from "./plan-batch.ts";
 
 /** The events of a decision, and its answer once they are on disk. */
@@ -216,7 +216,7 @@ export class LogWriter<State, Event> implements Log<State, Event> {
 
   #kick(): void {
     this.#writing ??= this.#write()
-      .catch((error: unknown) => this.#depose(error, "a defect", faultOf(error) === undefined))
+      .catch((error: unknown) => this.#depose(error, "a defect", findFault(error) === undefined))
       .finally(() => {
         this.#writing = undefined;
         if (this.#waiting.length > 0) this.#kick();
@@ -337,7 +337,7 @@ function startSnapshotter<State, Event>(parts: LogWriterParts<State, Event>, dep
   };
 }
 
-function describe(kind: Exclude<Appended["kind"], "written">): string {
+function describe(kind: Exclude<AppendResult["kind"], "written">): string {
   switch (kind) {
     case "deposed":
       return "another writer has taken over";

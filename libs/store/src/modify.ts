@@ -24,14 +24,14 @@ export type SingleKey<Value, Input> = {
  * `decide` is pure; its errors reject. `known`, such as the entry of a view, saves the first read and may be stale. Rejects with conflict or already_exists,
  * its message naming the key, after 20 attempts. After unavailable the write may have happened: a second call passes the stored value to `decide`.
  */
-export type Modify<Value, Input> = (
+export type ModifyKey<Value, Input> = (
   key: string,
   decide: (current: Value | undefined) => Modification<Input>,
   known?: Entry<Value>,
 ) => Promise<Modified<Value, Input>>;
 
 /** Builds `modify` on the other operations of a bucket: of JetStream, of the simulation, or of a test. */
-export function modifyBy<Value, Input>(bucket: SingleKey<Value, Input>): Modify<Value, Input> {
+export function makeModify<Value, Input>(bucket: SingleKey<Value, Input>): ModifyKey<Value, Input> {
   const put = async (key: string, before: Entry<Value> | undefined, value: Input): Promise<Modified<Value, Input>> => {
     const written = before === undefined ? bucket.create(key, value) : bucket.update(key, value, before.revision);
     return { kind: "put", entry: { key, value, revision: await written } };

@@ -1,10 +1,10 @@
 import type { Bucket } from "./bucket.ts";
 import type { Change } from "./watch.ts";
 import {
-  nameOfKey,
+  parseKeyName,
   readClaim,
   readSession,
-  sessionKey,
+  buildSessionKey,
   type ObservedClaim,
   type ObservedClaims,
   type ObservedSession,
@@ -45,7 +45,7 @@ export function observeClaims(bucket: Bucket<unknown>, ttlMs: number, now: () =>
   /** Applies a change; returns whether listeners need to know. */
   const see = (change: Exclude<Change<unknown>, { kind: "synced" }>): boolean => {
     const { key, revision } = change.kind === "put" ? change.entry : change;
-    const name = nameOfKey(key);
+    const name = parseKeyName(key);
     if (name === undefined) return false;
     if (name.kind === "lock") {
       if (change.kind === "delete") return locks.delete(name.lock);
@@ -74,7 +74,7 @@ export function observeClaims(bucket: Bucket<unknown>, ttlMs: number, now: () =>
     changes: () => changes,
     onChange: listeners.onChange,
     changed: (signal, withinMs) => (failure === undefined ? listeners.changed(signal, withinMs) : Promise.resolve()),
-    isGone: rememberGone(async (session) => (await bucket.get(sessionKey(session))) === undefined),
+    isGone: rememberGone(async (session) => (await bucket.get(buildSessionKey(session))) === undefined),
     failure: () => failure,
     [Symbol.asyncDispose]: async () => {
       stop.abort();

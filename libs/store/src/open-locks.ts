@@ -1,6 +1,6 @@
 import type { NatsConnection } from "@nats-io/nats-core";
-import { backoffMs, pause } from "@muster/backoff";
-import { faultOf } from "@muster/faults";
+import { computeBackoffMs, pause } from "@muster/backoff";
+import { findFault } from "@muster/faults";
 import { openBucket, type Bucket } from "./bucket.ts";
 import type { Codec } from "./codec.ts";
 import { RETRY } from "./connection-events.ts";
@@ -29,8 +29,8 @@ export async function openLocks<Value>(
     try {
       return await openBucket(connection, { name, codec, maxBytes, maxValueBytes: RECORD_BYTES, timeoutMs });
     } catch (error) {
-      if (faultOf(error)?.code !== "unavailable" || connection.isClosed()) throw error;
-      await pause(backoffMs(failures + 1, RETRY), signal);
+      if (findFault(error)?.code !== "unavailable" || connection.isClosed()) throw error;
+      await pause(computeBackoffMs(failures + 1, RETRY), signal);
     }
   }
   return undefined;

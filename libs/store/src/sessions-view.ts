@@ -1,10 +1,10 @@
-import type { About, ObservedClaims } from "./decide-lock-claim.ts";
+import type { SessionFacts, ObservedClaims } from "./decide-lock-claim.ts";
 
 type LiveSession = {
   readonly id: string;
   readonly holder: string;
   /** Undefined if the record of the session is unreadable. */
-  readonly about: About | undefined;
+  readonly about: SessionFacts | undefined;
 };
 
 type SeenLock = {

@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
-import { backoffMs, pause, MAX_TIMER_MS } from "@muster/backoff";
-import { FaultError, faultOf } from "@muster/faults";
+import { computeBackoffMs, pause, MAX_TIMER_MS } from "@muster/backoff";
+import { FaultError, findFault } from "@muster/faults";
 import type { NatsConnection } from "@nats-io/nats-core";
 import type { Bucket } from "./bucket.ts";
 import { openClaims, type SessionLock } from "./claim-locks.ts";
 import { jsonText } from "./codec.ts";
 import { RETRY } from "./connection-events.ts";
-import { decideExpiry, sessionKey, type About, type SessionRecord } from "./decide-lock-claim.ts";
-import { holdRecord, type Held, type HeldRecord } from "./hold-record.ts";
-import { newReasons } from "./new-reasons.ts";
+import { decideExpiry, buildSessionKey, type SessionFacts, type SessionRecord } from "./decide-lock-claim.ts";
+import { holdRecord, type RecordHold, type HeldRecord } from "./hold-record.ts";
+import { makeReasonFilter } from "./reason-filter.ts";
 import { observeClaims, type ClaimsObserver } from "./observe-claims.ts";
 import { openLocks } from "./open-locks.ts";
 import { buildSessionsView, type SessionsView } from "./sessions-view.ts";
@@ -53,7 +53,7 @@ type SessionsOptions = {
   /** The session and its locks become free this many milliseconds after its last renewal. It is renewed at every third of that time. */
   readonly ttlMs: number;
   /** The facts that others see of the session: small, and JSON. */
-  readonly about: About;
+  readonly about: SessionFacts;
   readonly signal: AbortSignal;
   /** Called on each change; `cause` is the reason why the session is lost. */
   readonly onChange?: (state: SessionState, cause?: unknown) => void;
@@ -113,7 +113,7 @@ export async function runSessions(
     const { heldMs } = await holdRecord(hold, (held) => runSession(context, started.id, held, work));
     if (signal.aborted) return;
     shortLived = heldMs < SETTLED_MS ? shortLived + 1 : 0;
-    await pause(backoffMs(shortLived, NEXT_SESSION), signal);
+    await pause(computeBackoffMs(shortLived, NEXT_SESSION), signal);
   }
 }
 
@@ -129,7 +129,7 @@ type StartedSession = { readonly id: string; readonly revision: number; readonly
 /** Undefined if the signal is aborted first. An attempt whose answer was lost leaves a session that is never renewed, and is deleted. */
 async function startSession({ bucket, observer, options, now }: SessionContext): Promise<StartedSession | undefined> {
   const { signal, onProblem } = options;
-  const isNewReason = newReasons();
+  const isNewReason = makeReasonFilter();
   for (let failures = 0; !signal.aborted;) {
     const failure = observer.failure();
     if (failure !== undefined) throw failure.error;
@@ -140,12 +140,12 @@ async function startSession({ bucket, observer, options, now }: SessionContext):
     const id = randomUUID();
     const sentAtMs = now();
     try {
-      return { id, revision: await bucket.create(sessionKey(id), recordOf(options)), sentAtMs };
+      return { id, revision: await bucket.create(buildSessionKey(id), recordOf(options)), sentAtMs };
     } catch (error) {
-      if (faultOf(error)?.code !== "unavailable") throw error;
+      if (findFault(error)?.code !== "unavailable") throw error;
       if (isNewReason(error)) onProblem?.(error);
       failures += 1;
-      await pause(backoffMs(failures, NEXT_SESSION), signal);
+      await pause(computeBackoffMs(failures, NEXT_SESSION), signal);
     }
   }
   return undefined;
@@ -156,7 +156,7 @@ function recordOf({ holder, ttlMs, about }: SessionsOptions): SessionRecord {
 }
 
 function heldSession({ bucket, observer, options }: SessionContext, session: StartedSession): HeldRecord {
-  const key = sessionKey(session.id);
+  const key = buildSessionKey(session.id);
   return {
     ...session,
     ttlMs: options.ttlMs,
@@ -192,12 +192,12 @@ function isSeen(observer: ClaimsObserver, session: string): boolean {
 async function runSession(
   { bucket, observer, options }: SessionContext,
   id: string,
-  held: Held,
+  held: RecordHold,
   work: (session: Session) => Promise<void>,
 ): Promise<void> {
   while (!held.signal.aborted && !isSeen(observer, id)) await observer.changed(held.signal);
   let working = true;
-  const mine: Held = { signal: held.signal, lost: held.lost, isHeld: () => working && held.isHeld() };
+  const mine: RecordHold = { signal: held.signal, lost: held.lost, isHeld: () => working && held.isHeld() };
   const claims = openClaims({ bucket, observer, session: id, holder: options.holder, held: mine });
   const stops = new Set<() => void>();
   let view: { readonly changes: number; readonly seen: SessionsView } | undefined;
@@ -238,7 +238,7 @@ function deleteSilentSessions(bucket: Bucket<unknown>, observer: ClaimsObserver,
           waitMs = Math.min(waitMs, decision.forMs);
           continue;
         }
-        const deleted = await bucket.delete(sessionKey(id), decision.revision).then(
+        const deleted = await bucket.delete(buildSessionKey(id), decision.revision).then(
           () => true,
           () => false,
         );
@@ -246,7 +246,7 @@ function deleteSilentSessions(bucket: Bucket<unknown>, observer: ClaimsObserver,
         if (!deleted) failed = true;
       }
       failures = failed ? failures + 1 : 0;
-      await observer.changed(stop.signal, failed ? Math.min(waitMs, backoffMs(failures, RETRY)) : waitMs);
+      await observer.changed(stop.signal, failed ? Math.min(waitMs, computeBackoffMs(failures, RETRY)) : waitMs);
     }
   };
   const deleting = deleteSilent();

@@ -1,5 +1,5 @@
 import { metrics, SpanKind, trace, type Counter, type Histogram, type MeterProvider } from "@opentelemetry/api";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { inSpan } from "@muster/tracing";
 
 type Operation = "get" | "create" | "update" | "delete" | "list" | "append";
@@ -11,7 +11,7 @@ const SCOPE = "@muster/store";
 let made: { readonly by: MeterProvider; readonly instruments: Instruments } | undefined;
 
 /** Measures one operation on a bucket or log, and creates a span for it if a recorded span is active. Attributes are names of buckets and logs, never keys. */
-export async function observed<Result>(
+export async function measureOperation<Result>(
   operation: Operation,
   collection: string,
   work: () => Promise<Result>,
@@ -27,7 +27,7 @@ export async function observed<Result>(
     if (trace.getActiveSpan()?.isRecording() !== true) return await work();
     return await inSpan(SCOPE, `${operation} ${collection}`, { kind: SpanKind.CLIENT, attributes }, work);
   } catch (error) {
-    failed = { "error.type": faultOf(error)?.code ?? "defect" };
+    failed = { "error.type": findFault(error)?.code ?? "defect" };
     throw error;
   } finally {
     instruments().duration.record((performance.now() - startMs) / 1000, { ...attributes, ...failed });

@@ -1,9 +1,9 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import type { Change, Entry } from "./watch.ts";
 import type { WatchOptions } from "./bucket.ts";
 import { compareKeys } from "./keys.ts";
 import { callListener } from "./listeners.ts";
-import { SILENCE_MS } from "./ordered.ts";
+import { SILENCE_MS } from "./consume-in-order.ts";
 
 /** A bucket, or a part of it, kept current in memory for decisions. */
 export type View<Value> = AsyncDisposable & {
@@ -131,7 +131,7 @@ function makeCopy<Value>(): Copy<Value> {
 
 /** Ends the process, because a stale view leads to wrong decisions: the supervisor restarts it with a current one. */
 function crashProcess(error: unknown): void {
-  if (faultOf(error)?.code === "unavailable") return;
+  if (findFault(error)?.code === "unavailable") return;
   queueMicrotask(() => {
     throw error;
   });

@@ -1,9 +1,9 @@
 import type { NatsConnection } from "@nats-io/nats-core";
-import { faultOf } from "@muster/faults";
-import { backoffMs, pause } from "@muster/backoff";
-import { connectionUp, RETRY } from "./connection-events.ts";
-import { isRefusal, JETSTREAM, jetStreamCode, toFault, unavailable } from "./jetstream-fault.ts";
-import { orderedPass, type StreamMessage } from "./ordered.ts";
+import { findFault } from "@muster/faults";
+import { computeBackoffMs, pause } from "@muster/backoff";
+import { waitForConnection, RETRY } from "./connection-events.ts";
+import { isRefusal, JETSTREAM, findJetStreamCode, toFault, buildUnavailableError } from "./jetstream-fault.ts";
+import { consumeInOrder, type StreamMessage } from "./consume-in-order.ts";
 
 export type Entry<Value> = { readonly key: string; readonly value: Value; readonly revision: number };
 
@@ -14,7 +14,7 @@ export type Change<Value> =
   | { readonly kind: "synced" };
 
 /** Keys of the bucket when its latest write had this revision. */
-export type Present = { readonly keys: ReadonlySet<string>; readonly revision: number };
+export type PresentKeys = { readonly keys: ReadonlySet<string>; readonly revision: number };
 
 type WatchTarget<Value> = {
   readonly name: string;
@@ -28,7 +28,7 @@ type WatchTarget<Value> = {
   readonly ensure: () => Promise<void>;
   /** Interval of checks for missing keys. */
   readonly checkMs: number;
-  readonly present: () => Promise<Present>;
+  readonly present: () => Promise<PresentKeys>;
   /** Creation time of the stream: revisions of two streams are not comparable. */
   readonly created: () => Promise<string>;
   /** The entry of a message; undefined when it marks the key as deleted. */
@@ -51,7 +51,7 @@ export async function* watchBucket<Value>(
   let synced = false;
   let failures = 0;
   for (;;) {
-    await connectionUp(connection, signal);
+    await waitForConnection(connection, signal);
     if (signal.aborted) return;
     try {
       const now = await target.created();
@@ -72,7 +72,7 @@ export async function* watchBucket<Value>(
       onStatus("interrupted");
       const problem = await prepareNext(connection, target, error, synced);
       failures += 1;
-      const retryInMs = backoffMs(failures, RETRY);
+      const retryInMs = computeBackoffMs(failures, RETRY);
       target.onProblem(problem, retryInMs);
       await pause(retryInMs, signal);
     }
@@ -89,7 +89,7 @@ function checkForMissing<Value>(
   const isOver = (): boolean => found.signal.aborted || end.signal.aborted || signal.aborted;
   const run = async (): Promise<void> => {
     while (!isOver()) {
-      await pause(backoffMs(1, { firstMs: checkMs, maxMs: checkMs }), end.signal);
+      await pause(computeBackoffMs(1, { firstMs: checkMs, maxMs: checkMs }), end.signal);
       if (isOver()) return;
       const now = await present().catch(() => undefined);
       // A key that was reported with a later revision was written after the list.
@@ -110,7 +110,7 @@ async function* onePass<Value>(
   const met = new Set<string>();
   let caughtUp = false;
   let revision = 0;
-  const pass = orderedPass(connection, {
+  const pass = consumeInOrder(connection, {
     stream,
     subject: prefix + filter,
     from: "last-of-each-subject",
@@ -150,14 +150,14 @@ async function prepareNext<Value>(
   error: unknown,
   synced: boolean,
 ): Promise<unknown> {
-  if (connection.isClosed()) throw unavailable(`watching ${target.name}: the connection is closed`, error);
-  if (jetStreamCode(error) === JETSTREAM.streamNotFound)
+  if (connection.isClosed()) throw buildUnavailableError(`watching ${target.name}: the connection is closed`, error);
+  if (findJetStreamCode(error) === JETSTREAM.streamNotFound)
     return target.ensure().then(
       () => error,
       // This failure explains why the bucket stays missing; the next attempt would report only that it is missing.
       (failure: unknown) => failure,
     );
-  if (faultOf(toFault(error, `watching ${target.name}`))?.code === "unavailable") return error;
+  if (findFault(toFault(error, `watching ${target.name}`))?.code === "unavailable") return error;
   // A first refusal fails the caller immediately. After a successful pass, a refusal may be temporary.
   if (!synced || !isRefusal(error)) throw error;
   return error;

@@ -1,12 +1,12 @@
 import { jetstreamManager } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { throwFault } from "@muster/faults";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { BucketConfig } from "../src/bucket.ts";
-import { modifyBy, openBucket, type Bucket, type Change, type Modification } from "../src/index.ts";
-import { connected, freshName, jsonCodec } from "./connected.ts";
+import { makeModify, openBucket, type Bucket, type Change, type Modification } from "../src/index.ts";
+import { connectTo, makeFreshName, makeJsonCodec } from "./connected.ts";
 
 type Machine = { readonly name: string; readonly gpus?: number };
 
@@ -14,8 +14,8 @@ let server: TestNats;
 let connection: NatsConnection;
 
 beforeAll(async () => {
-  server = await natsServer();
-  connection = await connected(server);
+  server = await startTestNats();
+  connection = await connectTo(server);
 });
 afterAll(async () => {
   await connection.close();
@@ -23,7 +23,7 @@ afterAll(async () => {
 });
 
 function machines(config: Partial<BucketConfig<Machine>> = {}): Promise<Bucket<Machine>> {
-  return openBucket(connection, { name: freshName("machines"), codec: jsonCodec<Machine>(), ...config });
+  return openBucket(connection, { name: makeFreshName("machines"), codec: makeJsonCodec<Machine>(), ...config });
 }
 
 /** Collects the reports of a watch until it is stopped. */
@@ -145,14 +145,14 @@ describe("writing", () => {
 
 describe("opening", () => {
   it("works from concurrent callers and finds existing entries", async () => {
-    const name = freshName("shared");
+    const name = makeFreshName("shared");
     const opened = await Promise.all(Array.from({ length: 8 }, () => machines({ name })));
     await opened[0]?.create("a", { name: "one" });
     expect(await opened[7]?.list()).toHaveLength(1);
   });
 
   it("sets the given limits and keeps the others", async () => {
-    const name = freshName("limits");
+    const name = makeFreshName("limits");
     await machines({ name, ttlMs: 60_000 });
     await machines({ name });
     await machines({ name, maxValueBytes: 1000 });
@@ -272,7 +272,7 @@ describe("modifying", () => {
     const bucket = await machines();
     await bucket.create("a", { name: "0" });
     const conflict = { code: "conflict", id: "a", expectedRevision: 1, actualRevision: 0 } as const;
-    const modify = modifyBy<Machine, Machine>({ ...bucket, update: () => throwFault(conflict) });
+    const modify = makeModify<Machine, Machine>({ ...bucket, update: () => throwFault(conflict) });
     const lost = "changing a: other writers came first 20 times";
     await expect(modify("a", put("never"))).rejects.toThrow(lost);
   });
@@ -282,7 +282,7 @@ describe("modifying", () => {
     const additionsOfWriters = fc.array(fc.integer({ min: -3, max: 3 }), { minLength: 1, maxLength: 12 });
     await fc.assert(
       fc.asyncProperty(additionsOfWriters, async (additions) => {
-        const key = freshName("sum");
+        const key = makeFreshName("sum");
         // A sum of 0 has no key: writers create and delete it, too.
         const add = (addition: number) =>
           bucket.modify(key, (current) => {
@@ -373,11 +373,11 @@ describe("watching", () => {
 
 describe("a server that dies and comes back", () => {
   it("does not make a watch miss or repeat a change", async () => {
-    await using mine = await natsServer();
-    await using watcher = await connected(mine);
-    await using writer = await connected(mine);
-    const name = freshName("machines");
-    const codec = jsonCodec<Machine>();
+    await using mine = await startTestNats();
+    await using watcher = await connectTo(mine);
+    await using writer = await connectTo(mine);
+    const name = makeFreshName("machines");
+    const codec = makeJsonCodec<Machine>();
     const read = await openBucket(watcher, { name, codec });
     const write = await openBucket(writer, { name, codec });
     const stay = await write.create("stay", { name: "1" });
@@ -400,9 +400,9 @@ describe("a server that dies and comes back", () => {
   });
 
   it("rejects with unavailable meanwhile", async () => {
-    await using mine = await natsServer();
-    const client = await connected(mine);
-    const bucket = await openBucket(client, { name: "b", codec: jsonCodec<Machine>(), timeoutMs: 200 });
+    await using mine = await startTestNats();
+    const client = await connectTo(mine);
+    const bucket = await openBucket(client, { name: "b", codec: makeJsonCodec<Machine>(), timeoutMs: 200 });
     await mine.kill();
     await expect(bucket.get("a")).rejects.toMatchObject({ fault: { code: "unavailable", dependency: "nats" } });
     await expect(bucket.create("a", { name: "x" })).rejects.toMatchObject({ fault: { code: "unavailable" } });

@@ -1,13 +1,13 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { jetstreamManager } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
-import { faultOf } from "@muster/faults";
-import { lead } from "../src/index.ts";
-import { connected, freshName } from "./connected.ts";
+import { findFault } from "@muster/faults";
+import { runWhileLeader } from "../src/index.ts";
+import { connectTo, makeFreshName } from "./connected.ts";
 import { openJournal } from "./journal.ts";
 
 /** Longer than a pause of a busy machine. */
@@ -18,8 +18,8 @@ let connection: NatsConnection;
 const children = new Set<ReturnType<typeof fork>>();
 
 beforeAll(async () => {
-  server = await natsServer();
-  connection = await connected(server);
+  server = await startTestNats();
+  connection = await connectTo(server);
 });
 afterEach(async () => {
   vi.useRealTimers();
@@ -62,7 +62,7 @@ function keeper(name: string, holder: string, mode: "watchful" | "blind") {
 it.each(["watchful", "blind"] as const)(
   "a %s leader that is frozen past its time and resumes has every write refused, while the next one writes",
   async (mode) => {
-    const name = freshName(`frozen-${mode}`);
+    const name = makeFreshName(`frozen-${mode}`);
     const old = keeper(name, "old", mode);
     const oldToken = await old.token();
     old.write("before");
@@ -91,19 +91,19 @@ it.each(["watchful", "blind"] as const)(
     expect(await next.answer("undisturbed")).toEqual({ wrote: "undisturbed" });
 
     const stale = openJournal(connection, name, oldToken);
-    expect(await stale.then(undefined, faultOf)).toMatchObject({ code: "conflict", expectedRevision: oldToken });
+    expect(await stale.then(undefined, findFault)).toMatchObject({ code: "conflict", expectedRevision: oldToken });
     await using log = await openJournal(connection, name, (await next.token()) + 1);
     expect(log.state.texts).toEqual(["old before", "next since", "next undisturbed"]);
   },
 );
 
 it("reports the loss of the lead before the timer does", async () => {
-  const lock = freshName("asked");
+  const lock = makeFreshName("asked");
   let nowMs = 0;
   const states: string[] = [];
   const stop = new AbortController();
   const held: boolean[] = [];
-  const leading = lead(
+  const leading = runWhileLeader(
     connection,
     {
       lock,
@@ -131,11 +131,11 @@ it("reports the loss of the lead before the timer does", async () => {
 });
 
 it("is unaffected by jumps of the wall clock, in either direction", async () => {
-  const lock = freshName("jumping");
+  const lock = makeFreshName("jumping");
   const stop = new AbortController();
   const states: { one: string[]; two: string[] } = { one: [], two: [] };
   const stand = (holder: "one" | "two"): Promise<void> =>
-    lead(
+    runWhileLeader(
       connection,
       { lock, holder, ttlMs: TTL_MS, signal: stop.signal, onChange: (state) => states[holder].push(state) },
       ({ signal }) =>

@@ -1,6 +1,6 @@
 import { connect } from "@nats-io/transport-node";
-import { faultOf } from "@muster/faults";
-import { lead } from "../src/index.ts";
+import { findFault } from "@muster/faults";
+import { runWhileLeader } from "../src/index.ts";
 import { note, openJournal } from "./journal.ts";
 
 /**
@@ -12,7 +12,7 @@ const connection = await connect({ servers: url, token, maxReconnectAttempts: -1
 const { signal } = new AbortController();
 const report = (said: object): unknown => process.send?.(said);
 
-await lead(
+await runWhileLeader(
   connection,
   { lock: name, holder, ttlMs: Number(ttlMs), signal, onChange: (state) => report({ state }) },
   async (leadership) => {
@@ -27,7 +27,7 @@ await lead(
       const timerHadRun = lost.aborted;
       journal.transact(note(`${holder} ${String(text)}`)).then(
         () => report({ wrote: text }),
-        (error: unknown) => report({ refused: text, code: faultOf(error)?.code, sawLoss: lost.aborted, timerHadRun }),
+        (error: unknown) => report({ refused: text, code: findFault(error)?.code, sawLoss: lost.aborted, timerHadRun }),
       );
     });
     report({ token: leadership.token });

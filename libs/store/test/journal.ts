@@ -1,7 +1,7 @@
 import type { NatsConnection } from "@nats-io/nats-core";
 import { openLog, type Log } from "../src/index.ts";
 import type { Decision, LogConfig } from "../src/log-writer.ts";
-import { jsonCodec } from "./connected.ts";
+import { makeJsonCodec } from "./connected.ts";
 
 /** The simplest log: it remembers the notes, in order, and how often each note was taken. */
 export type Note = { readonly text: string };
@@ -18,8 +18,8 @@ export function openJournal(
   const { snapshot, ...rest } = config;
   return openLog<Journal, Note>(connection, {
     stream: { name, subject: `log.${name}` },
-    events: jsonCodec<readonly Note[]>(),
-    snapshots: { bucket: "snapshots", key: name, codec: jsonCodec<Journal>(), ...snapshot },
+    events: makeJsonCodec<readonly Note[]>(),
+    snapshots: { bucket: "snapshots", key: name, codec: makeJsonCodec<Journal>(), ...snapshot },
     initial: { texts: [] },
     evolve: (state, note) => ({ texts: [...state.texts, note.text] }),
     token,

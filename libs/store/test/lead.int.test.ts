@@ -2,11 +2,11 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { buckets } from "@muster/proto";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { lead, openBucket, type Leadership } from "../src/index.ts";
-import { connected, freshName, jsonCodec } from "./connected.ts";
+import { runWhileLeader, openBucket, type Leadership } from "../src/index.ts";
+import { connectTo, makeFreshName, makeJsonCodec } from "./connected.ts";
 import { link } from "./link.ts";
 
 /** Longer than a pause of a busy machine. */
@@ -16,8 +16,8 @@ let server: TestNats;
 let connection: NatsConnection;
 
 beforeAll(async () => {
-  server = await natsServer();
-  connection = await connected(server);
+  server = await startTestNats();
+  connection = await connectTo(server);
 });
 afterAll(async () => {
   await connection.close();
@@ -38,7 +38,7 @@ function contender(nats: NatsConnection, lock: string, holder: string, ttlMs: nu
   const tokens: number[] = [];
   const stop = new AbortController();
   let leading: Leadership | undefined;
-  const ended = lead(
+  const ended = runWhileLeader(
     nats,
     { lock, holder, ttlMs, signal: stop.signal, onChange: (state) => states.push(state) },
     async (leadership) => {
@@ -69,7 +69,7 @@ function aborted(signal: AbortSignal): Promise<void> {
 
 describe("a lock with several contenders", () => {
   it("passes to the next contender immediately when the leader stops, each with a larger token, and never to two", async () => {
-    const lock = freshName("lock");
+    const lock = makeFreshName("lock");
     // Long enough that no lock can have expired.
     const all = ["a", "b", "c", "d"].map((holder) => contender(connection, lock, holder, 600_000));
     const tokens: number[] = [];
@@ -85,11 +85,11 @@ describe("a lock with several contenders", () => {
   });
 
   it("stays with a leader that renews it for many times its time to live", async () => {
-    const lock = freshName("lock");
+    const lock = makeFreshName("lock");
     const leader = contender(connection, lock, "leader", TTL_MS);
     const { token } = await until("it leads", () => leader.leading());
     const other = contender(connection, lock, "other", TTL_MS);
-    const bucket = await openBucket(connection, { name: buckets.locks, codec: jsonCodec<object>() });
+    const bucket = await openBucket(connection, { name: buckets.locks, codec: makeJsonCodec<object>() });
     await until("it was renewed many times", async () => ((await bucket.get(lock))?.revision ?? 0) > token + 8);
     expect(other.tokens).toEqual([]);
     expect(leader.tokens).toHaveLength(1);
@@ -98,8 +98,8 @@ describe("a lock with several contenders", () => {
 
   it("is taken from a silent leader, which has stopped by then and competes again when it is back", async () => {
     await using wire = await link(server);
-    await using far = await connected(wire.server);
-    const lock = freshName("lock");
+    await using far = await connectTo(wire.server);
+    const lock = makeFreshName("lock");
     const old = contender(far, lock, "old", TTL_MS);
     const leadership = await until("it leads", () => old.leading());
     const next = contender(connection, lock, "next", TTL_MS);
@@ -121,10 +121,10 @@ describe("a lock with several contenders", () => {
   });
 
   it("is lost immediately when it is deleted", async () => {
-    const lock = freshName("lock");
+    const lock = makeFreshName("lock");
     const leader = contender(connection, lock, "leader", 600_000);
     const leadership = await until("it leads", () => leader.leading());
-    const bucket = await openBucket(connection, { name: buckets.locks, codec: jsonCodec<object>() });
+    const bucket = await openBucket(connection, { name: buckets.locks, codec: makeJsonCodec<object>() });
     const entry = await bucket.get(lock);
     await bucket.delete(lock, entry?.revision ?? 0);
     await until("it has lost it", () => leadership.signal.aborted);
@@ -134,8 +134,8 @@ describe("a lock with several contenders", () => {
   });
 
   it("is taken over from an unreadable record after the own time to live", async () => {
-    const lock = freshName("lock");
-    const bucket = await openBucket(connection, { name: buckets.locks, codec: jsonCodec<unknown>() });
+    const lock = makeFreshName("lock");
+    const bucket = await openBucket(connection, { name: buckets.locks, codec: makeJsonCodec<unknown>() });
     const revision = await bucket.create(lock, "who knows");
     const leader = contender(connection, lock, "leader", 200);
     await until("it leads", () => leader.leading());
@@ -146,9 +146,9 @@ describe("a lock with several contenders", () => {
 
 describe("work", () => {
   it("that throws ends the lead with its error and releases the lock", async () => {
-    const lock = freshName("lock");
+    const lock = makeFreshName("lock");
     const signal = new AbortController().signal;
-    const failing = lead(connection, { lock, holder: "a", ttlMs: 600_000, signal }, () =>
+    const failing = runWhileLeader(connection, { lock, holder: "a", ttlMs: 600_000, signal }, () =>
       Promise.reject(new Error("broken")),
     );
     await expect(failing).rejects.toThrow("broken");
@@ -158,10 +158,10 @@ describe("work", () => {
   });
 
   it("that returns early competes for the lock again", async () => {
-    const lock = freshName("lock");
+    const lock = makeFreshName("lock");
     const stop = new AbortController();
     const tokens: number[] = [];
-    await lead(connection, { lock, holder: "a", ttlMs: 600_000, signal: stop.signal }, ({ token }) => {
+    await runWhileLeader(connection, { lock, holder: "a", ttlMs: 600_000, signal: stop.signal }, ({ token }) => {
       tokens.push(token);
       if (tokens.length === 3) stop.abort();
       return Promise.resolve();
@@ -173,9 +173,9 @@ describe("work", () => {
 
 describe("a server that dies", () => {
   it("ends the lead in time, and allows no leader until it is back", async () => {
-    await using mine = await natsServer();
-    await using first = await connected(mine);
-    await using second = await connected(mine);
+    await using mine = await startTestNats();
+    await using first = await connectTo(mine);
+    await using second = await connectTo(mine);
     const both = [contender(first, "lock", "a", TTL_MS), contender(second, "lock", "b", TTL_MS)];
     const leader = await until("one leads", () => both.find((one) => one.leading() !== undefined));
     await mine.kill();

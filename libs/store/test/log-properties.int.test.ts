@@ -1,17 +1,17 @@
 import fc from "fast-check";
 import type { NatsConnection } from "@nats-io/nats-core";
-import { natsServer, type TestNats } from "@muster/testkit";
+import { startTestNats, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Log } from "../src/index.ts";
-import { connected, freshName } from "./connected.ts";
+import { connectTo, makeFreshName } from "./connected.ts";
 import { note, openJournal, type Journal, type Note } from "./journal.ts";
 
 let server: TestNats;
 let connection: NatsConnection;
 
 beforeAll(async () => {
-  server = await natsServer();
-  connection = await connected(server);
+  server = await startTestNats();
+  connection = await connectTo(server);
 });
 afterAll(async () => {
   await connection.close();
@@ -34,7 +34,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 );
 
 class Run {
-  readonly name = freshName("log");
+  readonly name = makeFreshName("log");
   token = 0;
   decided = 0;
   /** Texts of each decision that was answered. */

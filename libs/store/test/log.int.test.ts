@@ -1,10 +1,10 @@
 import { jetstreamManager } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { throwFault } from "@muster/faults";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openBucket } from "../src/index.ts";
-import { connected, freshName, jsonCodec } from "./connected.ts";
+import { connectTo, makeFreshName, makeJsonCodec } from "./connected.ts";
 import { note, openJournal, type Journal, type Note } from "./journal.ts";
 import { link } from "./link.ts";
 
@@ -12,8 +12,8 @@ let server: TestNats;
 let connection: NatsConnection;
 
 beforeAll(async () => {
-  server = await natsServer();
-  connection = await connected(server);
+  server = await startTestNats();
+  connection = await connectTo(server);
 });
 afterAll(async () => {
   await connection.close();
@@ -32,7 +32,7 @@ async function recovered(nats: NatsConnection, name: string): Promise<readonly s
 
 describe("deciding", () => {
   it("sees every earlier decision, also those not yet on disk, and is stored in that order", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     await using log = await openJournal(connection, name, 1);
     const answers = await Promise.all(numbered(500).map((text) => log.transact(note(text))));
     expect(answers).toEqual(numbered(500).map(Number));
@@ -41,13 +41,13 @@ describe("deciding", () => {
   });
 
   it("writes waiting decisions into one entry", async () => {
-    await using log = await openJournal(connection, freshName("log"), 1);
+    await using log = await openJournal(connection, makeFreshName("log"), 1);
     await Promise.all(numbered(1000).map((text) => log.transact(note(text))));
     expect(log.sequence).toBeLessThan(20);
   });
 
   it("encodes each decision once if entries can be joined from their parts, and reads them back", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     let encoded = 0;
     const lines = {
       encode: (notes: readonly Note[]) => {
@@ -73,7 +73,7 @@ describe("deciding", () => {
   });
 
   it("shows the state on disk, not decisions in flight", async () => {
-    await using log = await openJournal(connection, freshName("log"), 1);
+    await using log = await openJournal(connection, makeFreshName("log"), 1);
     const first = log.transact(note("a"));
     expect(log.state.texts).toEqual([]);
     await first;
@@ -81,7 +81,7 @@ describe("deciding", () => {
   });
 
   it("rejects only the call whose decision throws", async () => {
-    await using log = await openJournal(connection, freshName("log"), 1);
+    await using log = await openJournal(connection, makeFreshName("log"), 1);
     const refused = log.transact(() => throwFault({ code: "not_found", kind: "page", id: "7" }));
     const kept = log.transact(note("kept"));
     await expect(refused).rejects.toMatchObject({ fault: { code: "not_found" } });
@@ -90,7 +90,7 @@ describe("deciding", () => {
   });
 
   it("answers a decision without events only once the state that it read is on disk", async () => {
-    await using log = await openJournal(connection, freshName("log"), 1);
+    await using log = await openJournal(connection, makeFreshName("log"), 1);
     const before = log.sequence;
     expect(await log.transact(note())).toBe(0);
     expect(log.sequence).toBe(before);
@@ -103,7 +103,7 @@ describe("deciding", () => {
   });
 
   it("rejects a decision that a read state forbids only once that state is on disk", async () => {
-    await using log = await openJournal(connection, freshName("log"), 1);
+    await using log = await openJournal(connection, makeFreshName("log"), 1);
     const refuseWhatIsThere = ({ texts }: Journal) =>
       texts.includes("a") ? throwFault({ code: "already_exists", kind: "note", id: "a" }) : note("never")({ texts });
     const order: string[] = [];
@@ -118,8 +118,8 @@ describe("deciding", () => {
 
   it("refuses nothing because of a state that never reaches the disk", async () => {
     await using wire = await link(server);
-    await using far = await connected(wire.server);
-    const name = freshName("log");
+    await using far = await connectTo(wire.server);
+    const name = makeFreshName("log");
     await using older = await openJournal(far, name, 1);
     wire.cut();
     const results = Promise.allSettled([
@@ -133,7 +133,7 @@ describe("deciding", () => {
   });
 
   it("calls listeners with the written events, in order, before it answers", async () => {
-    await using log = await openJournal(connection, freshName("log"), 1);
+    await using log = await openJournal(connection, makeFreshName("log"), 1);
     const seen: string[] = [];
     log.onCommit((events, state) => {
       seen.push(...events.map(({ text }) => text));
@@ -149,7 +149,7 @@ describe("deciding", () => {
   });
 
   it("refuses waiting decisions beyond the limit, by name and number", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     await using log = await openJournal(connection, name, 1, { maxWaiting: 10 });
     const results = await Promise.allSettled(numbered(12).map((text) => log.transact(note(text))));
     expect(results.map(({ status }) => status)).toEqual([
@@ -164,7 +164,7 @@ describe("deciding", () => {
   });
 
   it("never splits a decision over entries, and keeps entries within the limit", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     await using log = await openJournal(connection, name, 1, { maxEntryBytes: 1000 });
     const text = "x".repeat(100);
     await Promise.all(
@@ -180,7 +180,7 @@ describe("deciding", () => {
   });
 
   it("refuses only the decision that is larger than an entry", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     await using log = await openJournal(connection, name, 1, { maxEntryBytes: 1000 });
     const large = log.transact(note("x".repeat(2000)));
     const small = log.transact(note("small"));
@@ -192,7 +192,7 @@ describe("deciding", () => {
   });
 
   it("writes waiting decisions before it closes, and nothing after", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     const log = await openJournal(connection, name, 1);
     const decided = Promise.all(numbered(100).map((text) => log.transact(note(text))));
     await log[Symbol.asyncDispose]();
@@ -205,7 +205,7 @@ describe("deciding", () => {
 
 describe("two writers", () => {
   it("leave the log to the later one; the other is refused and stores nothing", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     await using older = await openJournal(connection, name, 1);
     await older.transact(note("before"));
     await using newer = await openJournal(connection, name, 2);
@@ -221,7 +221,7 @@ describe("two writers", () => {
   });
 
   it("do not admit one with an older token, and it disturbs nothing", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     await using current = await openJournal(connection, name, 7);
     await expect(openJournal(connection, name, 6)).rejects.toMatchObject({
       fault: { code: "conflict", id: name, expectedRevision: 6, actualRevision: 7 },
@@ -232,7 +232,7 @@ describe("two writers", () => {
   });
 
   it("end with their lead", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     const lead = new AbortController();
     await using log = await openJournal(connection, name, 1, { signal: lead.signal });
     const decided = log.transact(note("a"));
@@ -244,8 +244,8 @@ describe("two writers", () => {
 
 describe("a server that dies with entries in flight", () => {
   it("loses no answered entry, and writes none twice", async () => {
-    await using mine = await natsServer();
-    await using nats = await connected(mine);
+    await using mine = await startTestNats();
+    await using nats = await connectTo(mine);
     const name = "restarts";
     const log = await openJournal(nats, name, 1);
     const answered: string[] = [];
@@ -274,8 +274,8 @@ describe("a server that dies with entries in flight", () => {
 
   it("answers correctly when the entry was written but the answer was lost", async () => {
     await using wire = await link(server);
-    await using far = await connected(wire.server);
-    const name = freshName("log");
+    await using far = await connectTo(wire.server);
+    const name = makeFreshName("log");
     const manager = await jetstreamManager(connection);
     await using log = await openJournal(far, name, 1);
     wire.freeze("answers");
@@ -291,8 +291,8 @@ describe("a server that dies with entries in flight", () => {
 
   it("refuses everything behind an entry whose sequence was taken during a disconnection", async () => {
     await using wire = await link(server);
-    await using far = await connected(wire.server);
-    const name = freshName("log");
+    await using far = await connectTo(wire.server);
+    const name = makeFreshName("log");
     await using older = await openJournal(far, name, 1);
     wire.cut();
     const results = Promise.allSettled(numbered(5).map((text) => older.transact(note(text))));
@@ -306,7 +306,7 @@ describe("a server that dies with entries in flight", () => {
 
 describe("a damaged log", () => {
   it("does not open when an entry does not decode, and names the entry", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     const log = await openJournal(connection, name, 1);
     await log.transact(note("a"));
     await connection.request(`log.${name}`, "{");
@@ -315,7 +315,7 @@ describe("a damaged log", () => {
   });
 
   it("does not open when an entry is missing, and names the entry", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     await using log = await openJournal(connection, name, 1);
     for (const text of numbered(3)) await log.transact(note(text));
     const manager = await jetstreamManager(connection);
@@ -324,14 +324,14 @@ describe("a damaged log", () => {
   });
 
   it("does not open on a stream that drops entries automatically", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     const manager = await jetstreamManager(connection);
     await manager.streams.add({ name, subjects: [`log.${name}`], max_age: 1e9 * 60 });
     await expect(openJournal(connection, name, 1)).rejects.toThrow("its messages vanish with time");
   });
 
   it("does not open when it has fewer entries than its snapshot", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     {
       await using log = await openJournal(connection, name, 1, { snapshot: { everyEntries: 2 } });
       for (const text of numbered(9)) await log.transact(note(text));
@@ -344,7 +344,7 @@ describe("a damaged log", () => {
 
 describe("snapshots", () => {
   it("replace old entries, and keep the configured number of them", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     {
       await using log = await openJournal(connection, name, 1, { snapshot: { everyEntries: 5, keepEntries: 3 } });
       for (const text of numbered(40)) await log.transact(note(text));
@@ -357,7 +357,7 @@ describe("snapshots", () => {
   });
 
   it("may be larger than a message", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     const text = "x".repeat(100_000);
     {
       await using log = await openJournal(connection, name, 1, { snapshot: { everyEntries: 10, keepEntries: 0 } });
@@ -368,7 +368,7 @@ describe("snapshots", () => {
   });
 
   it("that are damaged are not opened", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     {
       await using log = await openJournal(connection, name, 1, { snapshot: { everyEntries: 2 } });
       for (const text of numbered(5)) await log.transact(note(text));
@@ -379,7 +379,7 @@ describe("snapshots", () => {
   });
 
   it("that cannot be written are reported and stop nothing", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     const problems: Error[] = [];
     await using log = await openJournal(connection, name, 1, {
       snapshots: {
@@ -402,9 +402,9 @@ describe("snapshots", () => {
   });
 
   it("of a later writer are kept by an older one that was frozen while it replaced its own", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     await using wire = await link(server);
-    const through = await connected(wire.server);
+    const through = await connectTo(wire.server);
     const problems: Error[] = [];
     const old = await openJournal(through, name, 1, {
       snapshot: { everyEntries: 3, keepEntries: 0 },
@@ -426,9 +426,9 @@ describe("snapshots", () => {
   });
 
   it("are abandoned by a writer that loses its lead meanwhile", async () => {
-    const name = freshName("log");
+    const name = makeFreshName("log");
     await using wire = await link(server);
-    const through = await connected(wire.server);
+    const through = await connectTo(wire.server);
     const lead = new AbortController();
     const log = await openJournal(through, name, 1, { snapshot: { everyEntries: 2 }, signal: lead.signal });
     const partIsSent = wire.freezeAfter(` $KV.snapshots.${name}.`);
@@ -438,7 +438,7 @@ describe("snapshots", () => {
     wire.mend();
     await log[Symbol.asyncDispose]();
     await through.close();
-    const bucket = await openBucket(connection, { name: "snapshots", codec: jsonCodec<unknown>() });
+    const bucket = await openBucket(connection, { name: "snapshots", codec: makeJsonCodec<unknown>() });
     expect(await bucket.get(name)).toBeUndefined();
     expect(await recovered(connection, name)).toEqual(["a"]);
   });

@@ -2,15 +2,15 @@ import { jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import { keepReplicas } from "@muster/jetstream";
 import { buckets } from "@muster/proto";
-import { natsCluster, until } from "@muster/testkit";
+import { startNatsCluster, until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { lead, openBucket } from "../src/index.ts";
-import { orderedPass } from "../src/ordered.ts";
-import { jsonCodec } from "./connected.ts";
+import { runWhileLeader, openBucket } from "../src/index.ts";
+import { consumeInOrder } from "../src/consume-in-order.ts";
+import { makeJsonCodec } from "./connected.ts";
 import { note, openJournal } from "./journal.ts";
 
 it("keeps the lock, the log and the buckets when their leader server dies", async () => {
-  await using cluster = await natsCluster(3);
+  await using cluster = await startNatsCluster(3);
   const { url, token } = cluster;
   await using connection = await connect({
     servers: url.split(","),
@@ -18,7 +18,7 @@ it("keeps the lock, the log and the buckets when their leader server dies", asyn
     maxReconnectAttempts: -1,
     reconnectTimeWait: 50,
   });
-  const codec = jsonCodec<number>();
+  const codec = makeJsonCodec<number>();
   // Created with one replica, as on an installation that grows.
   await openBucket(connection, { name: "grown", codec });
   keepReplicas(connection, 3);
@@ -28,20 +28,24 @@ it("keeps the lock, the log and the buckets when their leader server dies", asyn
   const stop = new AbortController();
   let count = 0;
 
-  const leading = lead(connection, { lock: "l", holder: "h", ttlMs: 5000, signal: stop.signal }, async (leadership) => {
-    const { signal, isHeld } = leadership;
-    // While the servers elect a leader, the stream looks missing; a service would restart.
-    await using journal = await until("the log opens to its writer", () =>
-      openJournal(connection, "replicated", leadership.token, { signal, isHeld }),
-    );
-    while (!journal.deposed.aborted && !stop.signal.aborted) {
-      const text = String(written.length);
-      await journal.transact(note(text)).then(
-        () => written.push(text),
-        () => undefined,
+  const leading = runWhileLeader(
+    connection,
+    { lock: "l", holder: "h", ttlMs: 5000, signal: stop.signal },
+    async (leadership) => {
+      const { signal, isHeld } = leadership;
+      // While the servers elect a leader, the stream looks missing; a service would restart.
+      await using journal = await until("the log opens to its writer", () =>
+        openJournal(connection, "replicated", leadership.token, { signal, isHeld }),
       );
-    }
-  });
+      while (!journal.deposed.aborted && !stop.signal.aborted) {
+        const text = String(written.length);
+        await journal.transact(note(text)).then(
+          () => written.push(text),
+          () => undefined,
+        );
+      }
+    },
+  );
   // May count twice where the answer was lost, and never less than the acknowledged writes.
   const bump = async (): Promise<boolean> => {
     const entry = await bucket.get("count");
@@ -78,11 +82,11 @@ it("keeps the lock, the log and the buckets when their leader server dies", asyn
 });
 
 it("lists from the leader of the bucket, because another server may be behind", async () => {
-  await using cluster = await natsCluster(3);
+  await using cluster = await startNatsCluster(3);
   const { url, token } = cluster;
   await using connection = await connect({ servers: url.split(","), token });
   keepReplicas(connection, 3);
-  const bucket = await openBucket(connection, { name: "led", codec: jsonCodec<number>() });
+  const bucket = await openBucket(connection, { name: "led", codec: makeJsonCodec<number>() });
   await bucket.create("a", 1);
   const { streams, consumers } = await jetstreamManager(connection);
   const signal = new AbortController().signal;
@@ -94,7 +98,7 @@ it("lists from the leader of the bucket, because another server may be behind", 
       atLeader: true,
       signal,
     } as const;
-    for await (const { kind } of orderedPass(connection, options)) {
+    for await (const { kind } of consumeInOrder(connection, options)) {
       if (kind !== "caught-up") continue;
       // The answering server lists a new consumer a moment later, while deleted consumers of other servers are still listed.
       await until("the consumer is on the server that leads", async () => {

@@ -1,13 +1,13 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { faultOf } from "@muster/faults";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { findFault } from "@muster/faults";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import type { NatsConnection } from "@nats-io/nats-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { openBucket, withSessions, type Bucket, type Session } from "../src/index.ts";
 import { jsonText } from "../src/codec.ts";
-import { connected, freshName } from "./connected.ts";
+import { connectTo, makeFreshName } from "./connected.ts";
 import { link } from "./link.ts";
 import { takeFree, type SessionEvent } from "./take-free.ts";
 
@@ -23,8 +23,8 @@ let connection: NatsConnection;
 const children = new Set<ReturnType<typeof fork>>();
 
 beforeAll(async () => {
-  server = await natsServer();
-  connection = await connected(server);
+  server = await startTestNats();
+  connection = await connectTo(server);
 });
 afterEach(async () => {
   for (const child of children) {
@@ -141,7 +141,7 @@ async function recorded(bucket: string): Promise<{ readonly changes: string[]; s
 
 describe("locks of sessions", () => {
   it("belong to one session, and each later holder has a larger token", async () => {
-    const bucket = freshName("sessions");
+    const bucket = makeFreshName("sessions");
     const [one, two] = [participant(connection, bucket, "one"), participant(connection, bucket, "two")];
     const [a, b] = [await one.live(), await two.live()];
     let changes = 0;
@@ -170,7 +170,7 @@ describe("locks of sessions", () => {
   });
 
   it("are free immediately when their session stops, without any remaining record", async () => {
-    const bucket = freshName("sessions");
+    const bucket = makeFreshName("sessions");
     const [one, two] = [participant(connection, bucket, "one"), participant(connection, bucket, "two")];
     const [a, b] = [await one.live(), await two.live()];
     const keys = Array.from({ length: 100 }, (_, at) => `set.${at}`);
@@ -186,7 +186,7 @@ describe("locks of sessions", () => {
   });
 
   it("cost no writes while they are held: one session renews a thousand", async () => {
-    const bucket = freshName("sessions");
+    const bucket = makeFreshName("sessions");
     const one = participant(connection, bucket, "one", 5 * TTL_MS);
     const session = await one.live();
     const keys = Array.from({ length: 1000 }, (_, at) => `set.${at}`);
@@ -201,8 +201,8 @@ describe("locks of sessions", () => {
 
   it("are known to their writer, also if the answer was lost", async () => {
     await using wire = await link(server);
-    await using far = await connected(wire.server);
-    const bucket = freshName("sessions");
+    await using far = await connectTo(wire.server);
+    const bucket = makeFreshName("sessions");
     const one = participant(far, bucket, "one", 20_000);
     const session = await one.live();
     const sent = wire.freezeAfter("lock.answerless");
@@ -219,9 +219,9 @@ describe("locks of sessions", () => {
   });
 
   it("have keys that can be keys of a bucket, and refuse others", async () => {
-    const one = participant(connection, freshName("sessions"), "one");
+    const one = participant(connection, makeFreshName("sessions"), "one");
     const session = await one.live();
-    expect(faultOf(await session.lock("a b").catch((error: unknown) => error))?.code).toBe("invalid_request");
+    expect(findFault(await session.lock("a b").catch((error: unknown) => error))?.code).toBe("invalid_request");
     await one.stop();
   });
 });
@@ -231,7 +231,7 @@ describe("a session", () => {
     "that dies loses all its locks to the others, who have larger tokens, and nothing else changes hands",
     { timeout: 180_000 },
     async () => {
-      const bucket = freshName("sessions");
+      const bucket = makeFreshName("sessions");
       const keys = Array.from({ length: 20 }, (_, at) => `set-${at}`);
       const dying = process(bucket, "dying", keys.slice(0, 10), 3 * TTL_MS);
       await until("it has what it wants", () => dying.took().length === 10, SLOW);
@@ -267,7 +267,7 @@ describe("a session", () => {
     "that is frozen past its time and resumes knows that it is over, and changes nothing any more",
     { timeout: 180_000 },
     async () => {
-      const bucket = freshName("sessions");
+      const bucket = makeFreshName("sessions");
       const old = process(bucket, "old", ["set"]);
       await until("the old one has the lock", () => old.took().length === 1, SLOW);
       const next = process(bucket, "next", ["set"]);
@@ -300,7 +300,7 @@ describe("a session", () => {
     let nowMs = 0;
     const stop = new AbortController();
     const held: boolean[] = [];
-    const { bucket, ...rest } = { bucket: freshName("sessions"), holder: "one", ttlMs: 60_000, about: {} };
+    const { bucket, ...rest } = { bucket: makeFreshName("sessions"), holder: "one", ttlMs: 60_000, about: {} };
     await withSessions(connection, { bucket, ...rest, signal: stop.signal, now: () => nowMs }, async (session) => {
       const lock = await session.lock("set");
       held.push(session.isHeld());
@@ -319,7 +319,7 @@ describe("a session", () => {
   });
 
   it("is lost immediately when its key is deleted, and followed by another", async () => {
-    const bucket = freshName("sessions");
+    const bucket = makeFreshName("sessions");
     const one = participant(connection, bucket, "one");
     const session = await one.live();
     const before = await session.lock("set");
@@ -335,8 +335,8 @@ describe("a session", () => {
   });
 
   it("survives an outage shorter than its time to live, and is lost in time in a longer one", async () => {
-    await using mine = await natsServer();
-    await using near = await connected(mine);
+    await using mine = await startTestNats();
+    await using near = await connectTo(mine);
     const [one, two] = [participant(near, "locks", "one", LONG_MS), participant(near, "locks", "two", TTL_MS)];
     const [a, b] = [await one.live(), await two.live()];
     const [kept, lost] = [await a.lock("kept"), await b.lock("lost")];
@@ -355,7 +355,7 @@ describe("a session", () => {
   });
 
   it("is unaffected by unreadable records, which hold nothing and expire after its own time to live", async () => {
-    const bucket = freshName("sessions");
+    const bucket = makeFreshName("sessions");
     const one = participant(connection, bucket, "one", TTL_MS);
     const session = await one.live();
     const garbage = new TextEncoder().encode("}");
@@ -371,18 +371,18 @@ describe("a session", () => {
   });
 
   it("with an oversized record is refused", async () => {
-    const options = { bucket: freshName("sessions"), holder: "one", ttlMs: TTL_MS };
+    const options = { bucket: makeFreshName("sessions"), holder: "one", ttlMs: TTL_MS };
     const { signal } = new AbortController();
     const about = { text: "x".repeat(5000) };
     const refused = withSessions(connection, { ...options, about, signal }, () => Promise.resolve());
-    expect(faultOf(await refused.catch((error: unknown) => error))).toMatchObject({
+    expect(findFault(await refused.catch((error: unknown) => error))).toMatchObject({
       code: "limit_exceeded",
       limit: 4096,
     });
   });
 
   it("ends with the error of its work, and leaves no record", async () => {
-    const bucket = freshName("sessions");
+    const bucket = makeFreshName("sessions");
     const { signal } = new AbortController();
     const failing = withSessions(
       connection,
@@ -397,11 +397,11 @@ describe("a session", () => {
   });
 
   it("ends as unavailable when its connection is closed for good", async () => {
-    const mine = await connected(server);
-    const one = participant(mine, freshName("sessions"), "one", TTL_MS);
+    const mine = await connectTo(server);
+    const one = participant(mine, makeFreshName("sessions"), "one", TTL_MS);
     const session = await one.live();
     await mine.close();
-    expect(faultOf(await one.ended.catch((error: unknown) => error))?.code).toBe("unavailable");
+    expect(findFault(await one.ended.catch((error: unknown) => error))?.code).toBe("unavailable");
     expect(session.isHeld()).toBe(false);
   });
 });

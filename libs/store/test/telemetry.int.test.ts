@@ -1,30 +1,34 @@
-import { natsServer, otlpCollector, scrape } from "@muster/testkit";
+import { startTestNats, startOtlpCollector, scrapeMetrics } from "@muster/testkit";
 import { inSpan, startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
-import { lead, openBucket } from "../src/index.ts";
-import { connected, jsonCodec } from "./connected.ts";
+import { runWhileLeader, openBucket } from "../src/index.ts";
+import { connectTo, makeJsonCodec } from "./connected.ts";
 import { note, openJournal } from "./journal.ts";
 
 it("creates spans within a trace, and measures every operation, by name of the bucket and never by key", async () => {
-  await using collector = await otlpCollector();
+  await using collector = await startOtlpCollector();
   Object.assign(process.env, collector.variables);
   const telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: process.env });
-  await using server = await natsServer();
-  await using connection = await connected(server);
-  const bucket = await openBucket(connection, { name: "measured", codec: jsonCodec<number>() });
+  await using server = await startTestNats();
+  await using connection = await connectTo(server);
+  const bucket = await openBucket(connection, { name: "measured", codec: makeJsonCodec<number>() });
   const stop = new AbortController();
-  await lead(connection, { lock: "measured", holder: "h", ttlMs: 5000, signal: stop.signal }, async ({ token }) => {
-    await using journal = await openJournal(connection, "measured-log", token);
-    await journal.transact(note("a"));
-    stop.abort();
-  });
+  await runWhileLeader(
+    connection,
+    { lock: "measured", holder: "h", ttlMs: 5000, signal: stop.signal },
+    async ({ token }) => {
+      await using journal = await openJournal(connection, "measured-log", token);
+      await journal.transact(note("a"));
+      stop.abort();
+    },
+  );
   await bucket.create("outside", 1);
   await inSpan("test", "root", {}, async () => {
     await bucket.create("secret-key", 1);
     await bucket.update("secret-key", 2, 999).catch(() => undefined);
     await bucket.get("secret-key");
   });
-  const text = await scrape(telemetry);
+  const text = await scrapeMetrics(telemetry);
   await telemetry[Symbol.asyncDispose]();
 
   const root = collector.spans.find(({ name }) => name === "root");
@@ -54,13 +58,13 @@ it("creates spans within a trace, and measures every operation, by name of the b
 
 it("exports the size of each bucket once, and delays no scrape while the server is unreachable", async () => {
   await using telemetry = await startTelemetry({ service: "tested", version: "1.0.0", env: {} });
-  await using server = await natsServer();
-  await using connection = await connected(server);
-  const limits = { name: "filled", codec: jsonCodec<string>(), maxBytes: 10_000 };
+  await using server = await startTestNats();
+  await using connection = await connectTo(server);
+  const limits = { name: "filled", codec: makeJsonCodec<string>(), maxBytes: 10_000 };
   const bucket = await openBucket(connection, limits);
   await openBucket(connection, limits);
   await bucket.create("key", "x".repeat(7000));
-  const text = await scrape(telemetry);
+  const text = await scrapeMetrics(telemetry);
   const seen = (metric: string): number[] =>
     [...text.matchAll(new RegExp(`^${metric}\\{[^}]*db_collection_name="filled"[^}]*\\} (\\d+)`, "gm"))].map(
       ([, value]) => Number(value),
@@ -70,7 +74,7 @@ it("exports the size of each bucket once, and delays no scrape while the server 
   await server.kill();
   // The wait of a request for NATS to come back.
   const asked = connection.request("$JS.API.INFO", "", { timeout: 5000 }).catch(() => "asked");
-  const scraped = scrape(telemetry);
+  const scraped = scrapeMetrics(telemetry);
   expect(await Promise.race([scraped.then(() => "scraped"), asked])).toBe("scraped");
   expect(await scraped).toContain('db_collection_name="filled"');
   await server.start();

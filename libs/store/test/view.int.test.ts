@@ -1,17 +1,17 @@
 import { jetstreamManager } from "@nats-io/jetstream";
-import { natsServer, until } from "@muster/testkit";
+import { startTestNats, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { openBucket, openView, type Change, type Watchable } from "../src/index.ts";
-import { connected, freshName, jsonCodec } from "./connected.ts";
+import { connectTo, makeFreshName, makeJsonCodec } from "./connected.ts";
 import { link } from "./link.ts";
 
 type Machine = { readonly name: string };
-const codec = jsonCodec<Machine>();
+const codec = makeJsonCodec<Machine>();
 
 it("holds the bucket in key order and reports which key changed", async () => {
-  await using server = await natsServer();
-  await using connection = await connected(server);
-  const bucket = await openBucket(connection, { name: freshName("view"), codec });
+  await using server = await startTestNats();
+  await using connection = await connectTo(server);
+  const bucket = await openBucket(connection, { name: makeFreshName("view"), codec });
   await bucket.create("b", { name: "b1" });
   const a = await bucket.create("a", { name: "a1" });
   await using view = await openView(bucket);
@@ -32,9 +32,9 @@ it("holds the bucket in key order and reports which key changed", async () => {
 });
 
 it("drops a key whose deletion stopped between value and mark, without an interruption", async () => {
-  await using server = await natsServer();
-  await using connection = await connected(server);
-  const name = freshName("view");
+  await using server = await startTestNats();
+  await using connection = await connectTo(server);
+  const name = makeFreshName("view");
   const bucket = await openBucket(connection, { name, codec });
   const statuses: string[] = [];
   const checked: Watchable<Machine> = {
@@ -64,9 +64,9 @@ it("drops a key whose deletion stopped between value and mark, without an interr
 });
 
 it("reports no change twice and no false one, however often it checks for missing keys", async () => {
-  await using server = await natsServer();
-  await using connection = await connected(server);
-  const bucket = await openBucket(connection, { name: freshName("view"), codec });
+  await using server = await startTestNats();
+  await using connection = await connectTo(server);
+  const bucket = await openBucket(connection, { name: makeFreshName("view"), codec });
   const stop = new AbortController();
   const changes: Change<Machine>[] = [];
   const read = async (): Promise<void> => {
@@ -96,11 +96,11 @@ it("reports no change twice and no false one, however often it checks for missin
 });
 
 it("ages while it is cut off, and then finds the deletions in between", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using wire = await link(server);
-  await using reader = await connected(wire.server);
-  await using writer = await connected(server);
-  const name = freshName("view");
+  await using reader = await connectTo(wire.server);
+  await using writer = await connectTo(server);
+  const name = makeFreshName("view");
   const bucket = await openBucket(reader, { name, codec });
   const other = await openBucket(writer, { name, codec });
   const stay = await other.create("stay", { name: "1" });
@@ -126,10 +126,10 @@ it("ages while it is cut off, and then finds the deletions in between", async ()
 });
 
 it("ages when the server falls silent although the connection is up", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using wire = await link(server);
-  await using connection = await connected(wire.server);
-  const bucket = await openBucket(connection, { name: freshName("view"), codec });
+  await using connection = await connectTo(wire.server);
+  const bucket = await openBucket(connection, { name: makeFreshName("view"), codec });
   await using view = await openView(bucket);
   wire.freeze();
   await until("its age grows", () => view.ageMs() > 0);
@@ -138,9 +138,9 @@ it("ages when the server falls silent although the connection is up", async () =
 });
 
 it("starts over with a recreated bucket", async () => {
-  await using server = await natsServer();
-  await using connection = await connected(server);
-  const name = freshName("view");
+  await using server = await startTestNats();
+  await using connection = await connectTo(server);
+  const name = makeFreshName("view");
   const bucket = await openBucket(connection, { name, codec });
   await bucket.create("old", { name: "1" });
   await bucket.create("both", { name: "before" });
@@ -155,20 +155,20 @@ it("starts over with a recreated bucket", async () => {
 });
 
 it("stops waiting for an unreachable bucket at the signal", async () => {
-  await using server = await natsServer();
-  const connection = await connected(server);
-  const bucket = await openBucket(connection, { name: freshName("view"), codec });
+  await using server = await startTestNats();
+  const connection = await connectTo(server);
+  const bucket = await openBucket(connection, { name: makeFreshName("view"), codec });
   await server.kill();
   await expect(openView(bucket, { signal: AbortSignal.timeout(100) })).rejects.toThrow("timeout");
   await connection.close();
 });
 
 it("continues after the server has refused its watch for a while", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await using wire = await link(server);
-  await using reader = await connected(wire.server);
-  await using writer = await connected(server);
-  const name = freshName("view");
+  await using reader = await connectTo(wire.server);
+  await using writer = await connectTo(server);
+  const name = makeFreshName("view");
   const stream = `KV_${name}`;
   const manager = await jetstreamManager(writer);
   await manager.streams.add({
@@ -205,9 +205,9 @@ it("continues after the server has refused its watch for a while", async () => {
 });
 
 it("rejects immediately if it is refused from the start", async () => {
-  await using server = await natsServer();
-  await using connection = await connected(server);
-  const name = freshName("view");
+  await using server = await startTestNats();
+  await using connection = await connectTo(server);
+  const name = makeFreshName("view");
   const manager = await jetstreamManager(connection);
   const subjects = [`$KV.${name}.>`];
   await manager.streams.add({
@@ -238,9 +238,9 @@ it("calls its owner when it can no longer follow the bucket, but not when its ow
   expect(ends).toEqual([defect]);
   expect(view.ageMs()).toBeGreaterThan(0);
 
-  await using server = await natsServer();
-  await using connection = await connected(server);
-  const bucket = await openBucket(connection, { name: freshName("view"), codec });
+  await using server = await startTestNats();
+  await using connection = await connectTo(server);
+  const bucket = await openBucket(connection, { name: makeFreshName("view"), codec });
   const disposed = await openView(bucket, { onEnd });
   await disposed[Symbol.asyncDispose]();
   const stop = new AbortController();

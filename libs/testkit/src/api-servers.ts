@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { kubeApiServer, kubeAssets } from "./kube-apiserver.ts";
+import { startKubeApiServer, findKubeAssets } from "./kube-apiserver.ts";
 import { isInMatrix, type MatrixSuite } from "./test-matrix.ts";
 
 /** An API server without nodes, for one suite. */
@@ -38,7 +38,7 @@ type StartEmbedded = (options: { readonly directory: string }) => Promise<
  * The servers that a suite runs against, the embedded one first; an omitted one has the reason in its title. With `suite`, the real server is part of the
  * matrix: `isInMatrix` decides whether this run includes it.
  */
-export function apiServers(
+export function listApiServers(
   startEmbedded: StartEmbedded,
   suite?: MatrixSuite,
 ): readonly [embedded: ApiServerCase, real: ApiServerCase] {
@@ -56,7 +56,7 @@ export function apiServers(
 }
 
 function whyNotReal(suite: MatrixSuite | undefined): string | undefined {
-  const assets = kubeAssets();
+  const assets = findKubeAssets();
   if (!assets.found) return assets.reason;
   const isIncluded = suite === undefined || isInMatrix(suite, process.env["MUSTER_TESTS_MATRIX"]);
   return isIncluded ? undefined : "npm run test:all includes it";
@@ -80,7 +80,7 @@ async function inDirectory(startEmbedded: StartEmbedded): Promise<TestApiServer>
 }
 
 async function startReal(): Promise<TestApiServer> {
-  const server = await kubeApiServer();
+  const server = await startKubeApiServer();
   return {
     kubeconfig: server.kubeconfig,
     nodeOptions: { access: { clientCa: server.kubeletClientCa } },

@@ -1,5 +1,5 @@
 import { expect, it, vi } from "vitest";
-import { quickArguments, runBenches, sized } from "./bench.ts";
+import { forwardQuickFlag, runBenches, selectSize } from "./bench.ts";
 
 it.each([
   { args: [], runs: ["one", "two"] },
@@ -21,7 +21,7 @@ it("refuses an unknown part before it runs any, and names those that exist", asy
 });
 
 it("is quick in all of its processes when it is to be quick", () => {
-  expect(sized(1000, 10, ["node", "main.ts"])).toBe(1000);
-  expect(sized(1000, 10, ["node", "main.ts", "--quick"])).toBe(10);
-  expect(sized(1000, 10, ["node", "other.process.ts", ...quickArguments(["--quick"])])).toBe(10);
+  expect(selectSize(1000, 10, ["node", "main.ts"])).toBe(1000);
+  expect(selectSize(1000, 10, ["node", "main.ts", "--quick"])).toBe(10);
+  expect(selectSize(1000, 10, ["node", "other.process.ts", ...forwardQuickFlag(["--quick"])])).toBe(10);
 });

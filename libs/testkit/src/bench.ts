@@ -3,13 +3,13 @@ import { FaultError } from "@muster/faults";
 const QUICK = "--quick";
 
 /** Passes `--quick` on to the processes of a benchmark. */
-export function quickArguments(args: readonly string[] = process.argv): readonly string[] {
+export function forwardQuickFlag(args: readonly string[] = process.argv): readonly string[] {
   return args.includes(QUICK) ? [QUICK] : [];
 }
 
 /** The size of a benchmark; `--quick` selects one that takes seconds, which tests that the benchmark works. */
-export function sized<Size>(full: Size, quick: Size, args?: readonly string[]): Size {
-  return quickArguments(args).length > 0 ? quick : full;
+export function selectSize<Size>(full: Size, quick: Size, args?: readonly string[]): Size {
+  return forwardQuickFlag(args).length > 0 ? quick : full;
 }
 
 /**

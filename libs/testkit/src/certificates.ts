@@ -6,7 +6,7 @@ export type Certificate = { readonly cert: string; readonly key: string };
 const curve = { keyType: "ec", curve: "P-256", algorithm: "sha256" } as const;
 
 /** A certificate authority that lives as long as a test. */
-export async function certificateAuthority(commonName: string): Promise<Certificate> {
+export async function makeCertificateAuthority(commonName: string): Promise<Certificate> {
   const made = await generate([{ name: "commonName", value: commonName }], {
     ...curve,
     extensions: [
@@ -18,7 +18,7 @@ export async function certificateAuthority(commonName: string): Promise<Certific
 }
 
 /** A certificate of that authority: for a server on loopback, which may have more names, or for a client known by its name and groups. */
-export async function signedCertificate(
+export async function makeSignedCertificate(
   ca: Certificate,
   subject: {
     readonly commonName: string;

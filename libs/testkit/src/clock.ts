@@ -1,5 +1,5 @@
 /** A clock that a test owns. */
-export function fixedClock(startMs = Date.UTC(2026, 0, 1)): { now: () => number; advance: (ms: number) => void } {
+export function makeFixedClock(startMs = Date.UTC(2026, 0, 1)): { now: () => number; advance: (ms: number) => void } {
   let nowMs = startMs;
   return {
     now: () => nowMs,

@@ -4,7 +4,7 @@ const PAGE = new URL("../../../docs/reference/environment.md", import.meta.url);
 const NATS = /^MUSTER_NATS_(?!REPLICAS)/;
 
 /** The variables that a service's `readConfig` reads, by docs/reference/environment.md, with their defaults. */
-export function documentedVariables(service: string): ReadonlyMap<string, string | undefined> {
+export function readDocumentedVariables(service: string): ReadonlyMap<string, string | undefined> {
   const shared = [...rowsOf("Every service")].filter(([name]) => NATS.test(name));
   return new Map([...shared, ...rowsOf(service)]);
 }
@@ -17,7 +17,7 @@ function rowsOf(section: string): ReadonlyMap<string, string | undefined> {
 }
 
 /** An environment that records the variables that were read. */
-export function recordingEnv(values: Readonly<Record<string, string>> = {}): {
+export function makeRecordingEnv(values: Readonly<Record<string, string>> = {}): {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly names: ReadonlySet<string>;
 } {

@@ -2,10 +2,10 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { expect, it } from "vitest";
-import { freePorts } from "./free-ports.ts";
+import { findFreePorts } from "./free-ports.ts";
 
 it("returns different ports that can be listened on", async () => {
-  const ports = [...(await freePorts(5)), ...(await freePorts(5))];
+  const ports = [...(await findFreePorts(5)), ...(await findFreePorts(5))];
   expect(new Set(ports).size).toBe(10);
   for (const port of ports) {
     const server = createServer().listen(port, "127.0.0.1");
@@ -17,5 +17,5 @@ it("returns different ports that can be listened on", async () => {
 
 it.runIf(process.platform === "linux")("returns no port that the system assigns to connections", async () => {
   const [lowest = 0] = readFileSync("/proc/sys/net/ipv4/ip_local_port_range", "utf8").split(/\s+/).map(Number);
-  expect(Math.max(...(await freePorts(50)))).toBeLessThan(lowest);
+  expect(Math.max(...(await findFreePorts(50)))).toBeLessThan(lowest);
 });

@@ -11,7 +11,7 @@ const RANGE = { from: 20_000, to: 30_000 };
 const given = new Set<number>();
 
 /** Different ports of 127.0.0.1 that no process listens on, none of them returned before in this process. */
-export async function freePorts(count: number): Promise<number[]> {
+export async function findFreePorts(count: number): Promise<number[]> {
   const ports: number[] = [];
   while (ports.length < count) {
     const port = randomInt(RANGE.from, RANGE.to);
@@ -22,8 +22,8 @@ export async function freePorts(count: number): Promise<number[]> {
   return ports;
 }
 
-export async function freePort(): Promise<number> {
-  const [port = 0] = await freePorts(1);
+export async function findFreePort(): Promise<number> {
+  const [port = 0] = await findFreePorts(1);
   return port;
 }
 

@@ -4,31 +4,31 @@ import { readdir, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { KubeConfig, CoreV1Api } from "@kubernetes/client-node";
 import { describe, expect, it } from "vitest";
-import { kubeApiServer, kubeAssets } from "./kube-apiserver.ts";
+import { startKubeApiServer, findKubeAssets } from "./kube-apiserver.ts";
 import { until } from "./until.ts";
 
 describe("the folder of a real API server", () => {
   it("is skipped when the variable is unset, with a reason that names the variable", () => {
-    const assets = kubeAssets({});
+    const assets = findKubeAssets({});
     expect(assets.found ? "" : assets.reason).toContain("KUBEBUILDER_ASSETS is not set; set KUBEBUILDER_ASSETS");
   });
 
   it("names the programs that it lacks", () => {
-    const assets = kubeAssets({ KUBEBUILDER_ASSETS: import.meta.dirname });
+    const assets = findKubeAssets({ KUBEBUILDER_ASSETS: import.meta.dirname });
     expect(assets.found ? "" : assets.reason).toContain("has no kube-apiserver and no etcd");
   });
 
   it("must be there in CI", () => {
-    expect(() => kubeAssets({ CI: "true" })).toThrow("KUBEBUILDER_ASSETS is not set");
+    expect(() => findKubeAssets({ CI: "true" })).toThrow("KUBEBUILDER_ASSETS is not set");
   });
 });
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 const skipped = assets.found ? "" : ` (skipped: ${assets.reason})`;
 
 describe.skipIf(!assets.found)(`a real kube-apiserver${skipped}`, () => {
   it("starts, lets its administrator in, and refuses others", async () => {
-    await using server = await kubeApiServer();
+    await using server = await startKubeApiServer();
     const config = new KubeConfig();
     config.loadFromFile(server.kubeconfig);
     const namespaces = await config.makeApiClient(CoreV1Api).listNamespace();

@@ -7,8 +7,8 @@ import { get } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { spawnGuarded } from "@muster/nats-server";
-import { freePorts } from "./free-ports.ts";
-import { type Certificate, certificateAuthority, signedCertificate } from "./certificates.ts";
+import { findFreePorts } from "./free-ports.ts";
+import { type Certificate, makeCertificateAuthority, makeSignedCertificate } from "./certificates.ts";
 import { until } from "./until.ts";
 
 /** A real kube-apiserver with its own etcd, RBAC on, for one test file. */
@@ -33,7 +33,7 @@ const START_ATTEMPTS = 3;
 const GO_ENV = { GOGC: "400" };
 
 /** The folder with kube-apiserver and etcd, or the reason for a suite to show when it skips. With CI=true a missing folder is an error. */
-export function kubeAssets(env: NodeJS.ProcessEnv = process.env): KubeAssets {
+export function findKubeAssets(env: NodeJS.ProcessEnv = process.env): KubeAssets {
   const reason = whatIsMissing(env["KUBEBUILDER_ASSETS"]);
   if (reason === undefined) return { found: true, directory: env["KUBEBUILDER_ASSETS"] ?? "" };
   if (env["CI"] === "true") throw new Error(`CI=true allows no skipped suite: ${reason}`);
@@ -44,8 +44,8 @@ export function kubeAssets(env: NodeJS.ProcessEnv = process.env): KubeAssets {
  * Starts etcd and kube-apiserver on free loopback ports and resolves once the API answers. Disposing ends both and removes their folder. Neither outlives
  * this process, however that ends.
  */
-export async function kubeApiServer(): Promise<TestKubeApiServer> {
-  const assets = kubeAssets();
+export async function startKubeApiServer(): Promise<TestKubeApiServer> {
+  const assets = findKubeAssets();
   if (!assets.found) throw new Error(assets.reason);
   const directory = await mkdtemp(join(tmpdir(), "muster-kube-"));
   const token = randomBytes(24).toString("hex");
@@ -80,9 +80,9 @@ function whatIsMissing(directory: string | undefined): string | undefined {
 }
 
 async function writeCredentials(directory: string, token: string): Promise<Certificate> {
-  const ca = await certificateAuthority("muster-test-ca");
-  const server = await signedCertificate(ca, { commonName: "kube-apiserver", use: "server" });
-  const kubeletClient = await signedCertificate(ca, {
+  const ca = await makeCertificateAuthority("muster-test-ca");
+  const server = await makeSignedCertificate(ca, { commonName: "kube-apiserver", use: "server" });
+  const kubeletClient = await makeSignedCertificate(ca, {
     commonName: "kube-apiserver-kubelet-client",
     organization: "system:masters",
     use: "client",
@@ -111,7 +111,7 @@ async function startBoth(
   credentials: { readonly token: string; readonly ca: string },
 ): Promise<Started> {
   for (let attempt = 1; ; attempt++) {
-    const [port, etcdPort, peerPort] = await freePorts(3);
+    const [port, etcdPort, peerPort] = await findFreePorts(3);
     const data = join(directory, `etcd-${attempt}`);
     const etcd = await start(join(binaries, "etcd"), directory, etcdFlags(data, etcdPort ?? 0, peerPort ?? 0));
     const apiServer = await start(

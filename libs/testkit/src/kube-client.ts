@@ -14,7 +14,7 @@ const CONNECTIONS_KEPT_MS = 5 * 60_000;
  * Returns one of client-node's APIs (`CoreV1Api`, ...) whose calls end after timeoutMs, or when the signal is aborted; client-node's own calls have no limit.
  * Calls share connections; client-node creates a new pool, and so a TLS handshake, for each.
  */
-export function kubeClient<Api>(
+export function makeKubeClient<Api>(
   config: KubeConfig,
   api: new (configuration: Configuration) => Api,
   options: { readonly timeoutMs: number; readonly signal?: AbortSignal },

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, nkeyAuthenticator, type NatsConnection } from "@nats-io/transport-node";
 import { findNatsServer, makeNkey, NATS_USERS, type NatsUserName, startNatsServer } from "@muster/nats-server";
-import { freePorts } from "./free-ports.ts";
-import { certificateAuthority, signedCertificate } from "./certificates.ts";
+import { findFreePorts } from "./free-ports.ts";
+import { makeCertificateAuthority, makeSignedCertificate } from "./certificates.ts";
 import { until } from "./until.ts";
 
 /** Several real nats-servers that are one cluster, so that streams can have replicas. */
@@ -28,12 +28,15 @@ export type TestNatsCluster = AsyncDisposable & {
 type SecuredNats = { readonly caFile: string; readonly nkeyFileOf: (user: NatsUserName) => string };
 
 /** Resolves once JetStream answers. `secured`: TLS, and users with their rights, instead of clients with the token. */
-export async function natsCluster(size = 3, options: { readonly secured?: boolean } = {}): Promise<TestNatsCluster> {
+export async function startNatsCluster(
+  size = 3,
+  options: { readonly secured?: boolean } = {},
+): Promise<TestNatsCluster> {
   const { path: binary } = await findNatsServer({ env: process.env });
   const directory = await mkdtemp(join(tmpdir(), "muster-nats-cluster-"));
   const token = randomBytes(16).toString("hex");
   const security = options.secured === true ? await secure(directory) : undefined;
-  const ports = await freePorts(size);
+  const ports = await findFreePorts(size);
   const clientPorts: number[] = Array.from({ length: size }, () => 0);
   const startOne = async (index: number) => {
     const server = await startNatsServer({
@@ -78,8 +81,8 @@ async function jetStreamAnswers(cluster: TestNatsCluster): Promise<boolean> {
 
 /** A certificate for all servers, and a key for each user. */
 async function secure(directory: string) {
-  const authority = await certificateAuthority("test");
-  const { cert, key } = await signedCertificate(authority, { commonName: "nats", use: "server" });
+  const authority = await makeCertificateAuthority("test");
+  const { cert, key } = await makeSignedCertificate(authority, { commonName: "nats", use: "server" });
   const folder = join(directory, "keys");
   await mkdir(folder, { mode: 0o700 });
   const pathOf = (name: string): string => join(folder, name);

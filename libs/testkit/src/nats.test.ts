@@ -1,9 +1,9 @@
 import { connect } from "@nats-io/transport-node";
 import { expect, it } from "vitest";
-import { natsServer } from "./nats.ts";
+import { startTestNats } from "./nats.ts";
 
 it("starts a server that requires its token, and restarts it on the same port after a kill", async () => {
-  await using server = await natsServer();
+  await using server = await startTestNats();
   await expect(connect({ servers: server.url, reconnect: false })).rejects.toThrow();
   const first = await connect({ servers: server.url, token: server.token });
   await first.flush();

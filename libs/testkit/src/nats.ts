@@ -26,7 +26,7 @@ export type TestNats = AsyncDisposable & {
  * Starts nats-server. Without a binary, the error states how to install one: a suite never passes without it. `users`: admits the users of an installation,
  * each with its rights, instead of clients with the token. `syncAlways`: acknowledges a write once it is on disk.
  */
-export async function natsServer(
+export async function startTestNats(
   options: { readonly users?: boolean; readonly syncAlways?: boolean } = {},
 ): Promise<TestNats> {
   const { path: binary } = await findNatsServer({ env: process.env });

@@ -51,7 +51,7 @@ type Metrics = { resourceMetrics?: { scopeMetrics?: { metrics?: { name: string }
 
 const STATUS_ERROR = 2;
 
-export async function otlpCollector(): Promise<OtlpCollector> {
+export async function startOtlpCollector(): Promise<OtlpCollector> {
   const spans: ReceivedSpan[] = [];
   const metrics: string[] = [];
   const server = createServer((request, response) => {

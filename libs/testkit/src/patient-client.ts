@@ -5,7 +5,7 @@ type Call = (request: object, options?: Options) => Promise<unknown>;
 const DEADLINE_MS = 30_000;
 
 /** A client of the bus whose calls have this deadline if they state none: the default of five seconds is shorter than the pauses of a busy machine. */
-export function patientClient<Client extends object>(client: Client): Client {
+export function makePatientClient<Client extends object>(client: Client): Client {
   const calls = Object.entries(client as Readonly<Record<string, Call>>).map(([name, call]) => [
     name,
     (request: object, options: Options = {}) => call(request, { timeoutMs: DEADLINE_MS, ...options }),

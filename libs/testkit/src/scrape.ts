@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 type Scraped = { answerScrape(request: IncomingMessage, response: ServerResponse): void };
 
 /** Returns the metrics that Prometheus would read now. */
-export async function scrape(telemetry: Scraped): Promise<string> {
+export async function scrapeMetrics(telemetry: Scraped): Promise<string> {
   const http = createServer((request, response) => {
     telemetry.answerScrape(request, response);
   }).listen(0, "127.0.0.1");

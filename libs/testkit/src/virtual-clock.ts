@@ -8,7 +8,7 @@ export type VirtualClock = Clock & {
   readonly alarms: number;
 };
 
-export function virtualClock(): VirtualClock {
+export function makeVirtualClock(): VirtualClock {
   let nowMs = 0;
   const alarms = new Set<{ readonly atMs: number; readonly ring: () => void }>();
 
@@ -37,11 +37,11 @@ export function virtualClock(): VirtualClock {
       for (const ring of rings(ms)) ring();
     },
     run: async (ms, after = () => undefined) => {
-      await settled();
+      await waitUntilSettled();
       after();
       for (const ring of rings(ms)) {
         ring();
-        await settled();
+        await waitUntilSettled();
         after();
       }
     },
@@ -52,6 +52,6 @@ export function virtualClock(): VirtualClock {
 }
 
 /** Resolves when all that can happen without a timer or the network has happened. */
-export async function settled(): Promise<void> {
+export async function waitUntilSettled(): Promise<void> {
   for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 }

@@ -15,17 +15,17 @@ export function extractTrace(headers: ReadonlyMap<string, string>): Context {
 }
 
 /** The W3C traceparent of a context; empty without one. */
-export function traceparentOf(from: Context = context.active()): string {
+export function getTraceparent(from: Context = context.active()): string {
   return w3cHeaders(from).get("traceparent") ?? "";
 }
 
 /** The context that a W3C traceparent names; the root context when it is empty or none. */
-export function contextOfTraceparent(traceparent: string): Context {
+export function parseTraceparent(traceparent: string): Context {
   return w3c.extract(ROOT_CONTEXT, new Map([["traceparent", traceparent]]), getter);
 }
 
 /** Builds the context of a span that no process has recorded, such as one with ids derived from a name, so that every process adds to the same trace. */
-export function contextOfIds(ids: { readonly traceId: string; readonly spanId: string }): Context {
+export function buildContextOfIds(ids: { readonly traceId: string; readonly spanId: string }): Context {
   return trace.setSpanContext(ROOT_CONTEXT, { ...ids, traceFlags: TraceFlags.SAMPLED, isRemote: true });
 }
 

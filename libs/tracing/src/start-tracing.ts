@@ -2,7 +2,7 @@ import { context, propagation, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import { W3CTraceContextPropagator } from "@opentelemetry/core";
 import { decideTelemetry } from "./decide-telemetry.ts";
-import { unrecordedSpans } from "./unrecorded-spans.ts";
+import { makeUnrecordedSpans } from "./unrecorded-spans.ts";
 
 /**
  * Starts tracing for a command, whose metrics no server scrapes. Trace ids always exist; the SDK is loaded only if the OTEL_* variables enable an export.
@@ -16,7 +16,7 @@ export async function startTracing(identity: {
   if (decideTelemetry(identity.env).by === "sdk") return (await import("./telemetry.ts")).startTelemetry(identity);
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
   propagation.setGlobalPropagator(new W3CTraceContextPropagator());
-  trace.setGlobalTracerProvider(unrecordedSpans());
+  trace.setGlobalTracerProvider(makeUnrecordedSpans());
   return {
     [Symbol.asyncDispose]: () => {
       for (const api of [context, propagation, trace]) api.disable();

@@ -1,7 +1,7 @@
 import { metrics, ROOT_CONTEXT, trace } from "@opentelemetry/api";
-import { otlpCollector, scrape, type OtlpCollector } from "@muster/testkit";
+import { startOtlpCollector, scrapeMetrics, type OtlpCollector } from "@muster/testkit";
 import { afterEach, expect, it, vi } from "vitest";
-import { contextOfIds, contextOfTraceparent, extractTrace, injectTrace, traceparentOf } from "./propagation.ts";
+import { buildContextOfIds, parseTraceparent, extractTrace, injectTrace, getTraceparent } from "./propagation.ts";
 import { inSpan, recordSpan } from "./span.ts";
 import { startTelemetry, type Telemetry } from "./telemetry.ts";
 
@@ -18,7 +18,7 @@ function started(variables: Readonly<Record<string, string>>): Promise<Telemetry
 const named = (collector: OtlpCollector, name: string) => collector.spans.find((span) => span.name === name);
 
 it("exports the spans of a process as one tree and marks the failed one", async () => {
-  await using received = await otlpCollector();
+  await using received = await startOtlpCollector();
   const telemetry = await started(received.variables);
   const failing = inSpan("test", "outer", {}, async () => {
     await inSpan("test", "inner", {}, () => Promise.reject(new Error("on purpose")));
@@ -33,9 +33,9 @@ it("exports the spans of a process as one tree and marks the failed one", async 
 });
 
 it("records a span that was over before the process began, with its times, in the trace of the ids", async () => {
-  await using received = await otlpCollector();
+  await using received = await startOtlpCollector();
   const telemetry = await started(received.variables);
-  const parent = contextOfIds({ traceId: "0a".repeat(16), spanId: "0b".repeat(8) });
+  const parent = buildContextOfIds({ traceId: "0a".repeat(16), spanId: "0b".repeat(8) });
   recordSpan("test", "boot", { startMs: 1000, endMs: 61_000, parent, attributes: { "muster.node": "n" } });
   await telemetry[Symbol.asyncDispose]();
   expect(named(received, "boot")).toMatchObject({
@@ -52,7 +52,7 @@ it.each([
   [{ OTEL_RESOURCE_ATTRIBUTES: "service.name=from-attributes" }, "from-attributes"],
   [{ OTEL_NODE_RESOURCE_DETECTORS: "host", OTEL_SERVICE_NAME: "not-detected" }, "tested"],
 ])("names the service as %o has it", async (variables, service) => {
-  await using received = await otlpCollector();
+  await using received = await startOtlpCollector();
   const telemetry = await started({ ...received.variables, ...variables });
   await inSpan("test", "span", {}, () => Promise.resolve());
   await telemetry[Symbol.asyncDispose]();
@@ -60,10 +60,10 @@ it.each([
 });
 
 it("sends metrics over OTLP beside those that are scraped", async () => {
-  await using received = await otlpCollector();
+  await using received = await startOtlpCollector();
   const telemetry = await started({ ...received.variables, OTEL_METRICS_EXPORTER: "otlp" });
   metrics.getMeter("test").createCounter("decisions", { unit: "1" }).add(3);
-  expect(await scrape(telemetry)).toMatch(/^decisions_total(\{[^}]*\})? 3/m);
+  expect(await scrapeMetrics(telemetry)).toMatch(/^decisions_total(\{[^}]*\})? 3/m);
   await telemetry[Symbol.asyncDispose]();
   expect(received.metrics).toContain("decisions");
 });
@@ -76,20 +76,20 @@ it("sends contexts in messages as OTEL_PROPAGATORS has it, and stores them as W3
     expect([...headers.keys()]).toEqual(["b3"]);
     const { traceId, spanId } = span.spanContext();
     expect(trace.getSpanContext(extractTrace(headers))).toMatchObject({ traceId, spanId });
-    expect(trace.getSpanContext(contextOfTraceparent(traceparentOf()))).toMatchObject({ traceId, spanId });
+    expect(trace.getSpanContext(parseTraceparent(getTraceparent()))).toMatchObject({ traceId, spanId });
     return Promise.resolve();
   });
 });
 
 it("exports and counts nothing if the SDK is disabled, but propagates contexts", async () => {
-  await using received = await otlpCollector();
+  await using received = await startOtlpCollector();
   const telemetry = await started({ ...received.variables, OTEL_METRICS_EXPORTER: "otlp", OTEL_SDK_DISABLED: "true" });
   metrics.getMeter("test").createCounter("decisions").add(1);
   await inSpan("test", "outer", {}, (span) => {
-    expect(traceparentOf()).toContain(span.spanContext().traceId);
+    expect(getTraceparent()).toContain(span.spanContext().traceId);
     return Promise.resolve();
   });
-  expect(await scrape(telemetry)).not.toContain("decisions");
+  expect(await scrapeMetrics(telemetry)).not.toContain("decisions");
   await telemetry[Symbol.asyncDispose]();
   expect([received.spans, received.metrics]).toEqual([[], []]);
 });
@@ -100,16 +100,16 @@ it("propagates a context through headers, also without an export", async () => {
     const headers = new Map<string, string>();
     injectTrace(headers);
     expect(trace.getSpanContext(extractTrace(headers))?.spanId).toBe(span.spanContext().spanId);
-    expect(traceparentOf()).toContain(span.spanContext().traceId);
-    expect(trace.getSpanContext(contextOfTraceparent(traceparentOf()))?.spanId).toBe(span.spanContext().spanId);
-    expect(contextOfTraceparent("")).toBe(ROOT_CONTEXT);
+    expect(getTraceparent()).toContain(span.spanContext().traceId);
+    expect(trace.getSpanContext(parseTraceparent(getTraceparent()))?.spanId).toBe(span.spanContext().spanId);
+    expect(parseTraceparent("")).toBe(ROOT_CONTEXT);
     return Promise.resolve();
   });
-  expect(traceparentOf()).toBe("");
+  expect(getTraceparent()).toBe("");
 });
 
 it("answers a scrape with the metrics of the process", async () => {
   await using telemetry = await startTelemetry({ service: "tested", version: "1", env: {} });
   metrics.getMeter("test").createCounter("decisions", { unit: "1" }).add(3, { outcome: "granted" });
-  expect(await scrape(telemetry)).toMatch(/decisions_total\{[^}]*outcome="granted"[^}]*\} 3/);
+  expect(await scrapeMetrics(telemetry)).toMatch(/decisions_total\{[^}]*outcome="granted"[^}]*\} 3/);
 });

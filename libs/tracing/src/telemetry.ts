@@ -14,7 +14,7 @@ import {
 import { MeterProvider, type IMetricReader } from "@opentelemetry/sdk-metrics";
 import { ATTR_SERVICE_NAME, ATTR_SERVICE_VERSION } from "@opentelemetry/semantic-conventions";
 import { decideTelemetry } from "./decide-telemetry.ts";
-import { unrecordedSpans } from "./unrecorded-spans.ts";
+import { makeUnrecordedSpans } from "./unrecorded-spans.ts";
 
 export type Telemetry = AsyncDisposable & {
   /** Answers a scrape with every metric of this process, in Prometheus' text form. */
@@ -45,7 +45,7 @@ export async function startTelemetry(identity: {
     plan.by === "sdk"
       ? (await import("./node-sdk.ts")).startSdk({ ...plan, ...parts, env })
       : startByHand({ ...plan, ...parts });
-  if (!plan.spans) trace.setGlobalTracerProvider(unrecordedSpans());
+  if (!plan.spans) trace.setGlobalTracerProvider(makeUnrecordedSpans());
 
   return {
     answerScrape: (request, response) => {

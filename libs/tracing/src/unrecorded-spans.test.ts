@@ -1,8 +1,8 @@
 import { ROOT_CONTEXT, trace, TraceFlags } from "@opentelemetry/api";
 import { expect, it } from "vitest";
-import { unrecordedSpans } from "./unrecorded-spans.ts";
+import { makeUnrecordedSpans } from "./unrecorded-spans.ts";
 
-const tracer = unrecordedSpans().getTracer("test");
+const tracer = makeUnrecordedSpans().getTracer("test");
 
 it("begins a trace that is marked as sampled, and continues an existing one", () => {
   const outer = tracer.startSpan("outer", {}, ROOT_CONTEXT).spanContext();

@@ -1,13 +1,13 @@
 import { context } from "@opentelemetry/api";
 import { until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { contextOfTraceparent, inSpan, startTelemetry } from "../src/index.ts";
-import { someJaeger, type Jaeger } from "./some-jaeger.ts";
+import { parseTraceparent, inSpan, startTelemetry } from "../src/index.ts";
+import { startJaeger, type Jaeger } from "./some-jaeger.ts";
 
 let jaeger: Jaeger | string;
 // An image may have to be fetched first.
 beforeAll(async () => {
-  jaeger = await someJaeger();
+  jaeger = await startJaeger();
 }, 300_000);
 afterEach(() => {
   vi.unstubAllEnvs();
@@ -63,7 +63,7 @@ async function traceOf(variables: Readonly<Record<string, string>>, caller: stri
   vi.unstubAllEnvs();
   for (const [name, value] of Object.entries(variables)) vi.stubEnv(name, value);
   await using _telemetry = await startTelemetry({ service: "tested", version: "1", env: process.env });
-  const parent = caller === "" ? context.active() : contextOfTraceparent(caller);
+  const parent = caller === "" ? context.active() : parseTraceparent(caller);
   return await inSpan("test", "outer", { parent }, (span) => Promise.resolve(span.spanContext().traceId));
 }
 

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { freePorts, until } from "@muster/testkit";
+import { findFreePorts, until } from "@muster/testkit";
 import { GenericContainer, getContainerRuntimeClient, Wait } from "testcontainers";
 
 /** Addresses at which a Jaeger receives OTLP and answers queries. */
@@ -16,7 +16,7 @@ process.env["TESTCONTAINERS_RYUK_DISABLED"] ??= "true";
  * The `jaeger` of PATH (all-in-one), or one in a container; otherwise the reason why neither exists. With CI=true the reason is an error, unless
  * MUSTER_TESTS_WITHOUT=compose omits containers.
  */
-export async function someJaeger(): Promise<Jaeger | string> {
+export async function startJaeger(): Promise<Jaeger | string> {
   const program = await startProgram();
   if (program !== undefined) return program;
   const noDocker = await getContainerRuntimeClient().then(() => undefined, String);
@@ -28,7 +28,7 @@ export async function someJaeger(): Promise<Jaeger | string> {
 
 /** Undefined where PATH has none. */
 async function startProgram(): Promise<Jaeger | undefined> {
-  const [grpc, http, query, admin, ...others] = await freePorts(11);
+  const [grpc, http, query, admin, ...others] = await findFreePorts(11);
   const addresses = {
     "collector.otlp.grpc.host-port": grpc,
     "collector.otlp.http.host-port": http,

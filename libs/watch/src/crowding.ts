@@ -1,12 +1,12 @@
 import type { muster } from "@muster/proto";
 import {
   findCrowded,
-  freeOf,
-  useOf,
+  computeFreeAmounts,
+  sumUse,
   type Amounts,
-  type Crowded,
+  type CrowdedComponent,
   type CrowdingMemory,
-  type Place,
+  type ComponentPlace,
   type PlaceLoad,
 } from "@muster/resources";
 import type { Nodes } from "./nodes.ts";
@@ -15,7 +15,7 @@ import type { Nodes } from "./nodes.ts";
 const MAX_OWNERS = 10_000;
 
 /** Finds the crowded places of the owner with this uid, and records since when each is crowded. */
-export type Crowding = (uid: string, places: readonly Place[], nowMs: number) => readonly Crowded[];
+export type Crowding = (uid: string, places: readonly ComponentPlace[], nowMs: number) => readonly CrowdedComponent[];
 
 /** `waitMs`: after this, a crowded machine counts as lost. */
 export function openCrowding({ stateOf }: Pick<Nodes, "stateOf">, waitMs: number): Crowding {
@@ -34,8 +34,8 @@ export function openCrowding({ stateOf }: Pick<Nodes, "stateOf">, waitMs: number
 function toLoad(state: muster.watch.v1.NodeState | undefined): PlaceLoad | undefined {
   const { allocatable = {}, overhead, foreign, shared = [] } = state ?? {};
   if (Object.keys(allocatable).length === 0 || foreign === undefined) return undefined;
-  const used = useOf(toAmounts(overhead?.requests), overhead?.pods ?? 0);
-  const left = freeOf({ allocatable: toAmounts(allocatable), overhead: used, uses: [] });
+  const used = sumUse(toAmounts(overhead?.requests), overhead?.pods ?? 0);
+  const left = computeFreeAmounts({ allocatable: toAmounts(allocatable), overhead: used, uses: [] });
   return { allocatable: Object.fromEntries(left), foreign, shared: shared.flatMap(({ use }) => use ?? []) };
 }
 

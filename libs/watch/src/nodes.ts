@@ -1,7 +1,7 @@
 import { decideLost, isUsable, MARK_FRESH_MS, type LostReason, type NodeFact } from "@muster/health";
-import { untolerated, type Toleration } from "@muster/resources";
+import { findUntolerated, type Toleration } from "@muster/resources";
 import { bucketKeys, buckets, muster } from "@muster/proto";
-import { openBucket, openView, protoCodec, type View } from "@muster/store";
+import { openBucket, openView, makeProtoCodec, type View } from "@muster/store";
 import { followMark } from "./mark.ts";
 
 /** The lost nodes, as the watcher publishes them. */
@@ -44,8 +44,8 @@ export async function openNodes(
   { lostAfterMs, onProblem }: NodesOptions,
 ): Promise<Nodes & AsyncDisposable> {
   const { NodeState, NodesComplete } = muster.watch.v1;
-  const stateBucket = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodeState) });
-  const markBucket = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodesComplete) });
+  const stateBucket = await openBucket(connection, { name: buckets.nodes, codec: makeProtoCodec(NodeState) });
+  const markBucket = await openBucket(connection, { name: buckets.nodes, codec: makeProtoCodec(NodesComplete) });
   await using undo = new AsyncDisposableStack();
   const states = undo.use(await openView(stateBucket, { onProblem }));
   const marks = undo.use(await openView(markBucket, { filter: bucketKeys.nodesComplete, onProblem }));
@@ -100,5 +100,5 @@ function areTaintsTolerated(
   { cordoned, unopened, taints }: muster.watch.v1.NodeState,
   tolerations: readonly Toleration[],
 ): boolean {
-  return !cordoned && !unopened && taints.length > 0 && untolerated(taints, tolerations) === undefined;
+  return !cordoned && !unopened && taints.length > 0 && findUntolerated(taints, tolerations) === undefined;
 }

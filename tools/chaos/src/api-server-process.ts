@@ -2,8 +2,8 @@ import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Child, startChild } from "@muster/local/child";
-import { kubeApiServer } from "@muster/testkit";
-import { oneAtATime } from "./one-at-a-time.ts";
+import { startKubeApiServer } from "@muster/testkit";
+import { makeOneAtATime } from "./one-at-a-time.ts";
 
 export type ApiServerKind = "embedded" | "real";
 
@@ -21,7 +21,7 @@ export type Kubelet = { readonly token: string; readonly certificate: { readonly
 
 export async function startApiServerProcess(kind: ApiServerKind, directory: string): Promise<ApiServerProcess> {
   if (kind === "embedded") return startEmbedded(directory);
-  const server = await kubeApiServer();
+  const server = await startKubeApiServer();
   return {
     kubeconfig: server.kubeconfig,
     kubelet: undefined,
@@ -43,7 +43,7 @@ async function startEmbedded(directory: string): Promise<ApiServerProcess> {
     });
   let child = start(0);
   // Two servers cannot have one state.
-  const outages = oneAtATime();
+  const outages = makeOneAtATime();
   const { kubeconfig, port } = await child.line(readStarted);
   const killOnce = async (awayMs: number): Promise<void> => {
     await child.kill();

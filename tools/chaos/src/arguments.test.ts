@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { readArguments } from "./arguments.ts";
 
 describe("readArguments", () => {
@@ -50,7 +50,7 @@ describe("readArguments", () => {
     try {
       readArguments(args, 1);
     } catch (error) {
-      fault = faultOf(error);
+      fault = findFault(error);
     }
     if (fault?.code !== "invalid_request") throw new Error("the arguments were accepted");
     for (const problem of problems) expect(fault.reason).toContain(problem);

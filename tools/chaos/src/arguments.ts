@@ -1,5 +1,5 @@
 import type { ApiServerKind } from "./api-server-process.ts";
-import { integersOf, parseWords, readOutput, refuseArguments, MAX_SEED } from "./command-line.ts";
+import { parseIntegers, parseWords, readOutput, refuseArguments, MAX_SEED } from "./command-line.ts";
 
 export const HELP = `Runs random sessions and jobs on a new stack, injects faults, and checks the outcomes.
 
@@ -46,7 +46,7 @@ const WORK_PER_FAULT = 5;
 export function readArguments(args: readonly string[], randomSeed: number): Arguments {
   const values = parse(args);
   const problems: string[] = [];
-  const integer = integersOf<"seed" | "runs" | "sessions" | "jobs" | "faults">(values, problems);
+  const integer = parseIntegers<"seed" | "runs" | "sessions" | "jobs" | "faults">(values, problems);
   const sessions = integer("sessions", SESSIONS, 1, MAX_WORK);
   const jobs = integer("jobs", Math.round(sessions / SESSIONS_PER_JOB), 0, MAX_WORK);
   const faults = integer("faults", Math.max(MIN_FAULTS, Math.round((sessions + jobs) / WORK_PER_FAULT)), 0, 1000);

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { kubeFault, unlessFault, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
+import { toKubeFault, unlessFault, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
 import { NAMESPACE } from "./job-observer.ts";
 
 const JOBS: KubeResource = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: NAMESPACE };
@@ -27,7 +27,7 @@ async function collectForEver(calls: KubeCalls, signal: AbortSignal): Promise<vo
   while (!signal.aborted) {
     await collect(calls).catch((error: unknown) => {
       // The API server may be unreachable.
-      if (kubeFault(error) === undefined) throw error;
+      if (toKubeFault(error) === undefined) throw error;
     });
     await sleep(EVERY_MS, undefined, { signal }).catch(() => undefined);
   }

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { deadLetters } from "@muster/bus";
+import { openDeadLetters } from "@muster/bus";
 import type { KubeObject } from "@muster/kube";
 import { streams, subjects, buckets } from "@muster/proto";
 import { openBucket } from "@muster/store";
-import { leftoverJobs, leftoverPods, leftoverServices } from "./domain/decide-leftovers.ts";
-import type { LedgerFact, Leftovers, Observed, QueueSeen, SessionSeen } from "./domain/observed.ts";
+import { listLeftoverJobs, listLeftoverPods, listLeftoverServices } from "./domain/decide-leftovers.ts";
+import type { LedgerFact, Leftovers, RunObservations, QueueSeen, SessionSeen } from "./domain/observed.ts";
 import type { JobShape } from "./domain/plan-jobs.ts";
 import { NAMESPACE } from "./job-observer.ts";
-import { readLedgerEntry, readPublished, toPairs, toSessionSeen, type Requested } from "./messages.ts";
+import { readLedgerEntry, readPublished, toPairs, toSessionSeen, type RequestedWork } from "./messages.ts";
 import type { World } from "./world.ts";
 
 const CALL_TIMEOUT_MS = 10_000;
@@ -16,12 +16,12 @@ const POLL_MS = 250;
 const PAGE_LIMIT = 50;
 
 /** The pools and jobs of the run. */
-export type Expected = { readonly pools: Readonly<Record<string, number>>; readonly jobs: readonly JobShape[] };
+export type ExpectedWork = { readonly pools: Readonly<Record<string, number>>; readonly jobs: readonly JobShape[] };
 
 /** Polls until all resources are gone or the time is over. */
 export async function waitForCleanUp(
   world: World,
-  { pools, jobs }: Expected,
+  { pools, jobs }: ExpectedWork,
   { limitMs, signal }: { readonly limitMs: number; readonly signal: AbortSignal },
 ): Promise<Leftovers> {
   const end = performance.now() + limitMs;
@@ -35,15 +35,15 @@ export async function waitForCleanUp(
   }
 }
 
-async function listLeftovers(world: World, { pools, jobs }: Expected, signal: AbortSignal): Promise<Leftovers> {
+async function listLeftovers(world: World, { pools, jobs }: ExpectedWork, signal: AbortSignal): Promise<Leftovers> {
   const { bus, ledger, pods } = world;
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal };
   const { reservations } = await ledger.listReservations({}, options);
   const seen = new Map((await ledger.listPools({}, options)).pools.map((pool) => [pool.name, pool]));
-  const letters = await deadLetters(bus).list();
+  const letters = await openDeadLetters(bus).list();
   return {
-    pods: leftoverPods(pods.present(), jobs, world.jobs.exists),
-    jobs: leftoverJobs(jobs, world.jobs.exists),
+    pods: listLeftoverPods(pods.present(), jobs, world.jobs.exists),
+    jobs: listLeftoverJobs(jobs, world.jobs.exists),
     objects: await listObjectsLeft(world, jobs, signal),
     reservations: reservations.map(({ owner, id }) => `${id} of ${owner?.id ?? ""}`),
     machines: Object.entries(pools).flatMap(([name, nodes]) => {
@@ -95,7 +95,7 @@ async function listObjectsLeft(
   };
   const budgets = await list("policy/v1", "poddisruptionbudgets");
   return [
-    ...leftoverServices(await list("v1", "services"), jobs, observer.exists),
+    ...listLeftoverServices(await list("v1", "services"), jobs, observer.exists),
     ...budgets.map(({ name }) => `budget ${name}`),
   ];
 }
@@ -143,7 +143,7 @@ export async function listSessions({ sessions }: World): Promise<Map<string, Ses
 }
 
 /** The kinds of published events of each session. */
-export async function readAllPublished({ bus }: World): Promise<Observed["published"]> {
+export async function readAllPublished({ bus }: World): Promise<RunObservations["published"]> {
   const found = new Map<string, Set<string>>();
   for await (const { payload } of readAll(bus, streams.events.name, subjects.anySessionEventRecorded)) {
     const { session, kind } = readPublished(payload);
@@ -153,7 +153,7 @@ export async function readAllPublished({ bus }: World): Promise<Observed["publis
 }
 
 export async function readLedger({ bus }: World): Promise<LedgerFact[]> {
-  const owners = new Map<string, Requested>();
+  const owners = new Map<string, RequestedWork>();
   const facts: LedgerFact[] = [];
   for await (const { payload } of readAll(bus, streams.ledger.name, streams.ledger.subjects[0])) {
     facts.push(...readLedgerEntry(payload, owners));

@@ -1,6 +1,6 @@
 import { randomInt } from "node:crypto";
 import { parseArgs, type ParseArgsConfig } from "node:util";
-import { describeFault, faultOf, throwFault } from "@muster/faults";
+import { describeFault, findFault, throwFault } from "@muster/faults";
 
 /** Seeds are below this limit. */
 export const MAX_SEED = 2 ** 31;
@@ -32,7 +32,7 @@ async function answer<Arguments extends { readonly help: boolean }>(
   try {
     options = read(process.argv.slice(2), randomInt(MAX_SEED));
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined) throw error;
     process.stderr.write(`error: ${describeFault(fault)}\n\n${help}`);
     return 2;
@@ -52,7 +52,7 @@ export function parseWords<Config extends ParseArgsConfig>(config: Config): Retu
 }
 
 /** Reads whole numbers. For a wrong value it adds a problem and returns the fallback. */
-export function integersOf<Name extends string>(
+export function parseIntegers<Name extends string>(
   values: Readonly<Partial<Record<Name, string | undefined>>>,
   problems: string[],
 ): (name: Name, fallback: number, min: number, max: number) => number {

@@ -1,6 +1,6 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { faultOf } from "@muster/faults";
-import { kubeFault, unlessFault, type KubeCalls, type KubeResource } from "@muster/kube";
+import { findFault } from "@muster/faults";
+import { toKubeFault, unlessFault, type KubeCalls, type KubeResource } from "@muster/kube";
 import { AGENT_REQUESTS, type ForeignPlan, type ForeignPod, type Quantities } from "./domain/plan-foreign.ts";
 import { NAMESPACE } from "./job-observer.ts";
 import { pause } from "./users.ts";
@@ -58,7 +58,7 @@ async function untilDone(stop: AbortSignal, call: () => Promise<unknown>): Promi
       await call();
       return;
     } catch (error) {
-      if (faultOf(error) === undefined && kubeFault(error) === undefined) throw error;
+      if (findFault(error) === undefined && toKubeFault(error) === undefined) throw error;
       await pause(RETRY_MS, stop);
     }
   }

@@ -1,5 +1,5 @@
-import { informer, type KubeObject, listWatch, loadKube } from "@muster/kube";
-import { jobMilestoneOf, type Milestone } from "./domain/milestone.ts";
+import { openInformer, type KubeObject, listWatch, loadKube } from "@muster/kube";
+import { getJobMilestone, type Milestone } from "./domain/milestone.ts";
 import type { JobSeen } from "./domain/observed.ts";
 
 /** Observes every change of every job, past the injected faults. */
@@ -40,7 +40,7 @@ const TERMINAL = ["Succeeded", "Failed"];
 
 export async function startJobObserver(kubeconfig: string): Promise<JobObserver> {
   const lives = new Map<string, Life>();
-  const jobs = informer<JobObject, Kept>({
+  const jobs = openInformer<JobObject, Kept>({
     source: listWatch<JobObject>(loadKube(kubeconfig), JOBS),
     project: keep,
     timing: { minBackoffMs: 50, maxBackoffMs: 500 },
@@ -78,7 +78,7 @@ function keep({ metadata, status }: JobObject): Kept {
   return {
     name: metadata?.name ?? "",
     createdAtMs: new Date(metadata?.creationTimestamp ?? 0).getTime(),
-    milestone: jobMilestoneOf({
+    milestone: getJobMilestone({
       hasMachines: has("MachinesReserved"),
       anyPodActive: replicas.some(({ active = 0 }) => active > 0),
       isRunning: has("Running"),

@@ -1,5 +1,5 @@
-import { describeFault, faultOf, throwFault } from "@muster/faults";
-import { kubeFault } from "@muster/kube";
+import { describeFault, findFault, throwFault } from "@muster/faults";
+import { toKubeFault } from "@muster/kube";
 import { buildJob } from "./domain/build-job.ts";
 import type { UserAction, JobShape } from "./domain/plan-jobs.ts";
 import { CALL_TIMEOUT_MS, retryUntilAnswered, pause, type UserDeps } from "./users.ts";
@@ -53,7 +53,7 @@ async function performAction(
         try {
           await world.jobService.cancelJob(request, options);
         } catch (error) {
-          if (faultOf(error)?.code !== "not_found") throw error;
+          if (findFault(error)?.code !== "not_found") throw error;
           // An attempt whose answer was lost may have cancelled the job, and it may be deleted since. The next attempt checks that.
           throwFault({ code: "unavailable", dependency: `job ${name}`, retryAfterMs: 0 }, { cause: error });
         }
@@ -91,7 +91,7 @@ async function change(
       note("is done");
       return;
     } catch (error) {
-      const fault = kubeFault(error);
+      const fault = toKubeFault(error);
       if (fault === undefined) throw error;
       note(`failed: ${describeFault(fault)}`);
       // The answer is final only if the observer also finds no job.

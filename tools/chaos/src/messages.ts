@@ -1,9 +1,9 @@
-import { enums, lowercaseNames, muster } from "@muster/proto";
+import { enums, toLowercaseNames, muster } from "@muster/proto";
 import type { SessionDraft } from "./domain/build-session.ts";
 import type { Progress } from "./domain/milestone.ts";
-import { type LedgerFact, type SessionSeen, workOf } from "./domain/observed.ts";
+import { type LedgerFact, type SessionSeen, getWorkOfOwner } from "./domain/observed.ts";
 
-const KINDS = lowercaseNames(enums.ComponentKind);
+const KINDS = toLowercaseNames(enums.ComponentKind);
 
 export function toSpec({ components, ...limits }: SessionDraft): muster.session.v1.SessionSpec.$Properties {
   return {
@@ -47,7 +47,7 @@ export function readPublished(payload: Uint8Array): { readonly session: string; 
 }
 
 /** The work of a reservation, and its queue; empty: none. */
-export type Requested = { readonly work: string; readonly queue: string };
+export type RequestedWork = { readonly work: string; readonly queue: string };
 
 /** Amounts by pool and resource, without those of 0. */
 export function toPairs(use: readonly muster.reservation.v1.PoolUse[]): ReadonlyMap<string, number> {
@@ -58,12 +58,12 @@ export function toPairs(use: readonly muster.reservation.v1.PoolUse[]): Readonly
 }
 
 /** The grants and ends of reservations in one entry of the ledger's log. */
-export function readLedgerEntry(payload: Uint8Array, owners: Map<string, Requested>): LedgerFact[] {
+export function readLedgerEntry(payload: Uint8Array, owners: Map<string, RequestedWork>): LedgerFact[] {
   return muster.reservation.v1.LedgerEntry.decode(payload).events.flatMap((event): LedgerFact[] => {
     const { atMs, requested, granted, released, requeued } = event;
     if (requested?.reservation) {
       const { id, owner, queue } = requested.reservation;
-      owners.set(id, { work: workOf(owner?.id ?? ""), queue });
+      owners.set(id, { work: getWorkOfOwner(owner?.id ?? ""), queue });
     }
     if (granted) {
       const { id: reservation, machines } = granted;

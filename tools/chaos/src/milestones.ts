@@ -1,6 +1,6 @@
 import type { muster } from "@muster/proto";
 import type { View } from "@muster/store";
-import { type Milestone, milestoneOf, MILESTONES } from "./domain/milestone.ts";
+import { type Milestone, getMilestone, MILESTONES } from "./domain/milestone.ts";
 import type { JobObserver } from "./job-observer.ts";
 import { toProgress } from "./messages.ts";
 
@@ -31,7 +31,7 @@ export function followMilestones(
   };
   const update = (name: string): void => {
     const record = records.get(name)?.value;
-    if (record !== undefined) note(name, milestoneOf(toProgress(record)));
+    if (record !== undefined) note(name, getMilestone(toProgress(record)));
   };
   const stops = [records.onChange(update), jobs.onChange((name) => note(name, jobs.milestone(name)))];
   for (const { key } of records.entries()) update(key);

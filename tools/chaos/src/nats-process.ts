@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { findNatsServer, type NatsServer, startNatsServer } from "@muster/nats-server";
-import { oneAtATime } from "./one-at-a-time.ts";
+import { makeOneAtATime } from "./one-at-a-time.ts";
 
 /** A nats-server that can be killed and restarts on the same port with its stored state. */
 export type NatsProcess = AsyncDisposable & {
@@ -22,7 +22,7 @@ export async function startNatsProcess(options: {
   const token = randomBytes(24).toString("hex");
   const start = (port: number): Promise<NatsServer> => startNatsServer({ binary, directory, port, token });
   let server = await start(0);
-  const outages = oneAtATime();
+  const outages = makeOneAtATime();
   return {
     url: server.url,
     token,

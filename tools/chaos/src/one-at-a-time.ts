@@ -4,7 +4,7 @@ export type OneAtATime = {
   readonly stop: () => Promise<void>;
 };
 
-export function oneAtATime(): OneAtATime {
+export function makeOneAtATime(): OneAtATime {
   let isStopped = false;
   let last: Promise<unknown> = Promise.resolve();
   return {

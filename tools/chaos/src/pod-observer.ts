@@ -1,15 +1,15 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { informer, listWatch, loadKube } from "@muster/kube";
+import { openInformer, listWatch, loadKube } from "@muster/kube";
 import { labels, schedulingGates } from "@muster/proto";
-import type { Present } from "./domain/decide-leftovers.ts";
-import { type PodSeen, workOf } from "./domain/observed.ts";
+import type { PresentWork } from "./domain/decide-leftovers.ts";
+import { type PodSeen, getWorkOfOwner } from "./domain/observed.ts";
 
 /** Observes every pod of Muster, past the injected faults. */
 export type PodObserver = AsyncDisposable & {
   /** Every pod that ever existed, in the order of their first observation. */
   readonly history: () => readonly PodSeen[];
   /** The pods that exist now. */
-  readonly present: () => readonly (Present & Pick<PodSeen, "uid" | "component" | "node">)[];
+  readonly present: () => readonly (PresentWork & Pick<PodSeen, "uid" | "component" | "node">)[];
 };
 
 type Kept = Pick<PodSeen, "name" | "uid" | "kind" | "work" | "component" | "confirmed" | "isShared" | "node"> & {
@@ -22,7 +22,7 @@ type Life = { -readonly [Key in keyof PodSeen]: PodSeen[Key] extends readonly st
 export async function startPodObserver(kubeconfig: string): Promise<PodObserver> {
   const lives = new Map<string, Life>();
   let place = 0;
-  const pods = informer({
+  const pods = openInformer({
     source: listWatch<V1Pod>(loadKube(kubeconfig), "/api/v1/pods", { labelSelector: labels.owner }),
     project: keep,
     timing: { minBackoffMs: 50, maxBackoffMs: 500 },
@@ -59,7 +59,7 @@ function keep(pod: V1Pod): Kept {
     name: metadata?.name ?? "",
     uid: metadata?.uid ?? "",
     kind,
-    work: workOf(own[labels.owner] ?? ""),
+    work: getWorkOfOwner(own[labels.owner] ?? ""),
     component: own[labels.component] ?? "",
     confirmed: !(spec?.schedulingGates ?? []).some((gate) => gate.name === schedulingGates.unconfirmed),
     isShared: own[labels.exclusive] === "false",

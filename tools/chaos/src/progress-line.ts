@@ -5,7 +5,7 @@ export type ProgressLine = { readonly show: (progress: Progress) => void; readon
 
 const CLEAR = "\r\u001b[2K";
 
-export function progressLine(output: NodeJS.WriteStream, seed: number): ProgressLine {
+export function makeProgressLine(output: NodeJS.WriteStream, seed: number): ProgressLine {
   if (!output.isTTY) return { show: () => undefined, clear: () => undefined };
   return {
     show: (progress) => {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { informer, listWatch, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
-import { amountOf } from "@muster/resources";
+import { openInformer, listWatch, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
+import { parseAmount } from "@muster/resources";
 import type { QueueSeen } from "./domain/observed.ts";
 import { buildQueues, type TeamQueue } from "./domain/plan-queues.ts";
 
@@ -26,7 +26,7 @@ const POLL_MS = 100;
 
 export async function startQueueObserver(kubeconfig: string): Promise<QueueObserver> {
   const maxima = new Map<string, Map<string, number>>();
-  const queues = informer<QueueObject, Kept>({
+  const queues = openInformer<QueueObject, Kept>({
     source: listWatch<QueueObject>(loadKube(kubeconfig), "/apis/muster.dev/v1/queues"),
     project: keep,
     timing: { minBackoffMs: 50, maxBackoffMs: 500 },
@@ -66,7 +66,7 @@ function keep({ metadata, status }: QueueObject): Kept {
   const used = (status?.pools ?? []).flatMap(({ pool, resources = [] }) =>
     resources.map((resource): [string, number] => [
       `${pool} ${resource.name}`,
-      amountOf(resource.name, resource.used ?? "0") ?? 0,
+      parseAmount(resource.name, resource.used ?? "0") ?? 0,
     ]),
   );
   return {

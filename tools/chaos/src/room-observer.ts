@@ -1,7 +1,7 @@
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
-import { informer, listWatch, loadKube } from "@muster/kube";
-import { amountsOf, podRequests, useOf, type Amounts } from "@muster/resources";
-import { exceededBy } from "./domain/judge-room.ts";
+import { openInformer, listWatch, loadKube } from "@muster/kube";
+import { parseAmounts, computePodRequests, sumUse, type Amounts } from "@muster/resources";
+import { findExcess } from "./domain/judge-room.ts";
 import type { RoomSeen } from "./domain/observed.ts";
 
 /** Observes the requests of the pods on all nodes, past the injected faults. */
@@ -25,16 +25,16 @@ const LASTING_MS = 1000;
 /** Samples the nodes until it is disposed. */
 export async function startRoomObserver(kubeconfig: string): Promise<RoomObserver> {
   const kube = loadKube(kubeconfig);
-  const pods = informer<V1Pod, KeptPod>({
+  const pods = openInformer<V1Pod, KeptPod>({
     source: listWatch<V1Pod>(kube, "/api/v1/pods"),
     project: keepPod,
     timing: TIMING,
   });
-  const nodes = informer<V1Node, { name: string; allocatable: Amounts }>({
+  const nodes = openInformer<V1Node, { name: string; allocatable: Amounts }>({
     source: listWatch<V1Node>(kube, "/api/v1/nodes"),
     project: ({ metadata, status }) => ({
       name: metadata?.name ?? "",
-      allocatable: amountsOf(status?.allocatable ?? {}),
+      allocatable: parseAmounts(status?.allocatable ?? {}),
     }),
     timing: TIMING,
   });
@@ -59,7 +59,7 @@ export async function startRoomObserver(kubeconfig: string): Promise<RoomObserve
     for (const node of nodes.list()) {
       if (node.allocatable.size === 0) continue;
       allocatable.set(node.name, node.allocatable);
-      const found = exceededBy(
+      const found = findExcess(
         node.allocatable,
         (byNode.get(node.name) ?? []).map(({ use }) => use),
       );
@@ -83,6 +83,6 @@ function keepPod({ metadata, spec, status }: V1Pod): KeptPod {
     name: metadata?.name ?? "",
     node: spec?.nodeName ?? "",
     finished: status?.phase === "Succeeded" || status?.phase === "Failed",
-    use: useOf(spec === undefined ? new Map() : podRequests(spec)),
+    use: sumUse(spec === undefined ? new Map() : computePodRequests(spec)),
   };
 }

@@ -2,13 +2,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { ApiServerKind } from "./api-server-process.ts";
 import { judgeRun } from "./domain/judge-run.ts";
 import type { Finding } from "./domain/finding.ts";
-import type { FaultSeen, Observed, Outage, PodDeletion } from "./domain/observed.ts";
+import type { FaultSeen, RunObservations, Outage, PodDeletion } from "./domain/observed.ts";
 import { type Fault, planFaults } from "./domain/plan-faults.ts";
 import { type JobShape, planJobs } from "./domain/plan-jobs.ts";
 import { type ForeignPlan, planForeign } from "./domain/plan-foreign.ts";
 import { endResidents, runForeignPod, startResidents } from "./foreign-users.ts";
 import { planQueues, type TeamQueue } from "./domain/plan-queues.ts";
-import { planShapes, type Shape } from "./domain/plan-shapes.ts";
+import { planSessionShapes, type SessionShape } from "./domain/plan-session-shapes.ts";
 import { startQueues } from "./queue-observer.ts";
 import { injectFault, type Injection } from "./inject-fault.ts";
 import { runJobUser } from "./job-users.ts";
@@ -42,8 +42,8 @@ export type Progress = {
 };
 
 /** The sessions, jobs and faults that are drawn from the seed. */
-export type Plan = {
-  readonly shapes: readonly Shape[];
+export type ChaosPlan = {
+  readonly shapes: readonly SessionShape[];
   readonly jobs: readonly JobShape[];
   readonly faults: readonly Fault[];
   readonly foreign: ForeignPlan;
@@ -52,9 +52,9 @@ export type Plan = {
 };
 
 /** The result of a run: its violations, and the observations for the story of a session or job. */
-export type Run = {
-  readonly plan: Plan;
-  readonly observed: Observed;
+export type ChaosRun = {
+  readonly plan: ChaosPlan;
+  readonly observed: RunObservations;
   readonly findings: readonly Finding[];
   readonly userLog: UserLog;
   readonly tookMs: number;
@@ -75,10 +75,10 @@ const LOCK_RELEASE_MS = 20_000;
 const TICK_MS = 200;
 
 /** Plans the run of a seed. Pure: the same arguments give the same plan. */
-export function planChaos(options: Pick<ChaosOptions, "seed" | "sessions" | "jobs" | "faults">): Plan {
+export function planChaos(options: Pick<ChaosOptions, "seed" | "sessions" | "jobs" | "faults">): ChaosPlan {
   const { seed, sessions, faults } = options;
   const windowMs = (sessions + options.jobs) * WINDOW_MS_PER_WORK;
-  const shapes = planShapes(seed, { sessions, windowMs, pools: POOLS });
+  const shapes = planSessionShapes(seed, { sessions, windowMs, pools: POOLS });
   const jobs = planJobs(seed, { jobs: options.jobs, windowMs, pools: POOLS });
   const patienceMs = Math.max(LOCK_TTL_MS, ACK_WAIT_MS);
   return {
@@ -91,7 +91,7 @@ export function planChaos(options: Pick<ChaosOptions, "seed" | "sessions" | "job
 }
 
 /** Starts a new stack, runs the sessions and jobs of the seed with its faults, and checks the outcomes. */
-export async function runChaos(options: ChaosOptions): Promise<Run> {
+export async function runChaos(options: ChaosOptions): Promise<ChaosRun> {
   const { signal, onProgress } = options;
   const plan = planChaos(options);
   const beganMs = performance.now();
@@ -126,7 +126,7 @@ export async function runChaos(options: ChaosOptions): Promise<Run> {
   const lost = await listLocksLeft(world, { livingPids, limitMs: LOCK_RELEASE_MS });
   await world.stopServices();
   const kept = await listLocksLeft(world, { livingPids: () => [], limitMs: 0 });
-  const observed: Observed = {
+  const observed: RunObservations = {
     sessions,
     jobs: world.jobs.history(),
     acknowledged: userLog.acknowledged,
@@ -159,7 +159,7 @@ type Stage = {
   readonly world: World;
   readonly milestones: Milestones;
   readonly userLog: UserLog;
-  readonly plan: Plan;
+  readonly plan: ChaosPlan;
 };
 
 /** Runs until every session and job has ended, or the run is stuck. All faults have ended then. */

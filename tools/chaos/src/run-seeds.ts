@@ -3,14 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Arguments } from "./arguments.ts";
 import { buildStory, countOutcomes, describeFinding } from "./domain/build-report.ts";
-import { unconfirmedTwins } from "./domain/judge-machines.ts";
+import { listUnconfirmedTwins } from "./domain/judge-machines.ts";
 import type { PodSeen } from "./domain/observed.ts";
 import { describeFault } from "./domain/plan-faults.ts";
 import type { JobShape } from "./domain/plan-jobs.ts";
-import type { Shape } from "./domain/plan-shapes.ts";
-import { progressLine } from "./progress-line.ts";
+import type { SessionShape } from "./domain/plan-session-shapes.ts";
+import { makeProgressLine } from "./progress-line.ts";
 import { readLogs } from "./read-logs.ts";
-import { planChaos, type Plan, type Run, runChaos } from "./run-chaos.ts";
+import { planChaos, type ChaosPlan, type ChaosRun, runChaos } from "./run-chaos.ts";
 
 type RunContext = {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -46,7 +46,7 @@ export async function runSeeds(options: Arguments, context: RunContext): Promise
 async function runSeed(options: Arguments, seed: number, context: RunContext): Promise<boolean> {
   const { env, signal, output, terminal } = context;
   const directory = await mkdtemp(join(tmpdir(), "muster-chaos-"));
-  const line = progressLine(terminal, seed);
+  const line = makeProgressLine(terminal, seed);
   let keep = options.keep;
   try {
     const run = await runChaos({ ...options, seed, directory, env, signal, onProgress: line.show });
@@ -69,7 +69,7 @@ async function runSeed(options: Arguments, seed: number, context: RunContext): P
 function renderPlan(
   { sessions, jobs, faults, apiServer }: Arguments,
   seed: number,
-  { shapes, jobs: jobShapes, faults: planned }: Plan,
+  { shapes, jobs: jobShapes, faults: planned }: ChaosPlan,
 ): string {
   const cancelled = shapes.filter(({ cancel }) => cancel !== undefined).length;
   return [
@@ -87,11 +87,11 @@ function countIntents(shapes: readonly { readonly intent: string }[]): string {
   return [...Map.groupBy(shapes, ({ intent }) => intent)].map(([intent, all]) => `${all.length} ${intent}`).join(", ");
 }
 
-async function renderRun(options: Arguments, seed: number, run: Run, directory: string): Promise<string> {
+async function renderRun(options: Arguments, seed: number, run: ChaosRun, directory: string): Promise<string> {
   const { findings, observed, tookMs } = run;
   const outcomes = [...countOutcomes(observed)].map(([outcome, count]) => `${count} ${outcome}`).join(", ");
   const begun = observed.faults.filter(({ fromMs }) => fromMs !== undefined).length;
-  const late = unconfirmedTwins(observed.pods);
+  const late = listUnconfirmedTwins(observed.pods);
   const unconfirmed =
     late.length === 0 ? "" : `; second pods that were never confirmed: ${late.map(nameOf).join(", ")}`;
   const injected = `${begun} of ${observed.faults.length} faults injected`;
@@ -117,7 +117,7 @@ function nameOf({ name, uid }: PodSeen): string {
   return `${name} (${uid})`;
 }
 
-async function renderStory(name: string, run: Run, logs: string): Promise<string> {
+async function renderStory(name: string, run: ChaosRun, logs: string): Promise<string> {
   const shape = run.plan.shapes.find((each) => each.name === name);
   const job = run.plan.jobs.find((each) => each.name === name);
   const drawn = shape === undefined ? job && describeJob(job) : describeShape(shape);
@@ -133,7 +133,7 @@ async function renderStory(name: string, run: Run, logs: string): Promise<string
   ].join("\n");
 }
 
-function describeShape({ intent, pods, cancel, timeoutMs, queueTimeoutMs }: Shape): string {
+function describeShape({ intent, pods, cancel, timeoutMs, queueTimeoutMs }: SessionShape): string {
   const limits = [
     ...(timeoutMs > 0 ? [`${timeoutMs} ms to run`] : []),
     ...(queueTimeoutMs > 0 ? [`${queueTimeoutMs} ms in the queue`] : []),
@@ -171,7 +171,7 @@ function commandOf({ sessions, jobs, faults, apiServer }: Arguments, seed: numbe
   return `npm run chaos -- --seed ${seed} --sessions ${sessions} --jobs ${jobs} --faults ${faults}${server}`;
 }
 
-function toJson(options: Arguments, seed: number, run: Run, directory: string): object {
+function toJson(options: Arguments, seed: number, run: ChaosRun, directory: string): object {
   const { plan, observed, findings, userLog, tookMs } = run;
   const stories = [...new Set(findings.flatMap(({ work }) => work ?? []))].map((work) => ({
     work,
@@ -183,7 +183,7 @@ function toJson(options: Arguments, seed: number, run: Run, directory: string): 
     tookMs: Math.round(tookMs),
     outcomes: Object.fromEntries(countOutcomes(observed)),
     findings,
-    neverConfirmed: unconfirmedTwins(observed.pods).map(nameOf),
+    neverConfirmed: listUnconfirmedTwins(observed.pods).map(nameOf),
     stories,
     plan,
     faults: observed.faults,

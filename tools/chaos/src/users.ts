@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import { describeFault, findFault, isRetryable } from "@muster/faults";
 import { buildSession } from "./domain/build-session.ts";
 import { SESSION_QUEUE } from "./domain/plan-queues.ts";
-import type { Shape } from "./domain/plan-shapes.ts";
+import type { SessionShape } from "./domain/plan-session-shapes.ts";
 import { toSpec } from "./messages.ts";
 import type { Milestones } from "./milestones.ts";
 import type { World } from "./world.ts";
@@ -28,14 +28,14 @@ export const CALL_TIMEOUT_MS = 5000;
 const RETRY_MS = 300;
 
 /** Submits a session, and cancels it where its shape has a cancellation. Retries until it gets an answer, like the command line. */
-export async function runUser(deps: UserDeps, shape: Shape): Promise<void> {
+export async function runUser(deps: UserDeps, shape: SessionShape): Promise<void> {
   const { startedAtMs, stop } = deps;
   await pause(startedAtMs + shape.submitAtMs - performance.now(), stop);
   const submissions = [submit(deps, shape), ...(shape.submitTwice ? [submit(deps, shape)] : [])];
   await Promise.all([...submissions, shape.cancel === undefined ? undefined : cancel(deps, shape.name, shape.cancel)]);
 }
 
-async function submit({ world, userLog, stop }: UserDeps, shape: Shape): Promise<void> {
+async function submit({ world, userLog, stop }: UserDeps, shape: SessionShape): Promise<void> {
   const { name } = shape;
   const request = { requestId: `submit-${name}`, name, spec: { ...toSpec(buildSession(shape)), queue: SESSION_QUEUE } };
   const answered = await retryUntilAnswered(userLog, { work: name, request: "submission" }, stop, () =>
@@ -47,7 +47,7 @@ async function submit({ world, userLog, stop }: UserDeps, shape: Shape): Promise
 async function cancel(
   { world, milestones, userLog, stop }: UserDeps,
   name: string,
-  { phase, afterMs }: NonNullable<Shape["cancel"]>,
+  { phase, afterMs }: NonNullable<SessionShape["cancel"]>,
 ): Promise<void> {
   await milestones.reached(name, phase, stop).catch(() => undefined);
   await pause(afterMs, stop);
@@ -72,7 +72,7 @@ export async function retryUntilAnswered(
       note("is acknowledged");
       return true;
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined) throw error;
       note(`failed: ${describeFault(fault)}`);
       if (!isRetryable(fault)) {

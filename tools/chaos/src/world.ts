@@ -1,12 +1,12 @@
 import { appendFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { client, type Client, connectNats, type NatsBus } from "@muster/bus";
+import { makeClient, type Client, connectNats, type NatsBus } from "@muster/bus";
 import { type FaultyApi, type SimulatedNodes, startFaultyApi, startSimulatedNodes } from "@muster/devcluster";
-import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
+import { makeKubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { type Stack, startStack } from "@muster/local";
 import { buckets, JobService, muster, ReservationService, SessionService } from "@muster/proto";
-import { openBucket, openView, protoCodec, type View } from "@muster/store";
+import { openBucket, openView, makeProtoCodec, type View } from "@muster/store";
 import { type ApiServerKind, type ApiServerProcess, startApiServerProcess } from "./api-server-process.ts";
 import { startCollector } from "./collect-owned.ts";
 import { CROWDED_AFTER_MS } from "./domain/judge-jobs.ts";
@@ -91,16 +91,16 @@ export async function startWorld(options: WorldOptions): Promise<World> {
   };
   started.defer(stopServices);
   const bus = started.use(await connectNats({ url: nats.url, token: nats.token, name: "chaos" }));
-  const ledger = client(bus, ReservationService);
+  const ledger = makeClient(bus, ReservationService);
   await waitForPools(ledger, pools, signal);
   const bucket = await openBucket(bus.connection, {
     name: buckets.sessions,
-    codec: protoCodec(muster.session.v1.SessionRecord),
+    codec: makeProtoCodec(muster.session.v1.SessionRecord),
   });
   const records = started.use(await openView(bucket, { signal }));
-  const sessions = client(bus, SessionService);
-  const jobService = client(bus, JobService);
-  const calls = started.use(kubeCalls(loadKube(api.kubeconfig)));
+  const sessions = makeClient(bus, SessionService);
+  const jobService = makeClient(bus, JobService);
+  const calls = started.use(makeKubeCalls(loadKube(api.kubeconfig)));
   const jobs = started.use(await startJobObserver(api.kubeconfig));
   const queues = started.use(await startQueueObserver(api.kubeconfig));
   // A real API server alone has no garbage collector.

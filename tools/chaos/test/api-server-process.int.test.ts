@@ -2,7 +2,7 @@ import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { V1Namespace } from "@kubernetes/client-node";
-import { kubeCalls, loadKube } from "@muster/kube";
+import { makeKubeCalls, loadKube } from "@muster/kube";
 import { expect, it } from "vitest";
 import { startApiServerProcess } from "../src/api-server-process.ts";
 
@@ -14,7 +14,7 @@ it(
   async () => {
     await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chaos-api-"));
     await using server = await startApiServerProcess("embedded", directory.path);
-    await using calls = kubeCalls(loadKube(server.kubeconfig));
+    await using calls = makeKubeCalls(loadKube(server.kubeconfig));
     const namespaces = { apiVersion: "v1", plural: "namespaces" };
     await calls.create(namespaces, { metadata: { name: "kept" } });
     await Promise.all([server.kill?.(AWAY_MS), server.kill?.(AWAY_MS)]);

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { kubeAssets } from "@muster/testkit";
+import { findKubeAssets } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { describeFinding } from "../src/domain/build-report.ts";
 import { runChaos } from "../src/run-chaos.ts";
@@ -13,7 +13,7 @@ const FAULTS = 8;
 /** A run takes a minute, or longer on a busy machine. */
 const TIMEOUT_MS = 600_000;
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 
 describe.each([
   { apiServer: "embedded", on: "the embedded API server", skip: false },

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { throwFault } from "@muster/faults";
 import { loadKube } from "@muster/kube";
 import { claimDirectory } from "./kubelet/claim-directory.ts";
-import { clusterAccess } from "./kubelet/cluster-access.ts";
+import { buildClusterAccess } from "./kubelet/cluster-access.ts";
 import { MAX_NODES } from "./kubelet/pod-addresses.ts";
 import { killLeftovers } from "./kubelet/process-tree.ts";
 import { type Kubelet, type KubeletOptions, startKubelet } from "./kubelet/start-kubelet.ts";
@@ -42,7 +42,7 @@ export async function attachNodes(options: AttachOptions): Promise<AttachedNodes
   const kubeconfig = loadKube(file);
   await using started = new AsyncDisposableStack();
   const directory = given ?? temporaryDirectory(started);
-  const access = named ?? (await clusterAccess(kubeconfig));
+  const access = named ?? (await buildClusterAccess(kubeconfig));
   if (controlPlane) started.use(await startControlPlane({ ...shared, kubeconfig }));
 
   const wanted = pools.flatMap((pool) => Array.from({ length: pool.nodes }, (_, index) => nodeOf(pool, index)));

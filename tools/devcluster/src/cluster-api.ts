@@ -1,5 +1,5 @@
 import type { KubeConfig } from "@kubernetes/client-node";
-import { type KubeCalls, kubeCalls, type KubeObject, type ListWatch, listWatch } from "@muster/kube";
+import { type KubeCalls, makeKubeCalls, type KubeObject, type ListWatch, listWatch } from "@muster/kube";
 
 /** The calls of scheduler, nodes and controllers to an API server: over HTTP, or within its process (`ApiServer.api`). */
 export type ClusterApi = {
@@ -12,9 +12,9 @@ export type ClusterApi = {
 };
 
 /** Calls any API server over HTTP. */
-export function remoteApi(kubeconfig: KubeConfig): ClusterApi {
+export function makeRemoteApi(kubeconfig: KubeConfig): ClusterApi {
   return {
-    calls: (defaults) => kubeCalls(kubeconfig, defaults),
+    calls: (defaults) => makeKubeCalls(kubeconfig, defaults),
     listWatch: (path, selectors) => listWatch(kubeconfig, path, selectors),
   };
 }

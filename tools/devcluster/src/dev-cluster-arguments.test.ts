@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { readDevClusterArguments } from "./dev-cluster-arguments.ts";
 
 describe("readDevClusterArguments", () => {
@@ -38,7 +38,7 @@ describe("readDevClusterArguments", () => {
     try {
       readDevClusterArguments(args);
     } catch (error) {
-      fault = faultOf(error);
+      fault = findFault(error);
     }
     expect(fault).toMatchObject({ code: "invalid_request" });
     for (const problem of problems) expect(JSON.stringify(fault)).toContain(JSON.stringify(problem).slice(1, -1));

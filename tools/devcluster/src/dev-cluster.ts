@@ -3,8 +3,8 @@ import { loadKube } from "@muster/kube";
 import { startApiServer, type ApiServer } from "./apiserver/start-api-server.ts";
 import { writeKubeconfig } from "./apiserver/write-kubeconfig.ts";
 import { type AttachOptions, attachNodes } from "./attach-nodes.ts";
-import { kubeletNodes, simulatedMachineNodes } from "./machines/machine-nodes.ts";
-import { type Machines, type MachinesOptions, nodesOf, startMachines } from "./machines/start-machines.ts";
+import { makeKubeletNodes, makeSimulatedMachineNodes } from "./machines/machine-nodes.ts";
+import { type Machines, type MachinesOptions, listNodes, startMachines } from "./machines/start-machines.ts";
 import { type SimulatedNodes, startSimulatedNodes } from "./simulated-kubelet/start-simulated-nodes.ts";
 
 export type DevClusterOptions = Pick<
@@ -40,7 +40,7 @@ export type DevCluster = AsyncDisposable & {
 };
 
 /** Where the small cloud of a cluster stores its state. */
-export function machinesOf(directory: string): string {
+export function listPoolMachines(directory: string): string {
   return join(directory, "machines");
 }
 
@@ -93,7 +93,7 @@ function startCloud(
   { simulation, kubeconfig, api, ...attach }: AttachOptions & Cluster,
 ): Promise<Machines> {
   const { certificate, access, path, stopGraceMs, now, onError } = attach;
-  const directory = machinesOf(clusterDirectory);
+  const directory = listPoolMachines(clusterDirectory);
   const kept = {
     access,
     kubeconfig: loadKube(kubeconfig),
@@ -109,8 +109,8 @@ function startCloud(
     directory,
     nodes:
       simulation === undefined
-        ? kubeletNodes(nodesOf(directory), { ...kept, ...shared })
-        : simulatedMachineNodes(simulation),
+        ? makeKubeletNodes(listNodes(directory), { ...kept, ...shared })
+        : makeSimulatedMachineNodes(simulation),
   });
 }
 

@@ -10,7 +10,7 @@ const RETRY_MAX_MS = 5_000;
  * Starts a loop that sleeps until it is poked. A pass that throws is reported and made again after a pause that doubles up to 5 seconds, so nothing is
  * lost when the API server is away. Disposing waits for the pass under way.
  */
-export function reconcileLoop(options: {
+export function makeReconcileLoop(options: {
   readonly pass: () => Promise<void>;
   readonly onError: (error: unknown, retryInMs: number) => void;
 }): ReconcileLoop {

@@ -11,7 +11,7 @@ export type RecordedEvent = {
 /** The reporting component: `default-scheduler`, or `kubelet` with the name of its node. */
 export type EventSource = { readonly component: string; readonly host?: string };
 
-export type Involved = {
+export type InvolvedObject = {
   readonly kind: "Pod" | "Node";
   readonly name: string;
   /** Absent for nodes; their events are kept in `default`. */
@@ -25,7 +25,7 @@ export type Involved = {
 export async function recordEvent(
   calls: KubeCalls,
   source: EventSource,
-  involved: Involved,
+  involved: InvolvedObject,
   event: RecordedEvent,
 ): Promise<void> {
   const namespace = involved.namespace ?? "default";

@@ -1,4 +1,4 @@
-import { apiServers, type TestApiServer } from "@muster/testkit";
+import { listApiServers, type TestApiServer } from "@muster/testkit";
 import { type ApiServer, startApiServer } from "../src/index.ts";
 import { expect } from "vitest";
 
@@ -8,7 +8,7 @@ const EVERY_RUN = ["kubelet.int.test.ts"];
 const embedded = new Map<string, ApiServer>();
 
 /** The servers that every suite of the scheduler and the kubelet runs against. */
-export const API_SERVERS = apiServers(
+export const API_SERVERS = listApiServers(
   async (options) => {
     const server = await startApiServer(options);
     embedded.set(server.kubeconfig, server);
@@ -18,7 +18,7 @@ export const API_SERVERS = apiServers(
 );
 
 /** The embedded server is used without connections, as in a cluster of one process; a real one over HTTP. */
-export function apiOf({ kubeconfig }: TestApiServer): Partial<Pick<ApiServer, "api">> {
+export function makeApi({ kubeconfig }: TestApiServer): Partial<Pick<ApiServer, "api">> {
   const server = embedded.get(kubeconfig);
   return server === undefined ? {} : { api: server.api };
 }

@@ -2,10 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { V1ConfigMap, V1Pod } from "@kubernetes/client-node";
-import { informer, type KubeCalls, kubeFault, loadKube } from "@muster/kube";
+import { openInformer, type KubeCalls, toKubeFault, loadKube } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type ClusterApi, remoteApi } from "../src/cluster-api.ts";
+import { type ClusterApi, makeRemoteApi } from "../src/cluster-api.ts";
 import { type ApiServer, startApiServer } from "../src/index.ts";
 
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
@@ -13,7 +13,7 @@ const MAPS = { apiVersion: "v1", plural: "configmaps", namespace: "default" };
 const STATUS = { subresource: "status" };
 
 describe.each([
-  { title: "over HTTP", apiOf: (server: ApiServer): ClusterApi => remoteApi(loadKube(server.kubeconfig)) },
+  { title: "over HTTP", apiOf: (server: ApiServer): ClusterApi => makeRemoteApi(loadKube(server.kubeconfig)) },
   { title: "in its process", apiOf: (server: ApiServer): ClusterApi => server.api },
 ])("the embedded API server $title", ({ apiOf }) => {
   let directory: string;
@@ -34,7 +34,7 @@ describe.each([
   });
 
   const faultOf = async (call: Promise<unknown>): Promise<string | undefined> =>
-    kubeFault(await call.then(() => undefined).catch((error: unknown) => error))?.code;
+    toKubeFault(await call.then(() => undefined).catch((error: unknown) => error))?.code;
   const pod = (name: string): V1Pod => ({
     metadata: { name },
     spec: { containers: [{ name: "main", image: "none" }] },
@@ -72,7 +72,7 @@ describe.each([
   it("lists and watches the objects that a selector matches, from a revision on, and refuses a forgotten revision", async () => {
     await calls.create<V1ConfigMap>(MAPS, { metadata: { name: "first", labels: { app: "x" } } });
     const source = api.listWatch<V1ConfigMap>("/api/v1/configmaps", { labelSelector: "app=x" });
-    await using maps = informer<V1ConfigMap, V1ConfigMap>({ source, project: (map) => map });
+    await using maps = openInformer<V1ConfigMap, V1ConfigMap>({ source, project: (map) => map });
     const seen: string[] = [];
     const stop = maps.onChange(({ key, before, after }) => {
       seen.push(`${key} ${before === undefined ? "came" : after === undefined ? "went" : "changed"}`);

@@ -5,13 +5,13 @@ import { connect } from "node:net";
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect as connectTls } from "node:tls";
-import { fixedClock, until } from "@muster/testkit";
+import { makeFixedClock, until } from "@muster/testkit";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { makeAuthority, signLoopbackServer } from "../src/apiserver/certificates.ts";
-import { textAt } from "../src/apiserver/json.ts";
+import { getText } from "../src/apiserver/json.ts";
 import { type ApiServer, type ApiServerOptions, startApiServer } from "../src/apiserver/start-api-server.ts";
-import { type Api, api, configMap, namesIn, pod, versionIn } from "./conformance/api.ts";
+import { type Api, api, configMap, listNames, pod, getVersion } from "./conformance/api.ts";
 
 const MAPS = "/api/v1/namespaces/default/configmaps";
 const PODS = "/api/v1/namespaces/default/pods";
@@ -93,8 +93,8 @@ describe("the embedded API server", () => {
       expect(await watch.rest()).toEqual([]);
       await until("the watch is forgotten", () => server.openWatches() === 0);
       await client.post(MAPS, configMap("b"));
-      await using again = await client.watch(`${MAPS}?watch=true&resourceVersion=${versionIn(made.body)}`);
-      expect((await again.take(1)).map(({ object }) => textAt(object, "metadata", "name"))).toEqual(["b"]);
+      await using again = await client.watch(`${MAPS}?watch=true&resourceVersion=${getVersion(made.body)}`);
+      expect((await again.take(1)).map(({ object }) => getText(object, "metadata", "name"))).toEqual(["b"]);
     });
 
     it("forgets a watch whose client disconnects", async () => {
@@ -110,13 +110,13 @@ describe("the embedded API server", () => {
     it("answers every known version with 410", async () => {
       await using started = await start();
       const { client, server } = started;
-      const before = versionIn((await client.get(MAPS)).body);
+      const before = getVersion((await client.get(MAPS)).body);
       server.expireHistory();
       await using watch = await client.watch(`${MAPS}?watch=true&resourceVersion=${before}`);
       const events = await watch.rest();
       expect(events).toMatchObject([{ type: "ERROR", object: { kind: "Status", code: 410, reason: "Expired" } }]);
-      expect(textAt(events[0]?.object, "message")).toMatch(/^too old resource version: \d+ \(\d+\)$/);
-      const now = versionIn((await client.get(MAPS)).body);
+      expect(getText(events[0]?.object, "message")).toMatch(/^too old resource version: \d+ \(\d+\)$/);
+      const now = getVersion((await client.get(MAPS)).body);
       await using fresh = await client.watch(`${MAPS}?watch=true&resourceVersion=${now}&timeoutSeconds=1`);
       expect(await fresh.rest()).toEqual([]);
     });
@@ -125,19 +125,19 @@ describe("the embedded API server", () => {
       await using started = await start();
       const { client, server } = started;
       for (const name of ["a", "b", "c"]) await client.post(MAPS, configMap(name));
-      const token = textAt((await client.get(`${MAPS}?limit=2`)).body, "metadata", "continue");
+      const token = getText((await client.get(`${MAPS}?limit=2`)).body, "metadata", "continue");
       server.expireHistory();
       const expired = await client.get(`${MAPS}?limit=2&continue=${token}`);
       expect(expired.code).toBe(410);
       expect(expired.body).toMatchObject({ reason: "Expired" });
-      const rest = await client.get(`${MAPS}?continue=${textAt(expired.body, "metadata", "continue")}`);
-      expect(namesIn(rest.body)).toEqual(["c"]);
+      const rest = await client.get(`${MAPS}?continue=${getText(expired.body, "metadata", "continue")}`);
+      expect(listNames(rest.body)).toEqual(["c"]);
     });
 
     it("remembers as many changes as its limit allows, for each resource", async () => {
       await using started = await start({ historyLimit: 5 });
       const { client } = started;
-      const before = versionIn((await client.get(MAPS)).body);
+      const before = getVersion((await client.get(MAPS)).body);
       for (let index = 0; index < 10; index++) await client.post(MAPS, configMap(`a-${index}`));
       await using old = await client.watch(`${MAPS}?watch=true&resourceVersion=${before}`);
       expect((await old.take(1))[0]?.type).toBe("ERROR");
@@ -210,16 +210,16 @@ describe("the embedded API server", () => {
       const { client } = started;
       const made = await client.post(PODS, pod("a"));
       await using watch = await client.watch(
-        `${MAPS}?watch=true&allowWatchBookmarks=true&resourceVersion=${versionIn(made.body)}`,
+        `${MAPS}?watch=true&allowWatchBookmarks=true&resourceVersion=${getVersion(made.body)}`,
       );
       const [bookmark] = await watch.take(1);
       expect(bookmark).toMatchObject({ type: "BOOKMARK", object: { kind: "ConfigMap", apiVersion: "v1" } });
-      expect(versionIn(bookmark?.object ?? {})).toBe(versionIn(made.body));
+      expect(getVersion(bookmark?.object ?? {})).toBe(getVersion(made.body));
     });
   });
 
   it("deletes events after an hour", async () => {
-    const clock = fixedClock();
+    const clock = makeFixedClock();
     await using started = await start({ now: clock.now });
     const { client } = started;
     const events = "/api/v1/namespaces/default/events";
@@ -344,7 +344,7 @@ describe("the embedded API server", () => {
               "target.name: Required value",
               "resourceVersion should not be set on objects to be created",
               'resourceVersion: Invalid value: "-1": strconv.ParseUint: parsing "-1": invalid syntax',
-            ]).toContain(textAt(answer.body, "message"));
+            ]).toContain(getText(answer.body, "message"));
         },
       ),
       { numRuns: 300 },

@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { CoreV1Api, type V1Pod } from "@kubernetes/client-node";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { loadKube } from "@muster/kube";
-import { kubeApiServer, kubeAssets, kubeClient, until } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets, makeKubeClient, until } from "@muster/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { attachNodes, endLeftovers, startDevCluster } from "../src/index.ts";
 
@@ -78,14 +78,14 @@ describe("startDevCluster", () => {
   it("refuses a directory that another cluster uses", async () => {
     await using _child = await startMain(directory, "workers=1");
     const second = startDevCluster({ directory, pools: [{ name: "workers", nodes: 1 }] });
-    expect(await second.catch(faultOf)).toMatchObject({ code: "already_exists", kind: "kubelet" });
+    expect(await second.catch(findFault)).toMatchObject({ code: "already_exists", kind: "kubelet" });
   });
 });
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 describe.skipIf(!assets.found)(`attachNodes (${assets.found ? "real kube-apiserver" : assets.reason})`, () => {
   it("runs pods of a real API server, logs included, with only its kubeconfig", async () => {
-    await using server = await kubeApiServer();
+    await using server = await startKubeApiServer();
     const nodes = await attachNodes({ kubeconfig: server.kubeconfig, pools: POOLS, stopGraceMs: 200 });
     const api = apiOf(server.kubeconfig);
     await create(api, "one", directory);
@@ -130,7 +130,7 @@ describe("the cluster as a process", () => {
     const api = apiOf(first.kubeconfig);
     await create(api, "one", directory);
     await up(api, "one");
-    expect(await endLeftovers(join(directory, "nodes")).catch(faultOf)).toMatchObject({ code: "already_exists" });
+    expect(await endLeftovers(join(directory, "nodes")).catch(findFault)).toMatchObject({ code: "already_exists" });
     first.child.kill("SIGKILL");
     await first.exited;
     await endLeftovers(join(directory, "nodes"));
@@ -176,7 +176,7 @@ async function startMain(
 }
 
 function apiOf(kubeconfig: string): CoreV1Api {
-  return kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
+  return makeKubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
 }
 
 /** A pod whose processes carry a mark, so that the test finds them under any parent. */

@@ -7,8 +7,8 @@ import { KubeConfig } from "@kubernetes/client-node";
 import { until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type FaultyApi, startFaultyApi } from "../src/index.ts";
-import { at, textAt } from "../src/apiserver/json.ts";
-import { type Api, api, configMap, nameIn, namesIn, versionIn } from "./conformance/api.ts";
+import { at, getText } from "../src/apiserver/json.ts";
+import { type Api, api, configMap, nameIn, listNames, getVersion } from "./conformance/api.ts";
 import { type Cluster, clusters } from "./conformance/clusters.ts";
 
 /** The API as the holder of a kubeconfig reaches it. */
@@ -57,7 +57,7 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
       const made = await client.post(maps, configMap("plain"));
       expect(made.code).toBe(201);
       expect((await direct.get(`${maps}/plain`)).body).toEqual(made.body);
-      await using watch = await client.watch(`${maps}?watch=true&resourceVersion=${versionIn(made.body)}`);
+      await using watch = await client.watch(`${maps}?watch=true&resourceVersion=${getVersion(made.body)}`);
       await direct.patch(`${maps}/plain`, "merge", { data: { key: "other" } });
       expect((await watch.take(1)).map(({ type, object }) => [type, nameIn(object)])).toEqual([["MODIFIED", "plain"]]);
       expect((await client.delete(`${maps}/plain`, { propagationPolicy: "Background" })).code).toBe(200);
@@ -147,7 +147,7 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
 
     it("silences watches: open to the client, without any further bytes", async () => {
       const list = await direct.get(maps);
-      const from = textAt(list.body, "metadata", "resourceVersion");
+      const from = getText(list.body, "metadata", "resourceVersion");
       const watch = await client.watch(`${maps}?watch=true&resourceVersion=${from}`);
       await faulty.silenceWatches();
       await using healthy = await client.watch(`${maps}?watch=true&resourceVersion=${from}`);
@@ -206,8 +206,8 @@ describe.each(clusters())("in front of $title", ({ start, skip }) => {
         await direct.post(maps, configMap(`large-${index}`, { data: { text: "y".repeat(500_000) } }));
       }
       const list = await client.get(maps);
-      expect(namesIn(list.body).filter((name) => name.startsWith("large-"))).toHaveLength(5);
-      expect(textAt(list.body, "kind")).toBe("ConfigMapList");
+      expect(listNames(list.body).filter((name) => name.startsWith("large-"))).toHaveLength(5);
+      expect(getText(list.body, "kind")).toBe("ConfigMapList");
       expect(at(list.body, "items")).toEqual(at((await direct.get(maps)).body, "items"));
     });
   });

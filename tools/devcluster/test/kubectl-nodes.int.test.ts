@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { attachNodes, type AttachedNodes } from "../src/index.ts";
 import { type Api, api as apiOf } from "./conformance/api.ts";
 import { clusters } from "./conformance/clusters.ts";
-import { kubectlOn } from "./conformance/run-kubectl.ts";
+import { makeKubectl } from "./conformance/run-kubectl.ts";
 
 // The requests of kubectl to nodes, which run processes here, through either API server.
 describe.each(clusters())("kubectl and the nodes behind $title", ({ title, start, skip }) => {
@@ -30,7 +30,7 @@ describe.each(clusters())("kubectl and the nodes behind $title", ({ title, start
     await nodes?.[Symbol.asyncDispose]();
     await cluster?.[Symbol.asyncDispose]();
   });
-  const kubectl = kubectlOn(api);
+  const kubectl = makeKubectl(api);
   const isEmbedded = title.includes("embedded");
   const run = async (name: string, script: string, more: { spec?: object; container?: object } = {}): Promise<void> => {
     const container = { name: "main", image: "program:1", command: ["sh", "-c", script], ...more.container };

@@ -3,11 +3,11 @@ import { Log } from "@kubernetes/client-node";
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { httpServer, nodeOfSuite } from "./kubelet-world.ts";
+import { startHttpServer, startSuiteNode } from "./kubelet-world.ts";
 
 for (const { title, skip, start } of API_SERVERS) {
   describe.skipIf(skip)(`what the kubelet asks of containers, against ${title}`, () => {
-    const suite = nodeOfSuite(start);
+    const suite = startSuiteNode(start);
     const { create, run, read, inPhase, ready, gone, remove, logs, eventsOf, here } = suite;
 
     it("reports nothing about an image that it does not use", async () => {
@@ -23,7 +23,7 @@ for (const { title, skip, start } of API_SERVERS) {
 
     it("is ready only while the probe succeeds", async () => {
       let status = 503;
-      await using web = await httpServer(() => status);
+      await using web = await startHttpServer(() => status);
       await create("pod", {
         containers: [
           {

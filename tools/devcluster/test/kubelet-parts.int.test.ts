@@ -5,7 +5,7 @@ import type { IncomingMessage } from "node:http";
 import { get } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { generate } from "selfsigned";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -113,7 +113,7 @@ describe("claimPodAddresses", () => {
     try {
       one.allocate();
     } catch (error) {
-      fault = faultOf(error);
+      fault = findFault(error);
     }
     expect(fault).toMatchObject({ code: "limit_exceeded", limit: 253 });
     one.release(given[7] ?? "");
@@ -122,7 +122,7 @@ describe("claimPodAddresses", () => {
 
   it("refuses an index without a block", async () => {
     for (const index of [-1, 250, 1.5]) {
-      expect(await claimPodAddresses(index).catch(faultOf)).toMatchObject({ code: "invalid_request" });
+      expect(await claimPodAddresses(index).catch(findFault)).toMatchObject({ code: "invalid_request" });
     }
   });
 });

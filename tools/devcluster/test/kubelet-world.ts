@@ -10,12 +10,12 @@ import { listWatch, loadKube } from "@muster/kube";
 import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, expect } from "vitest";
 import { type Kubelet, startKubelet } from "../src/index.ts";
-import { apiOf } from "./api-servers.ts";
+import { makeApi } from "./api-servers.ts";
 
 const NODE = "a-0";
 
 /** A server and its node a-0 for all tests of a suite; each test has its own namespace. An error of the kubelet fails the suite at its end. */
-export function nodeOfSuite(start: () => Promise<TestApiServer>, now: () => number = Date.now) {
+export function startSuiteNode(start: () => Promise<TestApiServer>, now: () => number = Date.now) {
   let server: TestApiServer;
   let config: KubeConfig;
   let api: CoreV1Api;
@@ -33,7 +33,7 @@ export function nodeOfSuite(start: () => Promise<TestApiServer>, now: () => numb
       directory,
       labels: { pool: "a" },
       ...server.nodeOptions,
-      ...apiOf(server),
+      ...makeApi(server),
       now,
       stopGraceMs: 200,
       onError: (error, doing) => errors.push(`${doing}: ${String(error)}`),
@@ -171,7 +171,7 @@ function podActions(world: () => { readonly api: CoreV1Api; readonly config: Kub
 }
 
 /** Finds processes with the pod's uid in their environment: its own, and their descendants. */
-export async function processesOf(uid: string): Promise<string[]> {
+export async function listProcesses(uid: string): Promise<string[]> {
   const found: string[] = [];
   for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {
     const environment = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
@@ -181,7 +181,7 @@ export async function processesOf(uid: string): Promise<string[]> {
 }
 
 /** Answers every request with the status of the moment, and counts. */
-export async function httpServer(
+export async function startHttpServer(
   status: () => number,
 ): Promise<AsyncDisposable & { readonly port: number; readonly requests: () => number }> {
   let requests = 0;

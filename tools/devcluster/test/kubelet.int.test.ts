@@ -3,17 +3,17 @@ import type { IncomingMessage } from "node:http";
 import { get } from "node:https";
 import { dirname, join } from "node:path";
 import type { V1PodSpec } from "@kubernetes/client-node";
-import { kubeFault } from "@muster/kube";
+import { toKubeFault } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { API_SERVERS } from "./api-servers.ts";
-import { nodeOfSuite, processesOf } from "./kubelet-world.ts";
+import { startSuiteNode, listProcesses } from "./kubelet-world.ts";
 
 for (const { title, skip, start } of API_SERVERS) {
   describe.skipIf(skip)(`the kubelet against ${title}`, () => {
     // The clock runs, and a test may push it ahead.
     let aheadMs = 0;
-    const suite = nodeOfSuite(start, () => Date.now() + aheadMs);
+    const suite = startSuiteNode(start, () => Date.now() + aheadMs);
     const { create, run, read, inPhase, ready, gone, remove, logs, follow, reasonsOf, watchStatus, here } = suite;
 
     it("registers a ready node with labels, capacity and the port for logs, without the taint of a new node", async () => {
@@ -99,12 +99,12 @@ for (const { title, skip, start } of API_SERVERS) {
       await run("pod", ["sh", "-c", script], { terminationGracePeriodSeconds: 1 });
       await until("it is up", async () => (await logs("pod")) === "up\n");
       const uid = (await read("pod")).metadata?.uid ?? "";
-      expect((await processesOf(uid)).length).toBeGreaterThanOrEqual(2);
+      expect((await listProcesses(uid)).length).toBeGreaterThanOrEqual(2);
       const seen = watchStatus("pod");
       await here().api.deleteNamespacedPod({ name: "pod", namespace: here().namespace });
       await gone("pod");
       expect(await seen).toMatchObject({ phase: "Failed", exitCode: 137 });
-      expect(await processesOf(uid)).toEqual([]);
+      expect(await listProcesses(uid)).toEqual([]);
     });
 
     it("ends the processes of a pod that is deleted without grace", async () => {
@@ -112,7 +112,7 @@ for (const { title, skip, start } of API_SERVERS) {
       const uid = (await inPhase("pod", "Running")).metadata?.uid ?? "";
       await here().api.deleteNamespacedPod({ name: "pod", namespace: here().namespace, gracePeriodSeconds: 0 });
       await gone("pod");
-      await until("its process has ended", async () => (await processesOf(uid)).length === 0);
+      await until("its process has ended", async () => (await listProcesses(uid)).length === 0);
     });
 
     it("ends a pod at its deadline", async () => {
@@ -313,7 +313,7 @@ for (const { title, skip, start } of API_SERVERS) {
       expect((await followed).split("\n").slice(2)).toEqual(["three", ""]);
       await inPhase("pod", "Succeeded");
       expect(await logs("pod", { tailLines: 1 })).toBe("three\n");
-      const problem = await logs("pod", { previous: true }).catch((error: unknown) => kubeFault(error));
+      const problem = await logs("pod", { previous: true }).catch((error: unknown) => toKubeFault(error));
       expect(problem).toMatchObject({ code: "invalid_request" });
     });
 
@@ -368,7 +368,7 @@ for (const { title, skip, start } of API_SERVERS) {
       const uids = [];
       for (const name of ["stays", "fails"]) uids.push((await inPhase(name, "Running")).metadata?.uid ?? "");
       await here().kubelet[Symbol.asyncDispose]();
-      for (const uid of uids) expect(await processesOf(uid)).toEqual([]);
+      for (const uid of uids) expect(await listProcesses(uid)).toEqual([]);
       const node = await here().api.readNode({ name: "a-0" });
       expect(node.status?.conditions?.find((each) => each.type === "Ready")).toMatchObject({
         status: "False",

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { CoreV1Api, type V1Node } from "@kubernetes/client-node";
 import { loadKube } from "@muster/kube";
-import { kubeApiServer, kubeAssets, kubeClient, until } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets, makeKubeClient, until } from "@muster/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
   type DevClusterOptions,
@@ -15,9 +15,9 @@ import {
   endLeftovers,
   machineNodesOf,
   type Machines,
-  machinesOf,
-  kubeletNodes,
-  remoteMachineControls,
+  listPoolMachines,
+  makeKubeletNodes,
+  makeRemoteMachineControls,
   startDevCluster,
   startMachines,
 } from "../src/index.ts";
@@ -57,7 +57,7 @@ describe.each([
     });
     if (cluster.machines === undefined) throw new Error("the cluster has no cloud");
     cloud = cluster.machines;
-    nodes = kubeClient(loadKube(cluster.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
+    nodes = makeKubeClient(loadKube(cluster.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
   };
   beforeEach(async () => {
     aheadMs = 0;
@@ -220,7 +220,7 @@ describe.each([
     });
 
     it("answers with a rate limit, an error, or nothing at all, as often as its rules require", async () => {
-      const remote = remoteMachineControls(cloud.control);
+      const remote = makeRemoteMachineControls(cloud.control);
       await remote.inject({
         id: "limit",
         match: { calls: ["list"] },
@@ -283,7 +283,7 @@ describe.each([
       const containers = [{ name: "main", image: "none", command }];
       const spec = { nodeName: "n-1", containers };
       await nodes.createNamespacedPod({ namespace: "default", body: { metadata: { name: "p" }, spec } });
-      const records = join(machinesOf(directory), "nodes/n-1/processes");
+      const records = join(listPoolMachines(directory), "nodes/n-1/processes");
       const pids = await until("the pod runs", async () => {
         const found = (await readdir(records).catch(() => [])).map(Number);
         return found.length > 0 && found;
@@ -293,7 +293,7 @@ describe.each([
       aheadMs += END_MS;
       await gone("n-1");
       for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow("ESRCH");
-      expect(await readdir(join(machinesOf(directory), "nodes"))).toEqual([]);
+      expect(await readdir(join(listPoolMachines(directory), "nodes"))).toEqual([]);
     });
 
     it("loses a machine a fixed time after it has joined", async () => {
@@ -358,11 +358,11 @@ it("leaves nothing running once the leftovers of a killed cluster and its cloud 
       headers: { authorization: `Bearer ${token}` },
       body: JSON.stringify({ nodeName: "n-1", owner: "tests", instanceType: "small" }),
     });
-    const api = kubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
+    const api = makeKubeClient(loadKube(kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
     const containers = [{ name: "main", image: "none", command: ["sleep", "1000"] }];
     const pod = { metadata: { name: "p" }, spec: { nodeName: "n-1", containers } };
     await api.createNamespacedPod({ namespace: "default", body: pod });
-    const nodes = machineNodesOf(machinesOf(directory));
+    const nodes = machineNodesOf(listPoolMachines(directory));
     const pids = await until("the pod runs", async () => {
       const found = await readdir(join(nodes, "n-1/processes")).catch(() => []);
       return found.length > 0 && found.map(Number);
@@ -378,14 +378,14 @@ it("leaves nothing running once the leftovers of a killed cluster and its cloud 
   }
 });
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 it.skipIf(!assets.found)("creates and removes nodes of a real kube-apiserver, too", async () => {
   const directory = await mkdtemp(join(tmpdir(), "muster-machines-"));
   try {
-    await using server = await kubeApiServer();
+    await using server = await startKubeApiServer();
     const kubeconfig = loadKube(server.kubeconfig);
-    const api = kubeClient(kubeconfig, CoreV1Api, { timeoutMs: 60_000 });
-    const nodes = kubeletNodes(machineNodesOf(directory), { kubeconfig, stopGraceMs: 100 });
+    const api = makeKubeClient(kubeconfig, CoreV1Api, { timeoutMs: 60_000 });
+    const nodes = makeKubeletNodes(machineNodesOf(directory), { kubeconfig, stopGraceMs: 100 });
     await using cloud = await startMachines({ directory, nodes, types: TYPES, bootMs: { from: 0, to: 0 }, endMs: 0 });
     const headers = { authorization: `Bearer ${cloud.control.token}` };
     const body = JSON.stringify({ nodeName: "n-1", owner: "tests", instanceType: "small", labels: { pool: "e" } });

@@ -3,7 +3,7 @@ import { loadKube } from "@muster/kube";
 import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type SimulatedNodes, startSimulatedNodes } from "../src/index.ts";
-import { API_SERVERS, apiOf } from "./api-servers.ts";
+import { API_SERVERS, makeApi } from "./api-servers.ts";
 
 const namespace = "default";
 
@@ -23,7 +23,7 @@ for (const { title, skip, start } of API_SERVERS) {
         kubeconfig: server.kubeconfig,
         pools: { a: 3 },
         ...server.nodeOptions,
-        ...apiOf(server),
+        ...makeApi(server),
         nodeGraceMs: 5_000,
         leaseEveryMs: 300,
         now: () => Date.now() + aheadMs,

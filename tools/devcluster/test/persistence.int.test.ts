@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { until } from "@muster/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { at, isObject, listAt, textAt } from "../src/apiserver/json.ts";
+import { at, isObject, getList, getText } from "../src/apiserver/json.ts";
 import { openJournal } from "../src/apiserver/journal.ts";
-import { objectStore } from "../src/apiserver/store.ts";
+import { makeObjectStore } from "../src/apiserver/store.ts";
 import { type ApiServer, startApiServer } from "../src/index.ts";
-import { type Answer, type Api, api, configMap, nameIn, versionIn } from "./conformance/api.ts";
+import { type Answer, type Api, api, configMap, nameIn, getVersion } from "./conformance/api.ts";
 import { install } from "./conformance/widgets.ts";
 
 const PROGRAM = join(import.meta.dirname, "programs/api-server.ts");
@@ -43,12 +43,12 @@ async function start(port = 0): Promise<{ child: ChildProcess; client: Api; port
   const [line] = (await once(lines, "line")) as [string];
   const said: unknown = JSON.parse(line);
   if (!isObject(said)) throw new Error(line);
-  const url = textAt(said, "url");
+  const url = getText(said, "url");
   const client = api({
     url,
-    token: textAt(said, "token"),
-    ca: textAt(said, "ca"),
-    kubeconfig: textAt(said, "kubeconfig"),
+    token: getText(said, "token"),
+    ca: getText(said, "ca"),
+    kubeconfig: getText(said, "kubeconfig"),
     kubeletCertificate: { cert: "", key: "" },
     collects: true,
     [Symbol.asyncDispose]: () => Promise.resolve(),
@@ -91,16 +91,16 @@ describe("an API server that keeps its state", () => {
       ({ child, client, port } = await start(port));
 
       const list = await client.get(MAPS);
-      const found = new Map(listAt(list.body, "items").map((item) => [textAt(item, "metadata", "name"), item]));
+      const found = new Map(getList(list.body, "items").map((item) => [getText(item, "metadata", "name"), item]));
       for (const [name, { body }] of answers.acknowledged) {
         if (answers.unknown.has(name)) continue;
-        const wasDeleted = textAt(body, "kind") === "Status";
+        const wasDeleted = getText(body, "kind") === "Status";
         expect(at(found.get(name), "data"), name).toEqual(wasDeleted ? undefined : at(body, "data"));
       }
-      const acknowledged = [...answers.acknowledged.values()].map(({ body }) => Number(versionIn(body)));
-      expect(Number(versionIn(list.body))).toBeGreaterThanOrEqual(Math.max(...acknowledged));
+      const acknowledged = [...answers.acknowledged.values()].map(({ body }) => Number(getVersion(body)));
+      expect(Number(getVersion(list.body))).toBeGreaterThanOrEqual(Math.max(...acknowledged));
       const next = await client.post(MAPS, configMap(`after-${life}`));
-      expect(Number(versionIn(next.body))).toBe(Number(versionIn(list.body)) + 1);
+      expect(Number(getVersion(next.body))).toBe(Number(getVersion(list.body)) + 1);
     }
   });
 
@@ -110,7 +110,7 @@ describe("an API server that keeps its state", () => {
     await first.client.post(MAPS, configMap("missed"));
     await kill(first.child);
     const { client } = await start(first.port);
-    await using watch = await client.watch(`${MAPS}?watch=true&resourceVersion=${versionIn(seen.body)}`);
+    await using watch = await client.watch(`${MAPS}?watch=true&resourceVersion=${getVersion(seen.body)}`);
     expect((await watch.take(1)).map(({ type, object }) => [type, nameIn(object)])).toEqual([["ADDED", "missed"]]);
     await client.post(MAPS, configMap("new"));
     expect((await watch.take(1)).map(({ object }) => nameIn(object))).toEqual(["new"]);
@@ -164,7 +164,7 @@ describe("an API server that keeps its state", () => {
     const metadata = { name: "child", namespace: "default", uid: "child", ownerReferences: [owner] };
     {
       using journal = openJournal({ directory: join(directory, "state"), onProblem: () => undefined });
-      const store = objectStore({ historyLimit: 1, journal });
+      const store = makeObjectStore({ historyLimit: 1, journal });
       store.commit("/configmaps", "default/child", { apiVersion: "v1", kind: "ConfigMap", metadata });
     }
     await using server = await startApiServer({ directory, persist: true });

@@ -3,7 +3,7 @@ import { loadKube } from "@muster/kube";
 import { until, type TestApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { startScheduler } from "../src/index.ts";
-import { API_SERVERS, apiOf } from "./api-servers.ts";
+import { API_SERVERS, makeApi } from "./api-servers.ts";
 
 for (const { title, skip, start } of API_SERVERS) {
   describe.skipIf(skip)(`the scheduler against ${title}`, () => {
@@ -22,7 +22,7 @@ for (const { title, skip, start } of API_SERVERS) {
       for (const name of ["a-0", "a-1"]) await addNode(name);
       scheduler = await startScheduler({
         kubeconfig: config,
-        ...apiOf(server),
+        ...makeApi(server),
         onError: (error) => errors.push(error),
       });
     });

@@ -1,10 +1,10 @@
 import { CoreV1Api, type KubeConfig, Log, type V1Container, type V1Pod, type V1PodSpec } from "@kubernetes/client-node";
 import { listWatch, loadKube } from "@muster/kube";
-import { kubeClient, until, type TestApiServer } from "@muster/testkit";
+import { makeKubeClient, until, type TestApiServer } from "@muster/testkit";
 import { PassThrough } from "node:stream";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type SimulatedNodes, startSimulatedNodes } from "../src/index.ts";
-import { API_SERVERS, apiOf } from "./api-servers.ts";
+import { API_SERVERS, makeApi } from "./api-servers.ts";
 
 for (const { title, skip, start } of API_SERVERS) {
   describe.skipIf(skip)(`simulated nodes against ${title}`, () => {
@@ -21,12 +21,12 @@ for (const { title, skip, start } of API_SERVERS) {
     beforeAll(async () => {
       server = await start();
       config = loadKube(server.kubeconfig);
-      api = kubeClient(config, CoreV1Api, { timeoutMs: 50_000 });
+      api = makeKubeClient(config, CoreV1Api, { timeoutMs: 50_000 });
       nodes = await startSimulatedNodes({
         kubeconfig: server.kubeconfig,
         pools: { drivers: 2, workers: { nodes: 3, labels: { zone: "z1" }, capacity: { cpu: "64", pods: "200" } } },
         ...server.nodeOptions,
-        ...apiOf(server),
+        ...makeApi(server),
         now: () => Date.now() + aheadMs,
         onError: (error, doing) => errors.push(`${doing}: ${String(error)}`),
       });

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AppsV1Api, CoreV1Api } from "@kubernetes/client-node";
 import { loadKube, unlessMissing } from "@muster/kube";
-import { kubeClient, until } from "@muster/testkit";
+import { makeKubeClient, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { startApiServer, startDevCluster } from "../src/index.ts";
 
@@ -20,8 +20,8 @@ it("runs workloads in their own namespace as processes, and ends them with it", 
   });
   cleanup.use(cluster);
   const kubeconfig = loadKube(cluster.kubeconfig);
-  const core = kubeClient(kubeconfig, CoreV1Api, { timeoutMs: 30_000 });
-  const apps = kubeClient(kubeconfig, AppsV1Api, { timeoutMs: 30_000 });
+  const core = makeKubeClient(kubeconfig, CoreV1Api, { timeoutMs: 30_000 });
+  const apps = makeKubeClient(kubeconfig, AppsV1Api, { timeoutMs: 30_000 });
   const namespace = "tenant";
   await core.createNamespace({ body: { metadata: { name: namespace } } });
   const template = (app: string) => ({
@@ -69,7 +69,7 @@ it("names --kubeconfig in its answer to features that only a real cluster serves
   await using cleanup = new AsyncDisposableStack();
   cleanup.defer(() => rm(directory, { recursive: true, force: true }));
   const server = cleanup.use(await startApiServer({ directory }));
-  const apps = kubeClient(loadKube(server.kubeconfig), AppsV1Api, { timeoutMs: 30_000 });
+  const apps = makeKubeClient(loadKube(server.kubeconfig), AppsV1Api, { timeoutMs: 30_000 });
   const labels = { app: "web" };
   const template = { metadata: { labels }, spec: { containers: [{ name: "main", image: "program:1" }] } };
   const create = (spec: object) =>

@@ -3,7 +3,7 @@ import { readFile, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { client, connectNats, type Client } from "@muster/bus";
+import { makeClient, connectNats, type Client } from "@muster/bus";
 import { SessionService, type muster } from "@muster/proto";
 import { startChild } from "../src/child.ts";
 import { ROOT } from "../src/root.ts";
@@ -66,7 +66,7 @@ export async function benchStack(options: {
   const all = starting.move();
   return {
     stack,
-    sessions: client(bus, SessionService),
+    sessions: makeClient(bus, SessionService),
     memory: async () => new Map(await Promise.all(processes.map(residentMiB))),
     processorTime: async () => new Map(await Promise.all(processes.map(processorSeconds))),
     [Symbol.asyncDispose]: () => all.disposeAsync(),
@@ -92,7 +92,7 @@ async function processorSeconds({ name, pid }: { name: string; pid: number }): P
   return [name, (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND];
 }
 
-export function percentile(values: readonly number[], share: number): number {
+export function computePercentile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
 }

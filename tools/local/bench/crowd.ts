@@ -1,10 +1,10 @@
 import { muster } from "@muster/proto";
-import { sized } from "@muster/testkit";
-import { benchStack, percentile, type BenchStack, type Spec } from "./bench-stack.ts";
+import { selectSize } from "@muster/testkit";
+import { benchStack, computePercentile, type BenchStack, type Spec } from "./bench-stack.ts";
 
-const SESSIONS = sized(1000, 20);
-const DRIVERS = sized(100, 10);
-const WORKERS = sized(400, 40);
+const SESSIONS = selectSize(1000, 20);
+const DRIVERS = selectSize(100, 10);
+const WORKERS = selectSize(400, 40);
 /** Each session uses one driver and two workers, so drivers are scarce. */
 const WORKERS_EACH = 2;
 const RUN_MS = 1000;
@@ -102,10 +102,10 @@ function reportOrder(ended: readonly Session[]): void {
   const waits = ended.map((session) => at(session, accept) - (session.createdAtMs ?? 0));
   const count = ended.filter((session) => at(session, done) > 0).length;
   console.log(
-    `  ${count} DONE; in the queue p50 ${seconds(percentile(waits, 0.5))}, longest ${seconds(percentile(waits, 1))}`,
+    `  ${count} DONE; in the queue p50 ${seconds(computePercentile(waits, 0.5))}, longest ${seconds(computePercentile(waits, 1))}`,
   );
   console.log(
-    `  places between order of submission and of start: p50 ${percentile(moved, 0.5)}, max ${percentile(moved, 1)}`,
+    `  places between order of submission and of start: p50 ${computePercentile(moved, 0.5)}, max ${computePercentile(moved, 1)}`,
   );
 }
 

@@ -2,10 +2,10 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { muster } from "@muster/proto";
-import { sized } from "@muster/testkit";
-import { benchStack, percentile, type BenchStack, type Spec } from "./bench-stack.ts";
+import { selectSize } from "@muster/testkit";
+import { benchStack, computePercentile, type BenchStack, type Spec } from "./bench-stack.ts";
 
-const ROUNDS = sized(20, 2);
+const ROUNDS = selectSize(20, 2);
 const { ComponentKind } = muster.session.v1;
 
 /** Workers run until SIGTERM; the driver prints its start time. */
@@ -24,12 +24,12 @@ export async function overhead(): Promise<void> {
   console.log(`overhead: submit to last process started, ${ROUNDS} rounds, milliseconds`);
   report("processes by hand", direct);
   report("session", session);
-  const [directMs, sessionMs] = [percentile(direct, 0.5), percentile(session, 0.5)];
+  const [directMs, sessionMs] = [computePercentile(direct, 0.5), computePercentile(session, 0.5)];
   console.log(`  a session adds ${(sessionMs - directMs).toFixed(0)} ms, ratio ${(sessionMs / directMs).toFixed(1)}`);
 }
 
 function report(title: string, values: readonly number[]): void {
-  const [p50, p99] = [0.5, 0.99].map((share) => percentile(values, share).toFixed(0));
+  const [p50, p99] = [0.5, 0.99].map((share) => computePercentile(values, share).toFixed(0));
   console.log(`  ${title.padEnd(18)} p50 ${p50}  p99 ${p99}`);
 }
 

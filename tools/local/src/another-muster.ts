@@ -1,6 +1,6 @@
 import type { V1Deployment } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
-import { isForbidden, kubeCalls, loadKube } from "@muster/kube";
+import { isForbidden, makeKubeCalls, loadKube } from "@muster/kube";
 
 const DEPLOYMENTS = { apiVersion: "apps/v1", plural: "deployments" };
 /** The label that the chart sets. */
@@ -11,7 +11,7 @@ const OF_MUSTER = "app.kubernetes.io/part-of=muster";
  * may not list deployments passes unchecked.
  */
 export async function refuseBesideAnother(kubeconfig: string, signal: AbortSignal): Promise<void> {
-  await using calls = kubeCalls(loadKube(kubeconfig));
+  await using calls = makeKubeCalls(loadKube(kubeconfig));
   let found: readonly V1Deployment[];
   try {
     found = (await calls.list<V1Deployment>(DEPLOYMENTS, { query: { labelSelector: OF_MUSTER }, signal })).items;

@@ -80,7 +80,10 @@ export function startChild(options: {
 }
 
 /** Waits until the service logs its HTTP address and `/readyz` there answers 200. Returns the address. */
-export async function serviceReady(child: Child, options: { timeoutMs: number; signal: AbortSignal }): Promise<string> {
+export async function waitForService(
+  child: Child,
+  options: { timeoutMs: number; signal: AbortSignal },
+): Promise<string> {
   const address = await child.line((line) => {
     if (!line.includes('"started"')) return undefined;
     const { msg, http } = JSON.parse(line) as { msg?: string; http?: string };

@@ -1,6 +1,6 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
+import { makeKubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import { SERVICES, type ServiceName } from "@muster/repo/services";
 import { applyAll, readManifests } from "./manifests.ts";
 
@@ -26,7 +26,7 @@ export type Access = {
 export async function grantAccess(kubeconfig: string, directory: string, options: AccessOptions = {}): Promise<Access> {
   const { services = SERVICES, more = [], seconds = 3600 } = options;
   const admin = loadKube(kubeconfig);
-  await using calls = kubeCalls(admin);
+  await using calls = makeKubeCalls(admin);
   await mkdir(directory, { recursive: true, mode: 0o700 });
   for (const file of ["namespace.yaml", ...more])
     await applyAll(calls, await readManifests(`deploy/kubernetes/${file}`));

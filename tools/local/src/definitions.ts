@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { V1CustomResourceDefinition } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
-import { kubeCalls, loadKube, unlessMissing, type KubeCalls } from "@muster/kube";
+import { makeKubeCalls, loadKube, unlessMissing, type KubeCalls } from "@muster/kube";
 import { parse } from "yaml";
 import { applyAll, readManifests } from "./manifests.ts";
 
@@ -27,7 +27,7 @@ export async function installDefinitions(
   directory: string,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  await using calls = kubeCalls(loadKube(kubeconfig));
+  await using calls = makeKubeCalls(loadKube(kubeconfig));
   const files = (await readdir(directory)).filter((name) => name.endsWith(".yaml")).sort();
   const installed = await Promise.all(
     files.map(async (file) => {
@@ -50,7 +50,7 @@ async function isForeign(calls: KubeCalls, name: string, signal: AbortSignal): P
 
 /** Applies the role that gives users of leases rights in their slices of the cluster. */
 export async function installLeaseRole(kubeconfig: string, manifest: string, signal: AbortSignal): Promise<void> {
-  await using calls = kubeCalls(loadKube(kubeconfig));
+  await using calls = makeKubeCalls(loadKube(kubeconfig));
   const objects = await readManifests(manifest);
   await applyAll(
     calls,
@@ -60,8 +60,8 @@ export async function installLeaseRole(kubeconfig: string, manifest: string, sig
 }
 
 /** Whether the definition of jobs is installed in the cluster. */
-export async function jobsAreInstalled(kubeconfig: string, signal: AbortSignal): Promise<boolean> {
-  await using calls = kubeCalls(loadKube(kubeconfig));
+export async function areJobsInstalled(kubeconfig: string, signal: AbortSignal): Promise<boolean> {
+  await using calls = makeKubeCalls(loadKube(kubeconfig));
   return (await unlessMissing(calls.get<V1CustomResourceDefinition>(RESOURCE, JOBS, { signal }))) !== undefined;
 }
 

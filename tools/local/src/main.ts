@@ -4,7 +4,7 @@ import { statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { chooseApiAddress } from "./api-address.ts";
 import { ELASTIC, POOLS } from "./elastic.ts";
 import { ROOT } from "./root.ts";
@@ -95,7 +95,7 @@ async function main(): Promise<number> {
     return code;
   } catch (error) {
     if (stop.signal.aborted) return 130;
-    if (faultOf(error)?.code === "already_exists") {
+    if (findFault(error)?.code === "already_exists") {
       print(
         `error: Muster already runs in ${directory}. Use it with \`npx muster\`, or stop it with Ctrl-C in its terminal.`,
       );

@@ -2,16 +2,16 @@ import { randomBytes } from "node:crypto";
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { client, connectNats } from "@muster/bus";
-import { endLeftovers, machineNodesOf, machinesOf } from "@muster/devcluster";
+import { makeClient, connectNats } from "@muster/bus";
+import { endLeftovers, machineNodesOf, listPoolMachines } from "@muster/devcluster";
 import { throwFault } from "@muster/faults";
 import { ReservationService } from "@muster/proto";
 import { OPTIONAL, type ServiceName, STANDARD } from "@muster/repo/services";
 import { refuseBesideAnother } from "./another-muster.ts";
-import { type Child, serviceReady, startChild } from "./child.ts";
-import { installDefinitions, installLeaseRole, jobsAreInstalled } from "./definitions.ts";
+import { type Child, waitForService, startChild } from "./child.ts";
+import { installDefinitions, installLeaseRole, areJobsInstalled } from "./definitions.ts";
 import { type Cloud, type Elastic, readCloud, readPoolsFile, writeMachinesFile, writePoolsFile } from "./elastic.ts";
-import { onlyOne } from "./only-one.ts";
+import { ensureOnlyOne } from "./ensure-only-one.ts";
 import { prepareNats, type NamedNats, type NatsVariables as Env, type StackNats } from "./stack-nats.ts";
 import { withLeanMemory } from "./lean-memory.ts";
 import { ROOT } from "./root.ts";
@@ -85,7 +85,7 @@ const RESTART_MAX_MS = 30_000;
  */
 export async function startStack(options: StackOptions): Promise<Stack> {
   await using starting = new AsyncDisposableStack();
-  starting.use(await onlyOne(options.directory));
+  starting.use(await ensureOnlyOne(options.directory));
   await emptyDirectory(options.directory);
 
   if (options.kubeconfig !== undefined) await refuseBesideAnother(options.kubeconfig, options.signal);
@@ -161,7 +161,7 @@ async function emptyDirectory(directory: string): Promise<void> {
 async function endAllLeftovers(directory: string): Promise<void> {
   const cluster = join(directory, "cluster");
   await endLeftovers(join(cluster, "nodes"));
-  await endLeftovers(machineNodesOf(machinesOf(cluster)));
+  await endLeftovers(machineNodesOf(listPoolMachines(cluster)));
 }
 
 /** Writes the key that signs the results of leases; each stack has its own. */
@@ -221,7 +221,7 @@ async function defineJobs(options: StackOptions, kubeconfig: string): Promise<bo
     options.onProgress(`resource definitions ${names.join(", ")} are installed`);
     return true;
   }
-  if (await jobsAreInstalled(kubeconfig, options.signal)) return true;
+  if (await areJobsInstalled(kubeconfig, options.signal)) return true;
   options.onProgress(
     "This cluster has no definition of jobs, so the job-controller is not started. To install it, start with --install-definitions, " +
       "or run `kubectl apply --server-side -f deploy/crds/muster.dev_jobs.yaml` and start again.",
@@ -263,7 +263,7 @@ async function waitForPools(options: StackOptions, nats: StackNats): Promise<voi
   const scaled = options.poolsFile === undefined ? {} : await readPoolsFile(options.poolsFile);
   const expected = { ...(options.kubeconfig === undefined ? { ...options.pools, ...elastic } : {}), ...scaled };
   await using bus = await connectNats({ ...nats.access, name: "local-stack" });
-  const ledger = client(bus, ReservationService);
+  const ledger = makeClient(bus, ReservationService);
   const end = performance.now() + POOLS_TIMEOUT_MS;
   for (;;) {
     const { pools } = await ledger.listPools({}, { timeoutMs: READY_TIMEOUT_MS, signal: options.signal });
@@ -307,7 +307,7 @@ function keepRunning(
     return child;
   };
   const becomeReady = async (child: Child): Promise<void> => {
-    address = await serviceReady(child, { timeoutMs: READY_TIMEOUT_MS, signal: options.signal });
+    address = await waitForService(child, { timeoutMs: READY_TIMEOUT_MS, signal: options.signal });
   };
   const restart = (): void => {
     timer = undefined;

@@ -1,17 +1,17 @@
 import type { V1Deployment } from "@kubernetes/client-node";
-import { kubeCalls, loadKube } from "@muster/kube";
-import { kubeApiServer, kubeAssets } from "@muster/testkit";
+import { makeKubeCalls, loadKube } from "@muster/kube";
+import { startKubeApiServer, findKubeAssets } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { refuseBesideAnother } from "../src/another-muster.ts";
 import { startWorld } from "./stack-world.ts";
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 const RESOURCE = { apiVersion: "apps/v1", plural: "deployments", namespace: "default" };
 
 describe.skipIf(!assets.found)(`on a real kube-apiserver (${assets.found ? assets.directory : assets.reason})`, () => {
   it("refuses a cluster in which a Muster is installed, and names its deployments", async () => {
-    await using server = await kubeApiServer();
-    await using calls = kubeCalls(loadKube(server.kubeconfig));
+    await using server = await startKubeApiServer();
+    await using calls = makeKubeCalls(loadKube(server.kubeconfig));
     await calls.create(RESOURCE, deployment("unlike", { app: "unlike" }));
     await refuseBesideAnother(server.kubeconfig, AbortSignal.timeout(60_000));
     await calls.create(RESOURCE, deployment("session-controller", { "app.kubernetes.io/part-of": "muster" }));

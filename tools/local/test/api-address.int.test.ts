@@ -1,11 +1,11 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
-import { freePorts } from "@muster/testkit";
+import { findFreePorts } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { chooseApiAddress } from "../src/api-address.ts";
 
 it("uses the requested port, and refuses one that is in use or invalid", async () => {
-  const [free = 0] = await freePorts(1);
+  const [free = 0] = await findFreePorts(1);
   expect(await chooseApiAddress(String(free))).toBe(`127.0.0.1:${free}`);
   const other = createServer().listen(0, "127.0.0.1");
   await once(other, "listening");

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { serviceReady, type Child } from "../src/child.ts";
+import { waitForService, type Child } from "../src/child.ts";
 import { ROOT } from "../src/root.ts";
 import type { Replica } from "../src/stack.ts";
 import { startLuckyWorld, type LuckyWorld } from "./lucky-world.ts";
@@ -18,7 +18,7 @@ describe("with a session, a job, a replica set and a lease", { timeout: 400_000 
   let nats: TestNats;
   let world: LuckyWorld;
   beforeAll(async () => {
-    nats = await natsServer();
+    nats = await startTestNats();
     world = await startLuckyWorld(nats);
   }, 300_000);
   afterAll(async () => {
@@ -76,7 +76,7 @@ describe("with a session, a job, a replica set and a lease", { timeout: 400_000 
 async function readyAgain(replica: Replica, before: Child): Promise<void> {
   await until(`${replica.service} is restarted`, () => replica.current() !== before, LONG);
   const { timeoutMs } = LONG;
-  await serviceReady(replica.current(), { timeoutMs, signal: AbortSignal.timeout(timeoutMs) });
+  await waitForService(replica.current(), { timeoutMs, signal: AbortSignal.timeout(timeoutMs) });
 }
 
 /** Fills the storage until not even a small message fits. */

@@ -16,7 +16,7 @@ export type BaselinePrograms = AsyncDisposable & {
 };
 
 /** Returns why the programs cannot be built; undefined if they can. */
-export function baselineIsMissing(): string | undefined {
+export function describeMissingBaseline(): string | undefined {
   const { status } = spawnSync("git", ["cat-file", "-e", `${BASELINE}^{commit}`], { cwd: ROOT, stdio: "ignore" });
   return status === 0
     ? undefined

@@ -5,14 +5,14 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import type { V1StatefulSet } from "@kubernetes/client-node";
 import { type ServiceName, SERVICES } from "@muster/repo/services";
-import { kubeApiServer, kubeAssets, processEnv, type TestKubeApiServer } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets, buildProcessEnv, type TestKubeApiServer } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { grantAccess } from "../src/cluster-access.ts";
 import { ROOT } from "../src/root.ts";
-import { CHART, given, helm, helmMissing, render } from "./helm.ts";
+import { CHART, buildValueArguments, runHelm, describeMissingHelm, renderChart } from "./helm.ts";
 
-const assets = kubeAssets();
-const missing = assets.found ? await helmMissing() : assets.reason;
+const assets = findKubeAssets();
+const missing = assets.found ? await describeMissingHelm() : assets.reason;
 const SYSTEM = "muster-system";
 
 describe.skipIf(missing !== undefined)(
@@ -26,16 +26,28 @@ describe.skipIf(missing !== undefined)(
       (await promisify(execFile)("kubectl", words.split(" "), { env, maxBuffer: 64 * 1024 * 1024 })).stdout;
     /** Omits hooks, because no controller runs their Job here. */
     const install = (verb: "install" | "upgrade", values: object, namespace = SYSTEM) =>
-      helm([verb, "muster", CHART, "--namespace", namespace, "--no-hooks", "--take-ownership", ...given(values)], env);
+      runHelm(
+        [
+          verb,
+          "muster",
+          CHART,
+          "--namespace",
+          namespace,
+          "--no-hooks",
+          "--take-ownership",
+          ...buildValueArguments(values),
+        ],
+        env,
+      );
 
     beforeAll(async () => {
-      server = await kubeApiServer();
+      server = await startKubeApiServer();
       // Without a home directory, kubectl writes its discovery cache into the working directory.
       home = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
-      env = { ...processEnv(), KUBECONFIG: server.kubeconfig, HOME: home.path };
+      env = { ...buildProcessEnv(), KUBECONFIG: server.kubeconfig, HOME: home.path };
       await kubectl(`create namespace ${SYSTEM}`);
     }, 120_000);
-    afterEach(() => helm(["uninstall", "muster", "--namespace", SYSTEM, "--no-hooks", "--ignore-not-found"], env));
+    afterEach(() => runHelm(["uninstall", "muster", "--namespace", SYSTEM, "--no-hooks", "--ignore-not-found"], env));
     afterAll(async () => {
       await server[Symbol.asyncDispose]();
       await home.remove();
@@ -72,14 +84,14 @@ describe.skipIf(missing !== undefined)(
       // The accounts and roles of services outside the cluster exist, too.
       await grantAccess(server.kubeconfig, join(home.path, "access"), { more: ["slices.yaml"] });
       const unasked = words.filter((word) => word !== "--take-ownership");
-      await expect(helm([...unasked, "--no-hooks"], env)).rejects.toThrow(/invalid ownership metadata/);
-      await helm([...words, "--no-hooks"], env);
-      await helm(["uninstall", "muster", "--namespace", SYSTEM, "--no-hooks"], env);
+      await expect(runHelm([...unasked, "--no-hooks"], env)).rejects.toThrow(/invalid ownership metadata/);
+      await runHelm([...words, "--no-hooks"], env);
+      await runHelm(["uninstall", "muster", "--namespace", SYSTEM, "--no-hooks"], env);
 
       await kubectl("create namespace other");
       const elsewhere = words.map((word) => (word === SYSTEM ? "other" : word));
-      await helm([...elsewhere, "--no-hooks"], env);
-      await helm(["uninstall", "muster", "--namespace", "other", "--no-hooks"], env);
+      await runHelm([...elsewhere, "--no-hooks"], env);
+      await runHelm(["uninstall", "muster", "--namespace", "other", "--no-hooks"], env);
     });
 
     it("takes no rights from a Muster in another namespace, unless takeOverFrom names it", async () => {
@@ -94,7 +106,7 @@ describe.skipIf(missing !== undefined)(
       expect(await subject()).toBe(SYSTEM);
       await second({ takeOverFrom: SYSTEM });
       expect(await subject()).toBe("second");
-      await helm(["uninstall", "muster", "--namespace", "second", "--no-hooks"], env);
+      await runHelm(["uninstall", "muster", "--namespace", "second", "--no-hooks"], env);
     });
 
     it("does not switch to another NATS, unless nats.movedTo confirms that the state has moved", async () => {
@@ -109,11 +121,11 @@ describe.skipIf(missing !== undefined)(
       expect(await kubectl(`-n ${SYSTEM} get statefulset -o name`)).toContain("statefulset.apps/nats");
       await install("upgrade", { ...external, "nats.movedTo": url });
       await install("upgrade", external);
-      await helm(["uninstall", "muster", "--namespace", SYSTEM, "--no-hooks"], env);
+      await runHelm(["uninstall", "muster", "--namespace", SYSTEM, "--no-hooks"], env);
 
       // The user's own StatefulSet may have the same name.
       await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
-      const objects = await render(SYSTEM);
+      const objects = await renderChart(SYSTEM);
       const [nats] = objects.filter((each): each is V1StatefulSet => each.kind === "StatefulSet");
       const theirs = { ...nats, metadata: { ...nats?.metadata, labels: {} } };
       await writeFile(join(directory.path, "nats.json"), JSON.stringify(theirs));
@@ -129,7 +141,7 @@ describe.skipIf(missing !== undefined)(
       const [patch = "", , upgrade = ""] = steps.split("\n").map((line) => line.replace(/ +#.*/, ""));
       const sizes = /--set (\S+)/.exec(upgrade)?.[1] ?? "";
       const upgraded = () =>
-        helm(
+        runHelm(
           [
             "upgrade",
             "muster",
@@ -169,7 +181,7 @@ describe.skipIf(missing !== undefined)(
     it("leaves no account that may create Secrets when the keys cannot be made, and keeps the job for its log", async () => {
       // No controller runs the job.
       const words = ["install", "muster", CHART, "--namespace", SYSTEM, "--take-ownership", "--timeout", "3s"];
-      await expect(helm([...words, ...given({})], env)).rejects.toThrow(/pre-install/);
+      await expect(runHelm([...words, ...buildValueArguments({})], env)).rejects.toThrow(/pre-install/);
       const left = await kubectl(
         `-n ${SYSTEM} get serviceaccount,role,rolebinding,configmap,job -l app.kubernetes.io/part-of=muster -o name`,
       );
@@ -186,7 +198,7 @@ describe.skipIf(missing !== undefined)(
         await using directory = await mkdtempDisposable(join(tmpdir(), "muster-chart-"));
         const apply = async (replicas: number): Promise<void> => {
           const file = join(directory.path, `${replicas}.json`);
-          const objects = await render(SYSTEM, { "nats.replicas": replicas });
+          const objects = await renderChart(SYSTEM, { "nats.replicas": replicas });
           const [nats] = objects.filter((each): each is V1StatefulSet => each.kind === "StatefulSet");
           await writeFile(file, JSON.stringify(nats));
           await kubectl(`apply --server-side -f ${file}`);

@@ -12,18 +12,18 @@ import type {
   V1Service,
 } from "@kubernetes/client-node";
 import type { KubeObject } from "@muster/kube";
-import { findNatsServer, keyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
-import { referenceOf } from "@muster/repo/images";
+import { findNatsServer, buildKeyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
+import { buildImageReference } from "@muster/repo/images";
 import { OPT_IN, SERVICES } from "@muster/repo/services";
-import { certificateAuthority, processEnv, signedCertificate } from "@muster/testkit";
+import { makeCertificateAuthority, buildProcessEnv, makeSignedCertificate } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { ROOT } from "../src/root.ts";
-import { CHART, given, helm, helmMissing, render } from "./helm.ts";
+import { CHART, buildValueArguments, runHelm, describeMissingHelm, renderChart } from "./helm.ts";
 
 type RulesFile = { readonly groups: readonly { readonly rules: readonly { alert: string; expr: string }[] }[] };
 
-const missing = await helmMissing();
+const missing = await describeMissingHelm();
 /** Values that enable every option. */
 const ALL = {
   "services.node-scaler.enabled": true,
@@ -53,7 +53,7 @@ describe.skipIf(missing !== undefined)(
   { timeout: 120_000 },
   () => {
     it("passes helm lint, and refuses unknown values", async () => {
-      expect(await helm(["lint", "--strict", CHART])).toContain("0 chart(s) failed");
+      expect(await runHelm(["lint", "--strict", CHART])).toContain("0 chart(s) failed");
       const refused = [
         { replicas: 3 },
         { "services.watchr": {} },
@@ -72,12 +72,14 @@ describe.skipIf(missing !== undefined)(
         { "gateway.httpRoute.enabled": true },
       ];
       for (const values of refused) {
-        await expect(render("here", values), JSON.stringify(values)).rejects.toThrow(/don't meet the specifications/);
+        await expect(renderChart("here", values), JSON.stringify(values)).rejects.toThrow(
+          /don't meet the specifications/,
+        );
       }
     });
 
     it("names a misspelt variable and its service", async () => {
-      const misspelt = render("here", { "services.watcher.env": { WATCHER_RELIST: 1 } });
+      const misspelt = renderChart("here", { "services.watcher.env": { WATCHER_RELIST: 1 } });
       await expect(misspelt).rejects.toThrow(/at '\/services\/watcher\/env': additional properties 'WATCHER_RELIST'/);
     });
 
@@ -86,7 +88,7 @@ describe.skipIf(missing !== undefined)(
       const leaves = leavesOf(values).filter((path) => !/^(services|defaults\.resources|nats\.resources)\./.test(path));
       expect(leaves).toContain("nats.syncInterval");
       const without = (paths: readonly string[]) =>
-        render("here", Object.fromEntries(paths.map((path) => [path, null]))).then(() => "rendered", String);
+        renderChart("here", Object.fromEntries(paths.map((path) => [path, null]))).then(() => "rendered", String);
       const refusal = await without(leaves);
       const lines = /at '([^']*)': missing propert(?:y|ies) (.*)/g;
       const missed = [...refusal.matchAll(lines)].flatMap(([, at = "", names = ""]) =>
@@ -99,9 +101,9 @@ describe.skipIf(missing !== undefined)(
     });
 
     it("has the namespaces of the installation wherever deploy/kubernetes has its own", async () => {
-      const text = JSON.stringify(await render("here", ALL));
+      const text = JSON.stringify(await renderChart("here", ALL));
       expect(text).not.toMatch(/muster-system|"namespace":"(default|machines)"/);
-      const standard = await render("muster-system");
+      const standard = await renderChart("muster-system");
       expect(standard.filter(({ kind }) => kind === "Role").map(placeOf)).toContain("default/muster-job-controller");
     });
 
@@ -111,7 +113,11 @@ describe.skipIf(missing !== undefined)(
       { release: "muster-work", work: "machines", machines: "muster-system" },
     ])("replaces only namespaces: $release, $work, $machines", async (place) => {
       const renderedAs = (names: typeof place) =>
-        render(names.release, { ...ALL, workNamespace: names.work, "nodeScaler.machinesNamespace": names.machines });
+        renderChart(names.release, {
+          ...ALL,
+          workNamespace: names.work,
+          "nodeScaler.machinesNamespace": names.machines,
+        });
       const unlike = { release: "name-of-release", work: "name-of-work", machines: "name-of-machines" };
       const expected = JSON.stringify(await renderedAs(unlike)).replaceAll(
         /name-of-(release|work|machines)/g,
@@ -124,12 +130,12 @@ describe.skipIf(missing !== undefined)(
 
     it("requires the registry of the images, and names the images that `npm run images` pushes", async () => {
       const { version } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as { version: string };
-      await expect(render("here", { "image.repository": "" })).rejects.toThrow(
+      await expect(renderChart("here", { "image.repository": "" })).rejects.toThrow(
         /image.repository is empty: .* image.repository=registry.example.com\/muster\. `npm run images -- --repository/,
       );
-      const objects = await render("here", { "image.repository": "registry.example.com/muster" });
+      const objects = await renderChart("here", { "image.repository": "registry.example.com/muster" });
       const pulled = objects.filter(isDeployment).flatMap(({ spec }) => spec?.template.spec?.containers ?? []);
-      const built = pulled.map(({ name }) => referenceOf(name, { repository: "registry.example.com/muster" }));
+      const built = pulled.map(({ name }) => buildImageReference(name, { repository: "registry.example.com/muster" }));
       expect(built).toContain(`registry.example.com/muster/watcher:${version}`);
       expect(pulled.map(({ image }) => image)).toEqual(built);
     });
@@ -137,17 +143,17 @@ describe.skipIf(missing !== undefined)(
     it("names an image by its digest unless a tag replaces it, and refuses an invalid digest", async () => {
       const digest = `sha256:${"a".repeat(64)}`;
       const imageOf = async (tag: string) => {
-        const objects = await render("here", { "image.digests": { watcher: digest }, "image.tag": tag });
+        const objects = await renderChart("here", { "image.digests": { watcher: digest }, "image.tag": tag });
         const watcher = objects.filter(isDeployment).find(({ metadata }) => metadata?.name === "watcher");
         return watcher?.spec?.template.spec?.containers[0]?.image;
       };
       expect(await imageOf("")).toBe(`registry.example.com/muster/watcher@${digest}`);
       expect(await imageOf("mine")).toBe("registry.example.com/muster/watcher:mine");
-      await expect(render("here", { "image.digests": { watcher: "sha256:0" } })).rejects.toThrow("watcher");
+      await expect(renderChart("here", { "image.digests": { watcher: "sha256:0" } })).rejects.toThrow("watcher");
     });
 
     it("tests an installation with the key of the command line, and opens NATS for that time only", async () => {
-      const objects = (await render("here")).filter(
+      const objects = (await renderChart("here")).filter(
         ({ metadata }) => metadata?.annotations?.["helm.sh/hook"] === "test",
       );
       expect(objects.map(({ kind, metadata }) => `${kind ?? ""} ${metadata?.name ?? ""}`).toSorted()).toEqual([
@@ -159,7 +165,7 @@ describe.skipIf(missing !== undefined)(
       const [container] = pod.spec?.containers ?? [];
       expect(container).toMatchObject({
         args: ["doctor"],
-        image: referenceOf("cli", { repository: "registry.example.com/muster" }),
+        image: buildImageReference("cli", { repository: "registry.example.com/muster" }),
       });
       const key = container?.env?.find(({ name }) => name === "MUSTER_NATS_NKEY")?.valueFrom?.secretKeyRef;
       expect(key).toEqual({ name: "muster-nats-nkeys", key: "cli.nk" });
@@ -171,7 +177,7 @@ describe.skipIf(missing !== undefined)(
 
     it("lets the job-controller change batch Jobs only on request, and only where it queues them", async () => {
       const batchRoles = async (batchJobs: string): Promise<readonly string[]> => {
-        const objects = await render("here", { "rights.batchJobs": batchJobs, workNamespace: "work" });
+        const objects = await renderChart("here", { "rights.batchJobs": batchJobs, workNamespace: "work" });
         const deployment = objects.filter(isDeployment).find(({ metadata }) => metadata?.name === "job-controller");
         const env = deployment?.spec?.template.spec?.containers[0]?.env ?? [];
         expect(env.find(({ name }) => name === "JOB_BATCH_JOBS")?.value).toBe(batchJobs);
@@ -188,7 +194,7 @@ describe.skipIf(missing !== undefined)(
     it("lets the job-controller run jobs of every namespace only on request", async () => {
       const rolesOfPods = async (jobNamespaces: string): Promise<readonly string[]> => {
         const values = { "rights.jobNamespaces": jobNamespaces, "rights.mpijobs": true, "rights.podGroups": true };
-        const objects = await render("here", values);
+        const objects = await renderChart("here", values);
         const deployment = objects.filter(isDeployment).find(({ metadata }) => metadata?.name === "job-controller");
         const env = deployment?.spec?.template.spec?.containers[0]?.env ?? [];
         expect(env.find(({ name }) => name === "JOB_NAMESPACES")?.value).toBe(jobNamespaces);
@@ -212,7 +218,7 @@ describe.skipIf(missing !== undefined)(
           .filter(isDeployment)
           .map(({ metadata }) => metadata?.name)
           .toSorted();
-      const standard = await render("here");
+      const standard = await renderChart("here");
       expect(installed(standard)).toEqual(SERVICES.filter((name) => !OPT_IN.includes(name)).toSorted());
       const roles = standard.filter(({ kind }) => kind === "ClusterRole") as { rules?: V1PolicyRule[] }[];
       const changed = roles
@@ -222,19 +228,35 @@ describe.skipIf(missing !== undefined)(
       expect(changed).toEqual(expect.not.arrayContaining(["namespaces"]));
       expect(changed).toEqual(expect.not.arrayContaining(["nodes"]));
       const notes = (values: object) =>
-        helm(["install", "muster", CHART, "--dry-run=client", "--namespace", "here", ...given(values)]);
+        runHelm([
+          "install",
+          "muster",
+          CHART,
+          "--dry-run=client",
+          "--namespace",
+          "here",
+          ...buildValueArguments(values),
+        ]);
       for (const name of OPT_IN) {
         const enable = `services.${name}.enabled=true`;
         expect(await notes({})).toContain(enable);
         expect(await notes({ [`services.${name}.enabled`]: true })).not.toContain(enable);
       }
-      await expect(render("here", { "rights.slices": true })).rejects.toThrow(
+      await expect(renderChart("here", { "rights.slices": true })).rejects.toThrow(
         /rights.slices .* services.provision-engine.enabled=true/,
       );
     });
 
     it("shows how to get the command line without a clone, from an image of the installation", async () => {
-      const notes = await helm(["install", "muster", CHART, "--dry-run=client", "--namespace", "here", ...given({})]);
+      const notes = await runHelm([
+        "install",
+        "muster",
+        CHART,
+        "--dry-run=client",
+        "--namespace",
+        "here",
+        ...buildValueArguments({}),
+      ]);
       expect(notes).toMatch(
         /alias muster='docker run [^']* registry\.example\.com\/muster\/cli:[\d.]+'\n {2}muster doctor/,
       );
@@ -242,17 +264,17 @@ describe.skipIf(missing !== undefined)(
 
     it("refuses to run the services in the namespace of the work", async () => {
       const refusal = /workNamespace is "default", and so is the namespace of this release.*--namespace muster-system/;
-      await expect(render("default")).rejects.toThrow(refusal);
-      await expect(render("here", { workNamespace: "here" })).rejects.toThrow(/workNamespace is "here"/);
-      const named = render("muster-system", { workNamespace: "muster-system" });
+      await expect(renderChart("default")).rejects.toThrow(refusal);
+      await expect(renderChart("here", { workNamespace: "here" })).rejects.toThrow(/workNamespace is "here"/);
+      const named = renderChart("muster-system", { workNamespace: "muster-system" });
       await expect(named).rejects.toThrow(/Set workNamespace to the namespace/);
     });
 
     it("refuses a JetStream limit below the storage that all services reserve", async () => {
       const little = { "nats.maxFileStore": "4GB" };
       const all = { ...little, "services.provision-engine.enabled": true };
-      await expect(render("here", all)).rejects.toThrow(/nats.maxFileStore is 4GB.*at least 5.4GB/);
-      await render("here", little);
+      await expect(renderChart("here", all)).rejects.toThrow(/nats.maxFileStore is 4GB.*at least 5.4GB/);
+      await renderChart("here", little);
     });
 
     it(
@@ -270,13 +292,13 @@ describe.skipIf(missing !== undefined)(
         const replaced = /rights\/(mpijobs|pod-groups)\.yaml$/;
         const used = files.filter((name) => !unused.test(name) && !replaced.test(name));
         expect(used.length).toBeGreaterThan(15);
-        expect(await render("here", ALL, copy)).toEqual(await render("here", ALL));
+        expect(await renderChart("here", ALL, copy)).toEqual(await renderChart("here", ALL));
         for (const [index, name] of used.entries()) {
           const file = join(copy, "files", name);
           const text = await readFile(file, "utf8");
           if (index % 3 === 0) await rm(file);
           else await writeFile(file, index % 3 === 1 ? "\n" : `../../../${name}`);
-          await expect(render("here", ALL, copy), name).rejects.toThrow(
+          await expect(renderChart("here", ALL, copy), name).rejects.toThrow(
             `incomplete: files/${name} is missing or empty`,
           );
           await writeFile(file, text);
@@ -294,7 +316,7 @@ describe.skipIf(missing !== undefined)(
       [{ "nats.persistence.size": 20000000000 }, true],
       [{ "nats.persistence.size": "5Gi", "nats.persistence.enabled": false }, true],
     ])("limits JetStream to the size of its volume: %j", async (values, fits) => {
-      const rendered = render("here", values);
+      const rendered = renderChart("here", values);
       if (fits) expect((await rendered).length).toBeGreaterThan(0);
       else await expect(rendered).rejects.toThrow(/nats.maxFileStore is .*, of nats.persistence.size/);
     });
@@ -302,7 +324,7 @@ describe.skipIf(missing !== undefined)(
     it("alerts on missing metrics of the installed services only", async () => {
       const missed = async (values: object) => {
         const monitoring = { prometheusRule: { enabled: true } };
-        const objects = await render("here", { monitoring, ...values });
+        const objects = await renderChart("here", { monitoring, ...values });
         const file = objects.find(({ kind }) => kind === "PrometheusRule") as KubeObject & { spec: RulesFile };
         const shared = parse(await readFile(join(ROOT, "deploy/prometheus/rules.yaml"), "utf8")) as RulesFile;
         const rulesOf = ({ groups }: RulesFile) => groups.flatMap(({ rules }) => rules);
@@ -326,7 +348,7 @@ describe.skipIf(missing !== undefined)(
 
     it("opens the monitoring port of NATS to the readers of metrics, and to no pod where none are named", async () => {
       const readers = async (metricsFrom: readonly object[]) => {
-        const objects = await render("here", { networkPolicy: { metricsFrom } });
+        const objects = await renderChart("here", { networkPolicy: { metricsFrom } });
         const policy = objects.find(({ kind, metadata }) => kind === "NetworkPolicy" && metadata?.name === "nats");
         const { ingress = [] } = (policy as V1NetworkPolicy).spec ?? {};
         return ingress
@@ -352,7 +374,7 @@ describe.skipIf(missing !== undefined)(
       });
       expect(secured).toMatchObject({ port: 443, from: [ingress], volumes: ["tmp", "nats-ca", "session", "tls"] });
       expect(secured.routes).toEqual(["HTTPRoute", "Ingress"]);
-      const without = await render("here", { ...ALL, "services.gateway.enabled": false });
+      const without = await renderChart("here", { ...ALL, "services.gateway.enabled": false });
       const routed = without.filter(({ kind = "" }) => ["Service", "Ingress", "HTTPRoute"].includes(kind));
       expect(routed.filter(({ metadata }) => /^(muster|gateway)$/.test(metadata?.name ?? ""))).toEqual([]);
     });
@@ -366,7 +388,7 @@ describe.skipIf(missing !== undefined)(
       expect(ours.fsGroup).toBe(1000);
       const own = await gatewayOf({ "gateway.sessionKeysSecret": "own" });
       expect(own.sessionKeys).toMatchObject({ secretName: "own" });
-      await expect(render("here", { "gateway.sessionKeysSecret": "" })).rejects.toThrow(
+      await expect(renderChart("here", { "gateway.sessionKeysSecret": "" })).rejects.toThrow(
         /don't meet the specifications/,
       );
     });
@@ -377,8 +399,8 @@ describe.skipIf(missing !== undefined)(
         JSON.stringify(objects.find((each) => each.kind === "Role" && each.metadata?.name === "muster-keys"));
       const commandOf = (objects: readonly KubeObject[]): string =>
         JSON.stringify(objects.find((each) => each.kind === "Job" && each.metadata?.name === "keys"));
-      const ours = await render("here");
-      const theirs = await render("here", external);
+      const ours = await renderChart("here");
+      const theirs = await renderChart("here", external);
       expect(rightsOf(ours)).toContain("muster-nats-ca");
       expect(rightsOf(theirs)).toContain("muster-provision-engine");
       expect(rightsOf(theirs)).not.toMatch(/configmaps|muster-nats/);
@@ -391,12 +413,12 @@ describe.skipIf(missing !== undefined)(
         });
       expect(new Set(authorityOf(ours))).toEqual(new Set(["muster-nats-ca"]));
       expect(authorityOf(theirs)).toEqual([]);
-      const named = await render("here", { ...external, "nats.caConfigMap": "nats-authority" });
+      const named = await renderChart("here", { ...external, "nats.caConfigMap": "nats-authority" });
       expect(new Set(authorityOf(named))).toEqual(new Set(["nats-authority"]));
     });
 
     it("gives each service the seed of its own user, and only variables that it knows", async () => {
-      const deployments = (await render("here", ALL)).filter(isDeployment);
+      const deployments = (await renderChart("here", ALL)).filter(isDeployment);
       expect(deployments.map(({ metadata }) => metadata?.name).sort()).toEqual([...SERVICES].sort());
       const page = await readFile(join(ROOT, "docs/reference/environment.md"), "utf8");
       const [, known = ""] = page.split("\n## ");
@@ -415,17 +437,17 @@ describe.skipIf(missing !== undefined)(
     it("renders a configuration that nats-server accepts, for one server and for three", async () => {
       const directory = await mkdtemp(join(tmpdir(), "muster-chart-"));
       try {
-        const authority = await certificateAuthority("test");
-        const made = await signedCertificate(authority, { commonName: "nats", use: "server" });
+        const authority = await makeCertificateAuthority("test");
+        const made = await makeSignedCertificate(authority, { commonName: "nats", use: "server" });
         await writeFile(join(directory, "tls.crt"), made.cert);
         await writeFile(join(directory, "ca.crt"), authority.cert);
         await writeFile(join(directory, "tls.key"), made.key);
-        const { path } = await findNatsServer({ env: processEnv() });
-        const keys = NATS_USERS.map((user) => [keyVariable(user), makeNkey().publicKey] as const);
-        const env = { ...processEnv(), POD_NAME: "nats-0", ...Object.fromEntries(keys) };
+        const { path } = await findNatsServer({ env: buildProcessEnv() });
+        const keys = NATS_USERS.map((user) => [buildKeyVariable(user), makeNkey().publicKey] as const);
+        const env = { ...buildProcessEnv(), POD_NAME: "nats-0", ...Object.fromEntries(keys) };
         for (const [replicas, syncs] of [[1], [3], [3, "1s"]] as const) {
           const sync = syncs === undefined ? {} : { "nats.syncInterval": syncs };
-          const objects = await render("here", { "nats.replicas": replicas, "nats.maxFileStore": "7GB", ...sync });
+          const objects = await renderChart("here", { "nats.replicas": replicas, "nats.maxFileStore": "7GB", ...sync });
           const config = objects.find(
             (each): each is V1ConfigMap => each.kind === "ConfigMap" && placeOf(each) === "here/nats",
           );
@@ -449,7 +471,7 @@ describe.skipIf(missing !== undefined)(
 
 /** Renders how the chart with these values serves the HTTP API. */
 async function gatewayOf(values: object) {
-  const objects = await render("here", values);
+  const objects = await renderChart("here", values);
   const named = (kind: string, name: string) =>
     objects.find((object) => object.kind === kind && object.metadata?.name === name);
   const { replicas, template } = (named("Deployment", "gateway") as V1Deployment).spec ?? {};

@@ -3,7 +3,7 @@ import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { processEnv } from "@muster/testkit";
+import { buildProcessEnv } from "@muster/testkit";
 
 const MAX_BUFFER = 64 * 1024 * 1024;
 
@@ -19,10 +19,10 @@ export type ClusterTools = AsyncDisposable & {
 };
 
 /** Tools for the cluster of this kubeconfig only. */
-export async function clusterTools(kubeconfig: string): Promise<ClusterTools> {
+export async function makeClusterTools(kubeconfig: string): Promise<ClusterTools> {
   const temporary = await mkdtempDisposable(join(tmpdir(), "muster-tools-"));
   const directory = temporary.path;
-  const env: NodeJS.ProcessEnv = { ...processEnv(), KUBECONFIG: kubeconfig, HOME: directory };
+  const env: NodeJS.ProcessEnv = { ...buildProcessEnv(), KUBECONFIG: kubeconfig, HOME: directory };
   return {
     directory,
     env,

@@ -2,17 +2,17 @@ import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buckets, streams } from "@muster/proto";
-import { natsCluster, until, type TestNatsCluster } from "@muster/testkit";
+import { startNatsCluster, until, type TestNatsCluster } from "@muster/testkit";
 import { expect, it } from "vitest";
 import {
-  eventNames,
+  listEventNames,
   expectNothingLeft,
   isFinished,
-  sessionUntilFile,
-  smallSession,
+  buildSessionUntilFile,
+  buildSmallSession,
   startWorld,
-  submit,
-  untilSession,
+  submitSession,
+  waitForSession,
 } from "./stack-world.ts";
 
 const GOOD = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"];
@@ -51,7 +51,7 @@ it(
   async () => {
     await using stack = new AsyncDisposableStack();
     const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-clustered-"))).path;
-    const cluster = stack.use(await natsCluster(3, { secured: true }));
+    const cluster = stack.use(await startNatsCluster(3, { secured: true }));
     const { url, secured } = cluster;
     const env = { MUSTER_NATS_REPLICAS: "3", SESSION_EXECUTORS: "2" };
     const world = stack.use(await startWorld({ nats: { url, secured }, env, pools: { drivers: 2, workers: 4 } }));
@@ -60,9 +60,9 @@ it(
       until(`${stream} has a leader`, async () => (await readInfo(operator, stream)).cluster?.leader, PATIENT);
 
     const endFile = join(directory, "end");
-    await submit(world, "long", sessionUntilFile(endFile));
-    const runs = (session: Parameters<typeof eventNames>[0]) => eventNames(session).includes("RUN");
-    await untilSession(world, "long", "runs", runs);
+    await submitSession(world, "long", buildSessionUntilFile(endFile));
+    const runs = (session: Parameters<typeof listEventNames>[0]) => listEventNames(session).includes("RUN");
+    await waitForSession(world, "long", "runs", runs);
 
     let killed: number | undefined;
     for (const stream of [`KV_${buckets.sessions}`, streams.ledger.name]) {
@@ -73,13 +73,13 @@ it(
       const name = `after-${killed}-${stream === streams.ledger.name ? "ledger" : "sessions"}`;
       await until(
         "a session is taken",
-        () => submit(world, name, smallSession({ driverSeconds: 0 })).then(() => true),
+        () => submitSession(world, name, buildSmallSession({ driverSeconds: 0 })).then(() => true),
         PATIENT,
       );
-      expect(eventNames(await untilSession(world, name, "is finished", isFinished))).toEqual(GOOD);
+      expect(listEventNames(await waitForSession(world, name, "is finished", isFinished))).toEqual(GOOD);
     }
     await writeFile(endFile, "");
-    expect(eventNames(await untilSession(world, "long", "is finished", isFinished))).toEqual(GOOD);
+    expect(listEventNames(await waitForSession(world, "long", "is finished", isFinished))).toEqual(GOOD);
     await expectNothingLeft(world);
   },
 );

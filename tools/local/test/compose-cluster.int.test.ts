@@ -3,14 +3,14 @@ import { mkdir, mkdtempDisposable, readdir, readFile, stat, writeFile } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { kubeCalls, loadKube } from "@muster/kube";
+import { makeKubeCalls, loadKube } from "@muster/kube";
 import { STANDARD } from "@muster/repo/services";
-import { kubeApiServer, kubeAssets, processEnv, until } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets, buildProcessEnv, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { prepare } from "../src/containers/setup/prepare.ts";
 import { ROOT } from "../src/root.ts";
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
 const ACCOUNTS = { apiVersion: "v1", plural: "serviceaccounts", namespace: "muster-system" };
 const PROGRAM = join(ROOT, "tools/local/src/containers/compose-cluster/main.ts");
@@ -22,7 +22,7 @@ it.skipIf(!assets.found)(
   async () => {
     await using stack = new AsyncDisposableStack();
     const { path: root } = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-compose-cluster-")));
-    const server = stack.use(await kubeApiServer());
+    const server = stack.use(await startKubeApiServer());
     for (const folder of ["nats", "client", "data", "cluster", "access", ...STANDARD.map((name) => `keys/${name}`)])
       await mkdir(join(root, folder), { recursive: true });
     await writeFile(join(root, "compose.yml"), "");
@@ -39,7 +39,7 @@ it.skipIf(!assets.found)(
       /has no <service>\.kubeconfig; `npm run compose-cluster -- KUBECONFIG` writes them/,
     );
 
-    const env = { ...processEnv(), MUSTER_COMPOSE_DIRECTORY: join(root, "client") };
+    const env = { ...buildProcessEnv(), MUSTER_COMPOSE_DIRECTORY: join(root, "client") };
     const { stdout } = await promisify(execFile)(process.execPath, [PROGRAM, server.kubeconfig], { env });
     expect(stdout).toMatch(/^reservation-manager: needs no access$/m);
     const [, endsAt = ""] = /^good until (\S+):/m.exec(stdout) ?? [];
@@ -56,12 +56,12 @@ it.skipIf(!assets.found)(
     for (const name of having) expect((await stat(fileOf(name))).mode & 0o077).toBe(0);
     expect(await readdir(join(root, "keys/reservation-manager"))).not.toContain("kubeconfig");
 
-    await using watcher = kubeCalls(loadKube(fileOf("watcher")));
+    await using watcher = makeKubeCalls(loadKube(fileOf("watcher")));
     expect((await watcher.list(PODS)).items).toEqual([]);
     await expect(watcher.delete(PODS, "some")).rejects.toThrow(/forbidden/i);
 
     // Its tokens expire with the account, and otherwise only after an hour.
-    await using admin = kubeCalls(loadKube(server.kubeconfig));
+    await using admin = makeKubeCalls(loadKube(server.kubeconfig));
     await admin.delete(ACCOUNTS, "watcher");
     // The API server caches its verdict on a token for some seconds.
     await until("the token of the watcher has expired", () => watcher.list(PODS).then(() => false, isUnauthorized), {

@@ -6,12 +6,12 @@ import { SERVICES } from "@muster/repo/services";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROOT } from "../src/root.ts";
-import { composeStack, type ComposeStack, whyNoContainers } from "./containers.ts";
-import { type Ended, muster } from "./muster-run.ts";
-import { linesWith, secretsOfKubeconfig } from "./quiet-logs.ts";
+import { prepareComposeStack, type ComposeStack, describeMissingContainers } from "./containers.ts";
+import { type Ended, runMuster } from "./muster-run.ts";
+import { listLinesWith, listKubeconfigSecrets } from "./quiet-logs.ts";
 
 const TAG = process.env["MUSTER_TAG"] ?? "dev";
-const lack = whyNoContainers([
+const lack = describeMissingContainers([
   ...["setup", "dev-cluster", ...SERVICES].map((name) => `muster/${name}:${TAG}`),
   "nats:2.15-alpine",
   "jaegertracing/all-in-one:1.62.0",
@@ -42,7 +42,7 @@ describe.skipIf(lack !== undefined)(
   () => {
     let stack: ComposeStack;
     const wrong = makeNkey();
-    const run = (...args: readonly string[]): Promise<Ended> => muster({ stack }, args);
+    const run = (...args: readonly string[]): Promise<Ended> => runMuster({ stack }, args);
     const done = async (...args: readonly string[]): Promise<string> => {
       const { code, output } = await run(...args);
       expect(code, `muster ${args.join(" ")}: ${output}`).toBe(0);
@@ -56,7 +56,7 @@ describe.skipIf(lack !== undefined)(
     };
 
     beforeAll(async () => {
-      stack = await composeStack();
+      stack = await prepareComposeStack();
       // On a busy machine the engine may restart a container, which ends the wait of compose but not this one.
       await until("all containers are healthy", up, { timeoutMs: 300_000 }).catch(async (error: unknown) => {
         throw new Error(await stack.compose("logs", "--tail", "20"), { cause: error });
@@ -157,14 +157,14 @@ describe.skipIf(lack !== undefined)(
         "for f in /setup/kept/nkeys/* /setup/kept/*.key /setup/kept/*.token /setup/keys/*/nats.nk; do cat $f; done";
       const read = (script: string) => stack.compose("run", "--rm", "-T", "--entrypoint", "sh", "setup", "-c", script);
       const lines = (await read(show)).split("\n").map((line) => line.trim());
-      const kubeconfig = secretsOfKubeconfig(await read("cat /setup/access/kubeconfig"));
+      const kubeconfig = listKubeconfigSecrets(await read("cat /setup/access/kubeconfig"));
       const secrets = [...lines.filter((line) => line !== "" && !line.startsWith("-----")), ...kubeconfig];
       // The seeds of all users, and the lines of at least three keys.
       expect(secrets.length).toBeGreaterThan(SERVICES.length + 5);
       expect(Math.min(...secrets.map(({ length }) => length))).toBeGreaterThan(15);
       const logs = await stack.compose("logs", "--no-color");
       for (const name of ["nats", "setup", ...SERVICES]) expect(logs).toMatch(new RegExp(`^${name}-1 `, "m"));
-      expect(linesWith([...secrets, wrong.seed], logs.split("\n"))).toEqual([]);
+      expect(listLinesWith([...secrets, wrong.seed], logs.split("\n"))).toEqual([]);
     });
 
     it("leaves no container, volume or network after `down --volumes`", async () => {

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { freePorts, processEnv } from "@muster/testkit";
+import { findFreePorts, buildProcessEnv } from "@muster/testkit";
 import { ROOT } from "../src/root.ts";
 
 const run = promisify(execFile);
@@ -18,7 +18,7 @@ const OUTPUT_MAX_BYTES = 64 * 1024 * 1024;
  * Returns why containers cannot be tested here; undefined where they can. With CI=true it throws instead, unless MUSTER_TESTS_WITHOUT=compose leaves them out
  * on purpose.
  */
-export function whyNoContainers(images: readonly string[]): string | undefined {
+export function describeMissingContainers(images: readonly string[]): string | undefined {
   const lack = findLack(images);
   if (lack === undefined || process.env["CI"] !== "true") return lack;
   if (process.env["MUSTER_TESTS_WITHOUT"] === "compose") return `${lack}, and MUSTER_TESTS_WITHOUT=compose`;
@@ -51,11 +51,11 @@ export type ComposeStack = AsyncDisposable & {
 };
 
 /** A stack of this clone, or of the folder with another docker-compose.yml. */
-export async function composeStack(folder = ROOT): Promise<ComposeStack> {
+export async function prepareComposeStack(folder = ROOT): Promise<ComposeStack> {
   const directory = await mkdtemp(join(tmpdir(), "muster-compose-"));
-  const [nats = 0, otlp = 0, jaeger = 0, kubernetes = 0, gateway = 0] = await freePorts(5);
+  const [nats = 0, otlp = 0, jaeger = 0, kubernetes = 0, gateway = 0] = await findFreePorts(5);
   const env = {
-    ...processEnv(),
+    ...buildProcessEnv(),
     HOME: process.env["HOME"],
     MUSTER_TAG: process.env["MUSTER_TAG"],
     MUSTER_COMPOSE_DIRECTORY: directory,
@@ -76,7 +76,7 @@ export async function composeStack(folder = ROOT): Promise<ComposeStack> {
     jaegerUrl: `http://127.0.0.1:${jaeger}`,
     gatewayUrl: `http://127.0.0.1:${gateway}`,
     clientEnv: {
-      ...processEnv(),
+      ...buildProcessEnv(),
       HOME: directory,
       MUSTER_LOCAL_FILE: join(directory, "local.json"),
       OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${otlp}`,

@@ -2,8 +2,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { V1CustomResourceDefinition } from "@kubernetes/client-node";
 import { startApiServer } from "@muster/devcluster";
-import { kubeCalls, loadKube } from "@muster/kube";
-import { apiServers } from "@muster/testkit";
+import { makeKubeCalls, loadKube } from "@muster/kube";
+import { listApiServers } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { installDefinitions } from "../src/definitions.ts";
@@ -13,11 +13,11 @@ const RESOURCE = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourc
 const DIRECTORY = join(ROOT, "deploy/crds");
 const GOING_ON = new AbortController().signal;
 
-for (const server of apiServers(startApiServer)) {
+for (const server of listApiServers(startApiServer)) {
   describe.skipIf(server.skip)(`installed definitions, under ${server.title}`, { timeout: 120_000 }, () => {
     it("are the missing ones and Muster's own; a definition of Kubeflow's stays unchanged", async () => {
       await using api = await server.start();
-      await using calls = kubeCalls(loadKube(api.kubeconfig));
+      await using calls = makeKubeCalls(loadKube(api.kubeconfig));
       const text = await readFile(join(DIRECTORY, "kubeflow.org_tfjobs.yaml"), "utf8");
       const foreign = parse(text) as V1CustomResourceDefinition;
       const labels = { origin: "kubeflow" };

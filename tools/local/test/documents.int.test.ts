@@ -1,12 +1,12 @@
 import { globSync, readFileSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { kubeCalls, loadKube, unlessMissing, type KubeObject } from "@muster/kube";
-import { commandsOf, until, type DocumentedCommand } from "@muster/testkit";
+import { makeKubeCalls, loadKube, unlessMissing, type KubeObject } from "@muster/kube";
+import { listCommands, until, type DocumentedCommand } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ELASTIC, POOLS } from "../src/elastic.ts";
 import { ROOT } from "../src/root.ts";
-import { muster } from "./muster-run.ts";
+import { runMuster } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
 
 /** Documents whose commands are run; tutorials.int.test.ts runs the tutorials, with the shell. */
@@ -42,7 +42,7 @@ const pages = globSync(DOCUMENTS, { cwd: ROOT, exclude: NOT_GUIDES })
   .toSorted()
   .map((page) => {
     const text = readFileSync(join(ROOT, page), "utf8");
-    const all = commandsOf(text).filter(isOfMuster);
+    const all = listCommands(text).filter(isOfMuster);
     const blocks = new Set(all.filter(({ isMentioned }) => !isMentioned).map(textOf));
     const mentioned = new Set<string>();
     const commands = all.filter((command) => {
@@ -80,7 +80,7 @@ describe("the commands of a document, on the local stack", () => {
 
   /** Each page assumes a new stack: no job has the name of an example. */
   const deleteJobs = async (): Promise<void> => {
-    await using calls = kubeCalls(loadKube(world.stack.kubeconfig));
+    await using calls = makeKubeCalls(loadKube(world.stack.kubeconfig));
     const jobs = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: "default" };
     for (const { metadata } of (await calls.list<KubeObject>(jobs)).items) {
       const name = metadata?.name ?? "";
@@ -119,7 +119,7 @@ describe("the commands of a document, on the local stack", () => {
         if (isExcluded({ ...command, words })) continue;
         const [, expected = "0"] = /exits with (\d+)/.exec(lines[command.line - 1] ?? "") ?? [];
         const stack = { clientEnv: { ...clientEnv, ...(isBackup ? { MUSTER_NATS_NKEY_FILE: backupKey } : {}) } };
-        const { code, output } = await muster({ stack }, words.slice(words.indexOf("muster") + 1));
+        const { code, output } = await runMuster({ stack }, words.slice(words.indexOf("muster") + 1));
         if (/ lease order /.test(textOf(command))) [lease = "ID"] = /\d+-\d+/.exec(output) ?? [];
         if (code !== Number(expected))
           wrong.push(`${page}:${String(command.line)}: ${textOf(command)}: exit code ${String(code)}: ${output}`);

@@ -4,24 +4,24 @@ import { join } from "node:path";
 import { CoreV1Api } from "@kubernetes/client-node";
 import { attachNodes } from "@muster/devcluster";
 import { loadKube } from "@muster/kube";
-import { kubeApiServer, kubeAssets, kubeClient, until, type TestKubeApiServer } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets, makeKubeClient, until, type TestKubeApiServer } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import { ELASTIC, INTERVALS } from "../src/elastic.ts";
 import { type MachineMaker, startClusterApi, startKarpenter } from "./machine-makers.ts";
-import { musterRun } from "./muster-run.ts";
+import { startMuster } from "./muster-run.ts";
 import {
-  elasticSession,
-  eventNames,
+  buildElasticSession,
+  listEventNames,
   expectNothingLeft,
   isFinished,
   startWorld,
-  submit,
-  untilSession,
+  submitSession,
+  waitForSession,
   type World,
 } from "./stack-world.ts";
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 const FIXTURES = process.env["MUSTER_CRD_FIXTURES"];
 if (FIXTURES === undefined && process.env["CI"] === "true") {
   throw new Error(
@@ -57,7 +57,7 @@ describe.each(MAKERS)(
       beforeAll(async () => {
         const directory = await mkdtemp(join(tmpdir(), "muster-elastic-"));
         running.defer(() => rm(directory, { recursive: true, force: true }));
-        const server = running.use(await kubeApiServer());
+        const server = running.use(await startKubeApiServer());
         running.use(
           await attachNodes({
             kubeconfig: server.kubeconfig,
@@ -72,7 +72,7 @@ describe.each(MAKERS)(
         await writeFile(poolsFile, stringify({ providers: { made: maker.provider }, pools }));
         const env = { ...INTERVALS, SESSION_RESULT_FILE: "result.json" };
         world = running.use(await startWorld({ kubeconfig: server.kubeconfig, poolsFile, env }));
-        api = kubeClient(loadKube(server.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
+        api = makeKubeClient(loadKube(server.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
       }, 300_000);
       afterAll(() => running.disposeAsync(), 60_000);
 
@@ -92,9 +92,9 @@ describe.each(MAKERS)(
       };
 
       it("has exactly the four nodes that a session needs, and none afterwards", LONG, async () => {
-        await submit(world, "four", elasticSession(0.5));
-        const session = await untilSession(world, "four", "is finished", isFinished);
-        expect(eventNames(session).at(-1)).toBe("DONE");
+        await submitSession(world, "four", buildElasticSession(0.5));
+        const session = await waitForSession(world, "four", "is finished", isFinished);
+        expect(listEventNames(session).at(-1)).toBe("DONE");
         expect(maker.joined.size).toBe(4);
         await expectEmptyPool();
       });
@@ -106,7 +106,7 @@ describe.each(MAKERS)(
         const worker = { replicas: 4, pool: "elastic", template: { spec: { containers } } };
         const head = { apiVersion: "muster.dev/v1", kind: "Job", metadata: { name: "gang" } };
         await writeFile(file, stringify({ ...head, spec: { replicaSpecs: { worker } } }));
-        const { code, output } = await musterRun(world, file);
+        const { code, output } = await startMuster(world, file);
         expect(code, output).toBe(0);
         expect(maker.joined.size - before).toBe(4);
         await expectEmptyPool();

@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
-import { client, connectNats, type Client } from "@muster/bus";
-import { type MachineControls, remoteMachineControls } from "@muster/devcluster";
-import { faultOf } from "@muster/faults";
+import { makeClient, connectNats, type Client } from "@muster/bus";
+import { type MachineControls, makeRemoteMachineControls } from "@muster/devcluster";
+import { findFault } from "@muster/faults";
 import { FarmService, muster } from "@muster/proto";
-import { patientClient, until } from "@muster/testkit";
+import { makePatientClient, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ELASTIC, type Elastic } from "../src/elastic.ts";
 import { startWorld, type World } from "./stack-world.ts";
@@ -29,8 +29,10 @@ describe("a pinned replica set on an elastic pool", { timeout: 500_000 }, () => 
   beforeAll(async () => {
     world = stack.use(await startWorld({ elastic: TWO_POOLS, pools: { drivers: 1 } }));
     const { url = "", tokenFile = "" } = world.stack.cloud ?? {};
-    cloud = remoteMachineControls({ url, token: await readFile(tokenFile, "utf8") });
-    farms = patientClient(client(stack.use(await connectNats({ ...world.stack.nats, name: "test" })), FarmService));
+    cloud = makeRemoteMachineControls({ url, token: await readFile(tokenFile, "utf8") });
+    farms = makePatientClient(
+      makeClient(stack.use(await connectNats({ ...world.stack.nats, name: "test" })), FarmService),
+    );
     await until("a farm answers", () => farms.listReplicaSets({}).then(() => true), PATIENT);
     await untilPool(KEPT, 1);
   }, 300_000);
@@ -82,7 +84,7 @@ describe("a pinned replica set on an elastic pool", { timeout: 500_000 }, () => 
       () =>
         farms.getReplicaSet({ name }).then(
           () => false,
-          (error: unknown) => faultOf(error)?.code === "not_found",
+          (error: unknown) => findFault(error)?.code === "not_found",
         ),
       PATIENT,
     );

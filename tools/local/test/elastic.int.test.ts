@@ -1,22 +1,22 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CoreV1Api } from "@kubernetes/client-node";
-import { type MachineControls, remoteMachineControls } from "@muster/devcluster";
+import { type MachineControls, makeRemoteMachineControls } from "@muster/devcluster";
 import { loadKube } from "@muster/kube";
 import { labels } from "@muster/proto";
-import { kubeClient, until } from "@muster/testkit";
+import { makeKubeClient, until } from "@muster/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import { ELASTIC, type Elastic } from "../src/elastic.ts";
-import { musterRun } from "./muster-run.ts";
+import { startMuster } from "./muster-run.ts";
 import {
-  elasticSession,
-  eventNames,
+  buildElasticSession,
+  listEventNames,
   expectNothingLeft,
   isFinished,
   startWorld,
-  submit,
-  untilSession,
+  submitSession,
+  waitForSession,
   type World,
 } from "./stack-world.ts";
 
@@ -30,8 +30,8 @@ describe("a stack with an elastic pool", { timeout: 600_000 }, () => {
   beforeAll(async () => {
     world = await startWorld({ elastic: GONE_SOON, pools: { drivers: 1 } });
     const { url = "", tokenFile = "" } = world.stack.cloud ?? {};
-    cloud = remoteMachineControls({ url, token: await readFile(tokenFile, "utf8") });
-    api = kubeClient(loadKube(world.stack.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
+    cloud = makeRemoteMachineControls({ url, token: await readFile(tokenFile, "utf8") });
+    api = makeKubeClient(loadKube(world.stack.kubeconfig), CoreV1Api, { timeoutMs: 60_000 });
   });
   afterAll(() => world[Symbol.asyncDispose]());
   beforeEach(async () => {
@@ -66,9 +66,9 @@ describe("a stack with an elastic pool", { timeout: 600_000 }, () => {
 
   it("boots exactly the four machines that a session needs, and ends them afterwards", async () => {
     const launched = await launchedBy(async () => {
-      await submit(world, "four", elasticSession(0.5));
-      const session = await untilSession(world, "four", "is finished", isFinished);
-      expect(eventNames(session).at(-1)).toBe("DONE");
+      await submitSession(world, "four", buildElasticSession(0.5));
+      const session = await waitForSession(world, "four", "is finished", isFinished);
+      expect(listEventNames(session).at(-1)).toBe("DONE");
       expect(JSON.parse(session.resultJson)).toEqual({ workers: 4 });
     });
     expect(launched).toBe(4);
@@ -87,7 +87,7 @@ describe("a stack with an elastic pool", { timeout: 600_000 }, () => {
     };
     await writeFile(file, stringify(job));
     const launched = await launchedBy(async () => {
-      const { code, output } = await musterRun(world, file);
+      const { code, output } = await startMuster(world, file);
       expect(code, output).toBe(0);
     });
     expect(launched).toBe(4);
@@ -98,12 +98,12 @@ describe("a stack with an elastic pool", { timeout: 600_000 }, () => {
     // The cloud is slow: it creates machines that the restarted scaler does not know.
     await cloud.inject({ id: "slow", match: { calls: ["create"] }, fault: { do: "delay", ms: 700 }, times: 4 });
     const before = (await cloud.counters()).launched;
-    await submit(world, "killed", elasticSession(0.5));
+    await submitSession(world, "killed", buildElasticSession(0.5));
     await until("a boot is under way", async () => ((await cloud.counters()).rules[0]?.injected ?? 0) > 0, PATIENCE);
     const scaler = world.stack.replicas.find(({ service }) => service === "node-scaler");
     await scaler?.kill(100);
-    const session = await untilSession(world, "killed", "is finished", isFinished);
-    expect(eventNames(session).at(-1)).toBe("DONE");
+    const session = await waitForSession(world, "killed", "is finished", isFinished);
+    expect(listEventNames(session).at(-1)).toBe("DONE");
     // Machines of the killed scaler may be created again under other names, but at most once.
     expect((await cloud.counters()).launched - before).toBeLessThanOrEqual(8);
     await expectEmptyPool();

@@ -1,22 +1,22 @@
-import { kubeApiServer, kubeAssets } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets } from "@muster/testkit";
 import { attachNodes } from "@muster/devcluster";
 import { describe, expect, it } from "vitest";
-import { musterRun } from "./muster-run.ts";
+import { startMuster } from "./muster-run.ts";
 import { CLUSTERS, expectNothingLeft, startWorld, type World } from "./stack-world.ts";
 
 async function expectJobToRun(world: World): Promise<void> {
-  const { output, code } = await musterRun(world, "examples/training-job.yaml");
+  const { output, code } = await startMuster(world, "examples/training-job.yaml");
   expect(output).toMatch(/job training SUCCEEDED after/);
   expect(code, output).toBe(0);
   await expectNothingLeft(world);
 }
 
 async function expectExamplesToRun(world: World): Promise<void> {
-  const good = await musterRun(world, "examples/http-benchmark.yaml");
+  const good = await startMuster(world, "examples/http-benchmark.yaml");
   expect(good.output).toMatch(/requestsPerSecond\W+[1-9]/);
   expect(good.code, good.output).toBe(0);
   await expectNothingLeft(world);
-  const failing = await musterRun(world, "examples/failing-session.yaml");
+  const failing = await startMuster(world, "examples/failing-session.yaml");
   expect(failing.code, failing.output).toBe(1);
   expect(failing.output).toContain("COMPONENT_FAILED");
   await expectNothingLeft(world);
@@ -34,10 +34,10 @@ it("runs the example of a job on the embedded cluster, which has the definition"
   await expectJobToRun(world);
 });
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 describe.skipIf(!assets.found)(`on a real kube-apiserver (${assets.found ? assets.directory : assets.reason})`, () => {
   it("runs the examples with the embedded scheduler and kubelet", async () => {
-    await using server = await kubeApiServer();
+    await using server = await startKubeApiServer();
     await using _nodes = await attachNodes({
       kubeconfig: server.kubeconfig,
       pools: [

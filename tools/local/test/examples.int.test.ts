@@ -1,12 +1,12 @@
 import { readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { kubeCalls, loadKube, unlessMissing, type KubeCalls } from "@muster/kube";
+import { makeKubeCalls, loadKube, unlessMissing, type KubeCalls } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ELASTIC, POOLS } from "../src/elastic.ts";
 import { applyAll, readManifests, resourceOf } from "../src/manifests.ts";
 import { ROOT } from "../src/root.ts";
-import { muster } from "./muster-run.ts";
+import { runMuster } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
 
 type Manifests = Awaited<ReturnType<typeof readManifests>>;
@@ -45,7 +45,7 @@ describe("on the local stack", () => {
   beforeAll(async () => {
     world = await startWorld({ elastic: ELASTIC, pools: POOLS });
     key = join(dirname(world.stack.kubeconfig), "user.key");
-    const made = await muster(world, ["keys", "new", "--key-file", key]);
+    const made = await runMuster(world, ["keys", "new", "--key-file", key]);
     expect(made.code, made.output).toBe(0);
   }, 180_000);
 
@@ -64,30 +64,30 @@ describe("on the local stack", () => {
     async (file, command, code, expected) => {
       const path = join(EXAMPLES, file);
       const words = command.split(" ").map((word) => word.replace(/^FILE$/, path).replace(/^KEY$/, key));
-      const ended = await muster(world, words);
+      const ended = await runMuster(world, words);
       expect(ended.output).toMatch(expected);
       expect(ended.code, ended.output).toBe(code);
     },
   );
 
   it(`${APPLIED} works as its README states: kubectl apply and delete`, { timeout: 300_000 }, async () => {
-    await using calls = kubeCalls(loadKube(world.stack.kubeconfig));
+    await using calls = makeKubeCalls(loadKube(world.stack.kubeconfig));
     const objects = await applyExample(calls, APPLIED);
     for (const name of ["queued-a", "queued-b"]) {
-      const ended = await muster(world, ["wait", `job/${name}`, "--for=condition=Succeeded", "--timeout=2m"]);
+      const ended = await runMuster(world, ["wait", `job/${name}`, "--for=condition=Succeeded", "--timeout=2m"]);
       expect(ended.code, ended.output).toBe(0);
     }
     await deleteAll(calls, objects);
   });
 
   it(`${YIELDING} leaves for ${URGENT} and resumes, as their README states`, { timeout: 300_000 }, async () => {
-    await using calls = kubeCalls(loadKube(world.stack.kubeconfig));
+    await using calls = makeKubeCalls(loadKube(world.stack.kubeconfig));
     const untilCondition = async (name: string, condition: string): Promise<void> => {
-      const ended = await muster(world, ["wait", `job/${name}`, `--for=condition=${condition}`, "--timeout=2m"]);
+      const ended = await runMuster(world, ["wait", `job/${name}`, `--for=condition=${condition}`, "--timeout=2m"]);
       expect(ended.code, ended.output).toBe(0);
     };
     const yielding = await applyExample(calls, YIELDING);
-    const logs = async (): Promise<string> => (await muster(world, ["logs", "job/yielding", "worker-0"])).output;
+    const logs = async (): Promise<string> => (await runMuster(world, ["logs", "job/yielding", "worker-0"])).output;
     await until("it has begun", async () => (await logs()).includes("begins"), { timeoutMs: 120_000 });
     const urgent = await applyExample(calls, URGENT);
     await untilCondition("yielding", "Preempted");

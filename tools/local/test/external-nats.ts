@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { certificateAuthority, signedCertificate } from "@muster/testkit";
+import { makeCertificateAuthority, makeSignedCertificate } from "@muster/testkit";
 import { ROOT } from "../src/root.ts";
 import type { ClusterTools } from "./cluster-tools.ts";
 import { type NatsForMuster, SYSTEM } from "./installed-world.ts";
@@ -20,13 +20,13 @@ const POOL = "workers";
  * Starts a NATS server outside the chart on the same cluster, by the steps of docs/real-cluster.md for your own keys. It has the default configuration, and
  * names that differ from the chart's. Disposal deletes its namespace.
  */
-export async function externalNats(tools: ClusterTools): Promise<NatsForMuster & AsyncDisposable> {
+export async function startExternalNats(tools: ClusterTools): Promise<NatsForMuster & AsyncDisposable> {
   const { directory, env, kubectl, fileOf } = tools;
   await using starting = new AsyncDisposableStack();
   const keys = join(directory, "keys");
   await promisify(execFile)("npm", ["run", "--silent", "nats-users", "--", keys], { cwd: ROOT, env });
-  const authority = await certificateAuthority("ours");
-  const made = await signedCertificate(authority, { commonName: "nats", use: "server", names: [HOST] });
+  const authority = await makeCertificateAuthority("ours");
+  const made = await makeSignedCertificate(authority, { commonName: "nats", use: "server", names: [HOST] });
   const ca = await fileOf("ca.crt", authority.cert);
   const certificate = `--cert ${await fileOf("tls.crt", made.cert)} --key ${await fileOf("tls.key", made.key)}`;
 

@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { whyNoContainers } from "./containers.ts";
+import { describeMissingContainers } from "./containers.ts";
 import { startLuckyWorld } from "./lucky-world.ts";
-import { NATS_IMAGE, smallDiskNats } from "./small-disk.ts";
+import { NATS_IMAGE, startSmallDiskNats } from "./small-disk.ts";
 
-const lack = whyNoContainers([NATS_IMAGE]);
+const lack = describeMissingContainers([NATS_IMAGE]);
 const LONG = { timeoutMs: 120_000, everyMs: 100 };
 const DISK_MEBIBYTES = 24;
 const DISK = "disk of nats is not available";
@@ -18,7 +18,7 @@ it.skipIf(lack !== undefined)(
   { timeout: 600_000 },
   async () => {
     await using directory = await mkdtempDisposable(join(tmpdir(), "muster-full-disk-"));
-    await using nats = await smallDiskNats(directory.path, DISK_MEBIBYTES);
+    await using nats = await startSmallDiskNats(directory.path, DISK_MEBIBYTES);
     await using world = await startLuckyWorld(nats);
     const processes = world.stack.replicas.map((replica) => replica.current().pid);
     await nats.fill();

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { KubeObject } from "@muster/kube";
-import { processEnv } from "@muster/testkit";
+import { buildProcessEnv } from "@muster/testkit";
 import { parseAllDocuments } from "yaml";
 import { ROOT } from "../src/root.ts";
 
@@ -11,15 +11,15 @@ export const CHART = join(ROOT, "deploy/helm/muster");
 const MAX_BUFFER = 64 * 1024 * 1024;
 
 /** Runs helm and returns its output. Rejects with its error output when it fails. */
-export async function helm(args: readonly string[], env: NodeJS.ProcessEnv = processEnv()): Promise<string> {
+export async function runHelm(args: readonly string[], env: NodeJS.ProcessEnv = buildProcessEnv()): Promise<string> {
   const { stdout } = await promisify(execFile)("helm", args, { env, maxBuffer: MAX_BUFFER });
   return stdout;
 }
 
 /** Returns why the chart cannot be rendered here; undefined where helm is on the PATH. Throws without helm where CI=true. */
-export async function helmMissing(): Promise<string | undefined> {
+export async function describeMissingHelm(): Promise<string | undefined> {
   try {
-    await helm(["version"]);
+    await runHelm(["version"]);
     return undefined;
   } catch (error) {
     if (process.env["CI"] === "true") throw error;
@@ -31,7 +31,7 @@ export async function helmMissing(): Promise<string | undefined> {
 const REPOSITORY = "registry.example.com/muster";
 
 /** Options of helm for these values and the registry. */
-export function given(values: object): string[] {
+export function buildValueArguments(values: object): string[] {
   return Object.entries({ "image.repository": REPOSITORY, ...values }).flatMap(([key, value]) => [
     "--set-json",
     `${key}=${JSON.stringify(value)}`,
@@ -39,8 +39,12 @@ export function given(values: object): string[] {
 }
 
 /** Renders the chart with these values. */
-export async function render(namespace: string, values: object = {}, chart = CHART): Promise<readonly KubeObject[]> {
-  const text = await helm(["template", "muster", chart, "--namespace", namespace, ...given(values)]);
+export async function renderChart(
+  namespace: string,
+  values: object = {},
+  chart = CHART,
+): Promise<readonly KubeObject[]> {
+  const text = await runHelm(["template", "muster", chart, "--namespace", namespace, ...buildValueArguments(values)]);
   const objects = parseAllDocuments(text).map((document) => document.toJS() as KubeObject | null);
   return objects.filter((object) => object !== null);
 }

@@ -16,7 +16,7 @@ const container = (program: string) => ({
 });
 
 /** A worker, and a driver that runs until the test ends it, or runs this program. */
-export function session(name: string, pool = "steady", driver = UNTIL_FILE, driverPool = "drivers") {
+export function buildSession(name: string, pool = "steady", driver = UNTIL_FILE, driverPool = "drivers") {
   const component = { pool, image: IMAGE, command: ["node", "--eval", FOR_EVER] };
   return {
     apiVersion: "muster.dev/v1",
@@ -34,7 +34,7 @@ export function session(name: string, pool = "steady", driver = UNTIL_FILE, driv
 }
 
 /** A job with one member, on a part of a machine of the pool, beside pods that the ledger does not know. */
-export function job(name: string, pool: string) {
+export function buildJob(name: string, pool: string) {
   const template = { spec: { terminationGracePeriodSeconds: 2, containers: [container(UNTIL_FILE)] } };
   return {
     apiVersion: "muster.dev/v1",
@@ -45,7 +45,7 @@ export function job(name: string, pool: string) {
 }
 
 /** A set with one replica, on a node of the pool. */
-export function replicaSet(name: string, pool: string) {
+export function buildReplicaSet(name: string, pool: string) {
   const template = { spec: { terminationGracePeriodSeconds: 2, containers: [container(FOR_EVER)] } };
   const spec = { podId: name, replicas: 1, nodeSelector: `pool=${pool}`, allocationStrategy: "Dynamic", template };
   return { apiVersion: "muster.dev/v1", kind: "PinnedReplicaSet", metadata: { name }, spec };

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { type NatsAccess, readNatsAccess } from "@muster/bus";
 import { ROOT } from "../src/root.ts";
-import { clusterTools, type ClusterTools } from "./cluster-tools.ts";
-import { CHART, helm } from "./helm.ts";
-import { natsDisk } from "./nats-disk.ts";
+import { makeClusterTools, type ClusterTools } from "./cluster-tools.ts";
+import { CHART, runHelm } from "./helm.ts";
+import { openNatsDisk } from "./nats-disk.ts";
 import { forwardPort } from "./port-forward.ts";
 
 export const SYSTEM = "muster-system";
@@ -70,12 +70,12 @@ export async function installMuster(options: Installation): Promise<InstalledWor
   const chart = release?.chart ?? CHART;
   const command = release === undefined ? [process.execPath, join(ROOT, "apps/cli/src/main.ts")] : [release.command];
   await using starting = new AsyncDisposableStack();
-  const { env, kubectl, fileOf } = starting.use(await clusterTools(kubeconfig));
-  const nats = options.nats ?? (await chartNats(kubeconfig, kubectl, starting));
+  const { env, kubectl, fileOf } = starting.use(await makeClusterTools(kubeconfig));
+  const nats = options.nats ?? (await startChartNats(kubeconfig, kubectl, starting));
   const base = ["--namespace", SYSTEM, "--timeout", "5m", "--wait"];
   const more = valuesFile === undefined ? [] : ["--values", valuesFile];
   const uninstall = async (): Promise<void> => {
-    await helm(["uninstall", "muster", ...base, "--ignore-not-found", "--cascade", "foreground"], env);
+    await runHelm(["uninstall", "muster", ...base, "--ignore-not-found", "--cascade", "foreground"], env);
   };
 
   await kubectl(`apply -f ${join(ROOT, "deploy/kubernetes/namespace.yaml")}`);
@@ -88,7 +88,7 @@ export async function installMuster(options: Installation): Promise<InstalledWor
   const image = release === undefined ? { repository: "muster", tag: "dev" } : {};
   const values = await fileOf("values.json", { ...VALUES, image, services, nats: nats.values });
   const install = async (): Promise<void> => {
-    await helm(["install", "muster", chart, ...base, "--take-ownership", "--values", values, ...more], env);
+    await runHelm(["install", "muster", chart, ...base, "--take-ownership", "--values", values, ...more], env);
   };
   await install();
   const variables = await reachNats(nats, { env, fileOf }, starting);
@@ -106,7 +106,7 @@ export async function installMuster(options: Installation): Promise<InstalledWor
     install,
     upgrade: async (changed, to = chart) => {
       const file = await fileOf("changed.json", changed);
-      await helm(["upgrade", "muster", to, ...base, "--values", values, ...more, "--values", file], env);
+      await runHelm(["upgrade", "muster", to, ...base, "--values", values, ...more, "--values", file], env);
     },
     uninstall,
     fileOf,
@@ -115,12 +115,12 @@ export async function installMuster(options: Installation): Promise<InstalledWor
 }
 
 /** The chart's own, on a disk of its node. */
-export async function chartNats(
+export async function startChartNats(
   kubeconfig: string,
   kubectl: ClusterTools["kubectl"],
   starting: AsyncDisposableStack,
 ): Promise<NatsForMuster & { readonly storageClass: string }> {
-  const { storageClass } = starting.use(await natsDisk(kubeconfig, DRIVERS));
+  const { storageClass } = starting.use(await openNatsDisk(kubeconfig, DRIVERS));
   return {
     storageClass,
     values: { nodeSelector: { pool: DRIVERS }, persistence: { storageClass } },

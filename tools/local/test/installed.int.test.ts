@@ -4,15 +4,15 @@ import type { V1Deployment, V1Node, V1Pod } from "@kubernetes/client-node";
 import { isRetryable } from "@muster/faults";
 import { loadKube } from "@muster/kube";
 import { makeNkey } from "@muster/nats-server";
-import { processEnv, until } from "@muster/testkit";
+import { buildProcessEnv, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { job, replicaSet, session } from "./installed-work.ts";
+import { buildJob, buildReplicaSet, buildSession } from "./installed-work.ts";
 import { type InstalledWorld, installMuster, SYSTEM, WORK } from "./installed-world.ts";
 import { LEASE_IMAGE } from "./lease-cases.ts";
-import { leaseDisks } from "./lease-disks.ts";
+import { openLeaseDisks } from "./lease-disks.ts";
 import { storeEnv } from "./lease-programs.ts";
-import { leaseRun, type LeaseRun } from "./lease-run.ts";
-import { expectKept, type Request, type Seen, steadyRequests } from "./steady-requests.ts";
+import { startLeaseRun, type LeaseRun } from "./lease-run.ts";
+import { expectKept, type Request, type Seen, startSteadyRequests } from "./steady-requests.ts";
 
 const real = process.env["MUSTER_E2E_KUBECONFIG"];
 /** Shell commands that stop and start the kubelet of $NODE. */
@@ -74,7 +74,7 @@ describe.skipIf(real === undefined)("Muster, installed by its chart on the real 
 
   beforeAll(async () => {
     const kubeconfig = real ?? "";
-    const disks = stack.use(await leaseDisks(kubeconfig));
+    const disks = stack.use(await openLeaseDisks(kubeconfig));
     const leaseEnv = {
       ...disks.env,
       ...storeEnv({ image: LEASE_IMAGE, hasDisk: true }),
@@ -86,7 +86,13 @@ describe.skipIf(real === undefined)("Muster, installed by its chart on the real 
     const valuesFile = process.env["MUSTER_E2E_VALUES"];
     world = stack.use(await installMuster({ kubeconfig, valuesFile, leaseEnv }));
     leases = stack.use(
-      await leaseRun({ kubeconfig, isRealCluster: true, pool: "leased", slicePool: "drivers", muster: world.muster }),
+      await startLeaseRun({
+        kubeconfig,
+        isRealCluster: true,
+        pool: "leased",
+        slicePool: "drivers",
+        muster: world.muster,
+      }),
     );
     const { items } = await world.json<Items<V1Node>>("get nodes -l pool=workers");
     workers = items.map(({ metadata }) => metadata?.name ?? "");
@@ -118,10 +124,10 @@ describe.skipIf(real === undefined)("Muster, installed by its chart on the real 
     expect(spec?.nodeName, "it is on the node of its disk").toBe(nodes.busy);
 
     await world.muster(
-      `run --detach ${await world.fileOf("session.json", session("kept", "steady", undefined, "workers"))}`,
+      `run --detach ${await world.fileOf("session.json", buildSession("kept", "steady", undefined, "workers"))}`,
     );
-    await world.kubectl("apply -f -", job("kept", "busy"));
-    await world.muster(`apply -f ${await world.fileOf("set.json", replicaSet("kept", "busy"))} --wait`);
+    await world.kubectl("apply -f -", buildJob("kept", "busy"));
+    await world.muster(`apply -f ${await world.fileOf("set.json", buildReplicaSet("kept", "busy"))} --wait`);
     await until("the session runs", async () => (await sessionOf(world)).phase === "RUN", PATIENCE);
     expect((await until("the job runs", jobPod, PATIENCE)).spec?.nodeName).toBe(nodes.busy);
     expect((await until("the set runs", setPod, PATIENCE)).spec?.nodeName).toBe(nodes.busy);
@@ -135,7 +141,11 @@ describe.skipIf(real === undefined)("Muster, installed by its chart on the real 
         .map(({ metadata }) => metadata?.uid);
     const old = new Set(await services());
     expect(old.size).toBeGreaterThan(10);
-    await using requests = await steadyRequests(world.nats, { prefix: "rolled", server: "steady", driver: "drivers" });
+    await using requests = await startSteadyRequests(world.nats, {
+      prefix: "rolled",
+      server: "steady",
+      driver: "drivers",
+    });
     await world.upgrade({ defaults: { podAnnotations: { "example.com/changed": "once" } } });
     await until("the pods of all services are new", async () => {
       const now = await services();
@@ -157,7 +167,11 @@ describe.skipIf(real === undefined)("Muster, installed by its chart on the real 
     expect(await world.kubectl(keyOfBackup)).toBe("");
     const before = await runningWork();
     const old = new Set((await podsOf(`-n ${SYSTEM}`)).map(({ metadata }) => metadata?.uid));
-    await using requests = await steadyRequests(world.nats, { prefix: "moved", server: "steady", driver: "drivers" });
+    await using requests = await startSteadyRequests(world.nats, {
+      prefix: "moved",
+      server: "steady",
+      driver: "drivers",
+    });
     await world.upgrade({
       defaults: { podAnnotations: { "example.com/changed": "yes" } },
       nats: { resources: { requests: { cpu: "201m" } } },
@@ -317,7 +331,7 @@ async function givenWrongKey(world: InstalledWorld): Promise<void> {
 }
 
 async function shell(command: string | undefined, node: string): Promise<void> {
-  await promisify(execFile)("sh", ["-c", command ?? ""], { env: { ...processEnv(), NODE: node } });
+  await promisify(execFile)("sh", ["-c", command ?? ""], { env: { ...buildProcessEnv(), NODE: node } });
 }
 
 function isIntruder({ metadata }: V1Pod): boolean {

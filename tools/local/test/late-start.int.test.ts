@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startApiServer } from "@muster/devcluster";
 import { SERVICES, type ServiceName } from "@muster/repo/services";
-import { freePort, natsCluster, processEnv, until } from "@muster/testkit";
+import { findFreePort, startNatsCluster, buildProcessEnv, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { startChild } from "../src/child.ts";
 import { installDefinitions } from "../src/definitions.ts";
@@ -32,11 +32,11 @@ it(
     const api = stack.use(await startApiServer({ directory: join(directory, "api") }));
     await installDefinitions(api.kubeconfig, join(ROOT, "deploy/crds"), new AbortController().signal);
     const gate = stack.use(await closedGate(api.kubeconfig, join(directory, "kubeconfig")));
-    const nats = stack.use(await natsCluster(3));
+    const nats = stack.use(await startNatsCluster(3));
     for (const index of [1, 2]) await nats.kill(index);
 
     const env = {
-      ...processEnv(),
+      ...buildProcessEnv(),
       MUSTER_NATS_URL: nats.url,
       MUSTER_NATS_TOKEN: nats.token,
       MUSTER_NATS_REPLICAS: "3",
@@ -104,7 +104,7 @@ async function closedGate(kubeconfig: string, copy: string) {
     for (const socket of sockets) socket.destroy();
     sockets.clear();
   };
-  const port = await freePort();
+  const port = await findFreePort();
   await writeFile(copy, text.replaceAll(`127.0.0.1:${target}`, `127.0.0.1:${port}`));
   return {
     kubeconfig: copy,

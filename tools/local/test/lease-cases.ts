@@ -1,5 +1,5 @@
 import type { V1Namespace, V1NetworkPolicy, V1Node, V1PersistentVolumeClaim, V1Pod } from "@kubernetes/client-node";
-import { kubeFault, type KubeObject } from "@muster/kube";
+import { toKubeFault, type KubeObject } from "@muster/kube";
 import type { LeaseType } from "@muster/leases/data";
 import { until } from "@muster/testkit";
 import { expect } from "vitest";
@@ -152,7 +152,7 @@ async function refusalOf(call: Promise<unknown>): Promise<string> {
     await call;
     return "not refused";
   } catch (error) {
-    const fault = kubeFault(error);
+    const fault = toKubeFault(error);
     return fault?.code === "invalid_request" ? fault.reason : String(error);
   }
 }

@@ -1,5 +1,5 @@
-import { kubeCalls, loadKube } from "@muster/kube";
-import { localDisk } from "./local-disk.ts";
+import { makeKubeCalls, loadKube } from "@muster/kube";
+import { openLocalDisk } from "./local-disk.ts";
 
 /** Pools by disk type; each disk is on the first node of its pool. */
 const POOLS = { ssd: "workers", hdd: "drivers" };
@@ -13,13 +13,13 @@ export type LeaseDisks = AsyncDisposable & {
 };
 
 /** Disks of 1 GiB on the first nodes of the pools `workers` (ssd) and `drivers` (hdd). */
-export async function leaseDisks(kubeconfig: string): Promise<LeaseDisks> {
+export async function openLeaseDisks(kubeconfig: string): Promise<LeaseDisks> {
   await using starting = new AsyncDisposableStack();
-  const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  const calls = starting.use(makeKubeCalls(loadKube(kubeconfig)));
   const nodes: Record<string, string> = {};
   const env: Record<string, string> = {};
   for (const [type, pool] of Object.entries(POOLS)) {
-    const disk = starting.use(await localDisk(calls, { name: `muster-e2e-${type}`, pool, storage: "1Gi" }));
+    const disk = starting.use(await openLocalDisk(calls, { name: `muster-e2e-${type}`, pool, storage: "1Gi" }));
     nodes[type] = disk.node;
     env[`PROVISION_STORAGE_CLASS_${type.toUpperCase()}`] = disk.storageClass;
   }

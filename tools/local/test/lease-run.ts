@@ -2,14 +2,14 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { V1PersistentVolume, V1Pod } from "@kubernetes/client-node";
-import { kubeCalls, loadKube, openPodLog, unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
+import { makeKubeCalls, loadKube, openPodLog, unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
 import type { LeaseType } from "@muster/leases/data";
 import { labels } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { expect } from "vitest";
 import { LEASE_CASES } from "./lease-cases.ts";
 import { holders, PATIENCE, type LeaseWorld, type Result, type Where } from "./active-lease.ts";
-import { muster } from "./muster-run.ts";
+import { runMuster } from "./muster-run.ts";
 import type { World } from "./stack-world.ts";
 
 const TYPES = Object.keys(LEASE_CASES) as LeaseType[];
@@ -59,19 +59,19 @@ export function ofStack(world: Pick<World, "stack">, { isRealCluster }: Pick<Lea
     isRealCluster,
     pool: "workers",
     muster: async (words) => {
-      const { code, output } = await muster(world, words.split(" "));
+      const { code, output } = await runMuster(world, words.split(" "));
       expect(code, `${words}: ${output}`).toBe(0);
       return output;
     },
   };
 }
 
-export async function leaseRun(world: LeaseWorld): Promise<LeaseRun> {
+export async function startLeaseRun(world: LeaseWorld): Promise<LeaseRun> {
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-lease-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
   const config = loadKube(world.kubeconfig);
-  const calls = starting.use(kubeCalls(config));
+  const calls = starting.use(makeKubeCalls(config));
   const key = join(directory, "key");
   await world.muster(`keys new --key-file ${key}`);
   const number = Date.now();
@@ -119,7 +119,7 @@ export async function leaseRun(world: LeaseWorld): Promise<LeaseRun> {
       enter: async (text) => {
         const file = join(directory, `${++entered}.kubeconfig`);
         await writeFile(file, text, { mode: 0o600 });
-        return all.use(kubeCalls(loadKube(file)));
+        return all.use(makeKubeCalls(loadKube(file)));
       },
     });
   };

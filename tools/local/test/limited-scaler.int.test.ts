@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { V1Node } from "@kubernetes/client-node";
 import { attachNodes } from "@muster/devcluster";
-import { kubeCalls, loadKube } from "@muster/kube";
+import { makeKubeCalls, loadKube } from "@muster/kube";
 import { muster } from "@muster/proto";
-import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import { ELASTIC, INTERVALS } from "../src/elastic.ts";
@@ -14,7 +14,7 @@ import { type MachineMaker, startClusterApi, startKarpenter } from "./machine-ma
 import { grantAccess } from "../src/cluster-access.ts";
 
 const FIXTURES = process.env["MUSTER_CRD_FIXTURES"];
-const assets = kubeAssets();
+const assets = findKubeAssets();
 const missing =
   FIXTURES === undefined ? "MUSTER_CRD_FIXTURES names no folder" : assets.found ? undefined : assets.reason;
 const PODS = { apiVersion: "v1", plural: "pods", namespace: "default" };
@@ -35,7 +35,7 @@ for (const { name, start } of MAKERS) {
     beforeAll(async () => {
       const directory = await mkdtemp(join(tmpdir(), "muster-limited-"));
       running.defer(() => rm(directory, { recursive: true, force: true }));
-      const server = running.use(await kubeApiServer());
+      const server = running.use(await startKubeApiServer());
       const access = { clientCa: server.kubeletClientCa };
       const { kubeconfig } = server;
       running.use(await attachNodes({ kubeconfig, pools: [{ name: "drivers", nodes: 1 }], access }));
@@ -75,12 +75,12 @@ describe.skipIf(!assets.found)(
   `the rights for ec2 on a real kube-apiserver${assets.found ? "" : ` (skipped: ${assets.reason})`}`,
   () => {
     it("let the node-scaler create a bootstrap token, and read no secret", { timeout: 600_000 }, async () => {
-      await using server = await kubeApiServer();
+      await using server = await startKubeApiServer();
       await using directory = await mkdtempDisposable(join(tmpdir(), "muster-limited-"));
       const { files: rights } = await grantAccess(server.kubeconfig, directory.path, {
         more: ["node-scaler-ec2.yaml"],
       });
-      await using calls = kubeCalls(loadKube(rights.get("node-scaler")));
+      await using calls = makeKubeCalls(loadKube(rights.get("node-scaler")));
       const secrets = { apiVersion: "v1", plural: "secrets", namespace: "kube-system" };
       const metadata = { name: "bootstrap-token-abcdef", namespace: secrets.namespace };
       await calls.create(secrets, { apiVersion: "v1", kind: "Secret", metadata });

@@ -3,12 +3,12 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { V1Pod } from "@kubernetes/client-node";
-import { client, type Client, connectNats } from "@muster/bus";
-import { kubeCalls, kubeFault, loadKube, type KubeCalls } from "@muster/kube";
+import { makeClient, type Client, connectNats } from "@muster/bus";
+import { makeKubeCalls, toKubeFault, loadKube, type KubeCalls } from "@muster/kube";
 import { JobService, NodeService, ReservationService, SessionService } from "@muster/proto";
 import { SERVICES } from "@muster/repo/services";
-import { natsServer, processEnv, until, patientClient } from "@muster/testkit";
-import { serviceReady, startChild } from "../src/child.ts";
+import { startTestNats, buildProcessEnv, until, makePatientClient } from "@muster/testkit";
+import { waitForService, startChild } from "../src/child.ts";
 import { ROOT } from "../src/root.ts";
 import { applyAll, readManifests, resourceOf } from "../src/manifests.ts";
 import { grantAccess } from "../src/cluster-access.ts";
@@ -63,7 +63,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-limited-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
-  const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
+  const calls = starting.use(makeKubeCalls(loadKube(kubeconfig)));
   for (const file of [...DEFINITIONS, ...(more.definitions ?? [])]) await applyAll(calls, await readManifests(file));
   const { files: rights } = await grantAccess(kubeconfig, directory, { more: more.rights ?? [] });
   // Cluster-wide rights are removed from a cluster that is used afterwards.
@@ -73,11 +73,11 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
         if (object.kind?.startsWith("ClusterRole") === true)
           await calls.delete(resourceOf(object), object.metadata?.name ?? "").catch(ifNotThere);
   });
-  const nats = starting.use(await natsServer());
+  const nats = starting.use(await startTestNats());
   const children = SERVICES.map((service) => {
     const logFile = join(directory, `${service}.log`);
     const env = {
-      ...processEnv(),
+      ...buildProcessEnv(),
       HOME: process.env["HOME"],
       MUSTER_NATS_URL: nats.url,
       MUSTER_NATS_TOKEN: nats.token,
@@ -95,9 +95,9 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
     await Promise.all(children.map((child) => child.stop()));
   });
   const signal = AbortSignal.timeout(180_000);
-  await Promise.all(children.map((child) => serviceReady(child, { timeoutMs: 180_000, signal })));
+  await Promise.all(children.map((child) => waitForService(child, { timeoutMs: 180_000, signal })));
   const bus = starting.use(await connectNats({ url: nats.url, token: nats.token, name: "test" }));
-  const ledger = patientClient(client(bus, ReservationService));
+  const ledger = makePatientClient(makeClient(bus, ReservationService));
   await until("the ledger knows the nodes", async () => {
     const { pools } = await ledger.listPools({});
     return pools.some(({ capacity }) => capacity > 0);
@@ -119,9 +119,9 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
   all.defer(removeJobs);
   return {
     calls,
-    nodes: patientClient(client(bus, NodeService)),
-    sessions: patientClient(client(bus, SessionService)),
-    jobs: patientClient(client(bus, JobService)),
+    nodes: makePatientClient(makeClient(bus, NodeService)),
+    sessions: makePatientClient(makeClient(bus, SessionService)),
+    jobs: makePatientClient(makeClient(bus, JobService)),
     ledger,
     createJob: async (job) => {
       await calls.create(jobResource(job), { ...job, metadata: { ...job.metadata, namespace: NAMESPACE } });
@@ -160,5 +160,5 @@ function jobResource({ apiVersion, kind }: JobObject) {
 }
 
 function ifNotThere(error: unknown): undefined {
-  if (kubeFault(error)?.code !== "not_found") throw error;
+  if (toKubeFault(error)?.code !== "not_found") throw error;
 }

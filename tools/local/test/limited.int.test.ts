@@ -2,13 +2,13 @@ import { join } from "node:path";
 import type { V1Pod } from "@kubernetes/client-node";
 import { attachNodes } from "@muster/devcluster";
 import { muster } from "@muster/proto";
-import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets, until } from "@muster/testkit";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type JobObject, type LimitedWorld, startLimitedWorld } from "./limited-world.ts";
-import { smallSession } from "./stack-world.ts";
+import { buildSmallSession } from "./stack-world.ts";
 
 const real = process.env["MUSTER_E2E_KUBECONFIG"];
-const assets = kubeAssets();
+const assets = findKubeAssets();
 const fixtures = process.env["MUSTER_CRD_FIXTURES"];
 const tfjobs = fixtures === undefined ? undefined : join(fixtures, "kubeflow/kubeflow.org_tfjobs.yaml");
 const definitions = tfjobs === undefined ? [] : [tfjobs];
@@ -49,7 +49,7 @@ const CLUSTERS: readonly Cluster[] = [
 
 async function startOnApiServer(): Promise<LimitedWorld> {
   await using starting = new AsyncDisposableStack();
-  const server = starting.use(await kubeApiServer());
+  const server = starting.use(await startKubeApiServer());
   const pools = [
     { name: "drivers", nodes: 1 },
     { name: "workers", nodes: 4 },
@@ -98,7 +98,7 @@ for (const { on, skip, whole, start } of CLUSTERS) {
     if (!whole) {
       it("runs a session that ends without a warning", { timeout: 300_000 }, async () => {
         const name = unique("session");
-        await world.sessions.submitSession({ requestId: name, name, spec: smallSession({ driverSeconds: 1 }) });
+        await world.sessions.submitSession({ requestId: name, name, spec: buildSmallSession({ driverSeconds: 1 }) });
         const session = await until(
           `${name} is finished`,
           async () => {

@@ -15,7 +15,7 @@ export type LocalDisk = AsyncDisposable & {
  * Offers a directory below /tmp of the pool's first node as a local volume. It is removed, with its content, when its claim is deleted, or on disposal. The
  * limit `storage` is not enforced.
  */
-export async function localDisk(
+export async function openLocalDisk(
   calls: KubeCalls,
   of: { readonly name: string; readonly pool: string; readonly storage: string },
 ): Promise<LocalDisk> {

@@ -2,25 +2,25 @@ import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { V1Pod } from "@kubernetes/client-node";
-import { client, connectNats, type Client } from "@muster/bus";
-import { faultOf } from "@muster/faults";
-import { kubeCalls, loadKube, type KubeCalls } from "@muster/kube";
+import { makeClient, connectNats, type Client } from "@muster/bus";
+import { findFault } from "@muster/faults";
+import { makeKubeCalls, loadKube, type KubeCalls } from "@muster/kube";
 import { FarmService, JobService, labels, muster as proto } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { expect } from "vitest";
 import type { Stack } from "../src/stack.ts";
 import type { NamedNats } from "../src/stack-nats.ts";
-import { muster } from "./muster-run.ts";
+import { runMuster } from "./muster-run.ts";
 import {
-  eventNames,
+  listEventNames,
   expectNothingLeft,
   isFinished,
-  sessionUntilFile,
-  smallSession,
+  buildSessionUntilFile,
+  buildSmallSession,
   startWorld,
-  submit,
-  untilFile,
-  untilSession,
+  submitSession,
+  buildWaitCommand,
+  waitForSession,
   type World,
 } from "./stack-world.ts";
 
@@ -61,19 +61,19 @@ export async function startLuckyWorld(nats: NamedNats): Promise<LuckyWorld> {
   const pools = { drivers: 2, workers: 6 };
   const world = starting.use(await startWorld({ nats, env: { SESSION_EXECUTORS: "2" }, pools }));
   const bus = starting.use(await connectNats({ ...world.stack.nats, name: "test" }));
-  const calls = starting.use(kubeCalls(loadKube(world.stack.kubeconfig)));
-  const farms = client(bus, FarmService);
+  const calls = starting.use(makeKubeCalls(loadKube(world.stack.kubeconfig)));
+  const farms = makeClient(bus, FarmService);
   const endFile = join(directory, "end");
   const key = join(directory, "key");
   const cli = async (line: string): Promise<string> => {
-    const { code, output } = await muster(world, line.split(" "));
+    const { code, output } = await runMuster(world, line.split(" "));
     expect(code, `${line}: ${output}`).toBe(0);
     return output;
   };
 
-  await submit(world, "long", sessionUntilFile(endFile));
+  await submitSession(world, "long", buildSessionUntilFile(endFile));
   const job = jobUntilFile(endFile);
-  await client(bus, JobService).submitJob({ requestId: "train", manifestJson: JSON.stringify(job) }, PATIENCE);
+  await makeClient(bus, JobService).submitJob({ requestId: "train", manifestJson: JSON.stringify(job) }, PATIENCE);
   await until("the farm accepts the set", () => farms.applyReplicaSet(webSet(), PATIENCE).then(() => true), LONG);
   await orderLease(cli, directory, key);
   const before = await until(
@@ -92,15 +92,15 @@ export async function startLuckyWorld(nats: NamedNats): Promise<LuckyWorld> {
     directory,
     cli,
     ask,
-    submit: (name) => submit(world, name, smallSession({ driverSeconds: 0 })),
+    submit: (name) => submitSession(world, name, buildSmallSession({ driverSeconds: 0 })),
     send: async (subject, bytes) =>
       (await bus.connection.request(subject, new Uint8Array(bytes), PATIENCE_OF_NATS)).string(),
     storage: async () => JSON.parse(await ask("$JS.API.INFO", {})) as { storage: number; reserved_storage: number },
     expectAllGoesOn: async (name) => {
-      const taken = () => submit(world, name, smallSession({ driverSeconds: 0 })).then(() => true);
+      const taken = () => submitSession(world, name, buildSmallSession({ driverSeconds: 0 })).then(() => true);
       await until(`session ${name} is accepted`, taken, LONG);
-      expect(eventNames(await untilSession(world, name, "is finished", isFinished))).toEqual(GOOD);
-      expect(eventNames(await untilSession(world, "long", "answers", () => true))).toEqual(GOOD.slice(0, -1));
+      expect(listEventNames(await waitForSession(world, name, "is finished", isFinished))).toEqual(GOOD);
+      expect(listEventNames(await waitForSession(world, "long", "answers", () => true))).toEqual(GOOD.slice(0, -1));
       await until("the set is healthy", () => isHealthy(farms), LONG);
       expect(JSON.parse(await cli(`lease get --mine --key-file ${key} -o json`))).toMatchObject([{ phase: "ACTIVE" }]);
       await until("only the pods from before run", async () => same(await runningPods(calls), before), LONG);
@@ -113,7 +113,7 @@ export async function startLuckyWorld(nats: NamedNats): Promise<LuckyWorld> {
 const PATIENCE_OF_NATS = { timeout: 60_000 };
 
 function jobUntilFile(endFile: string) {
-  const containers = [{ name: "main", image: "scripted", command: ["node", "-e", untilFile(endFile)] }];
+  const containers = [{ name: "main", image: "scripted", command: ["node", "-e", buildWaitCommand(endFile)] }];
   const replicaSpecs = { worker: { replicas: 1, pool: "workers", template: { spec: { containers } } } };
   const spec = { runPolicy: { cleanPodPolicy: "All" }, replicaSpecs };
   return { apiVersion: "muster.dev/v1", kind: "Job", metadata: { name: "train" }, spec };
@@ -165,7 +165,7 @@ async function endAll(parts: {
 }): Promise<void> {
   const { world, calls, farms, cli, endFile, key } = parts;
   await writeFile(endFile, "");
-  expect(eventNames(await untilSession(world, "long", "is finished", isFinished))).toEqual(GOOD);
+  expect(listEventNames(await waitForSession(world, "long", "is finished", isFinished))).toEqual(GOOD);
   await until(
     "the job has succeeded",
     async () => {
@@ -178,7 +178,7 @@ async function endAll(parts: {
   const isGone = () =>
     farms.getReplicaSet({ name: "web" }, PATIENCE).then(
       () => false,
-      (error: unknown) => faultOf(error)?.code === "not_found",
+      (error: unknown) => findFault(error)?.code === "not_found",
     );
   await until("the set is gone", isGone, LONG);
   const [lease] = JSON.parse(await cli(`lease get --mine --key-file ${key} -o json`)) as { readonly id: string }[];

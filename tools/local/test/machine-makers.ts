@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Kubelet, startKubelet } from "@muster/devcluster";
 import { buildMachineDeployment, playClusterApi, playKarpenter } from "@muster/devcluster/machine-controllers";
-import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
+import { makeKubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import { taints } from "@muster/proto";
 import { type TestKubeApiServer, until } from "@muster/testkit";
 import { applyAll, readManifests } from "../src/manifests.ts";
@@ -70,7 +70,7 @@ async function startNodes(server: TestKubeApiServer): Promise<Nodes> {
 /** Installs Karpenter's own definition and simulates Karpenter. */
 export async function startKarpenter(server: TestKubeApiServer, fixtures: string): Promise<MachineMaker> {
   await using starting = new AsyncDisposableStack();
-  const calls = starting.use(kubeCalls(loadKube(server.kubeconfig)));
+  const calls = starting.use(makeKubeCalls(loadKube(server.kubeconfig)));
   const claims = { apiVersion: "karpenter.sh/v1", plural: "nodeclaims" };
   await define(calls, [join(fixtures, "karpenter/karpenter.sh_nodeclaims.yaml")], [claims]);
   const nodes = starting.use(await startNodes(server));
@@ -93,7 +93,7 @@ export async function startKarpenter(server: TestKubeApiServer, fixtures: string
 /** Installs Cluster API's own definitions and simulates its controllers. */
 export async function startClusterApi(server: TestKubeApiServer, fixtures: string): Promise<MachineMaker> {
   await using starting = new AsyncDisposableStack();
-  const calls = starting.use(kubeCalls(loadKube(server.kubeconfig)));
+  const calls = starting.use(makeKubeCalls(loadKube(server.kubeconfig)));
   const deployments = { apiVersion: "cluster.x-k8s.io/v1beta2", plural: "machinedeployments", namespace: NAMESPACE };
   const machines = { ...deployments, plural: "machines" };
   const files = ["machinedeployments", "machines"].map((plural) =>

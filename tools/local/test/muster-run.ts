@@ -5,8 +5,8 @@ import { ROOT } from "../src/root.ts";
 import type { World } from "./stack-world.ts";
 
 /** Runs `muster run` on a file, from the root of the repository, against the stack; returns the output and the exit code. */
-export function musterRun(world: World, file: string): Promise<Ended> {
-  return muster(world, ["run", resolve(ROOT, file)]);
+export function startMuster(world: World, file: string): Promise<Ended> {
+  return runMuster(world, ["run", resolve(ROOT, file)]);
 }
 
 export type Ended = { readonly code: number; readonly output: string };
@@ -15,7 +15,7 @@ export type Ended = { readonly code: number; readonly output: string };
  * Runs any command, of another version where `program` names one. With `interruptAt`, sends one SIGINT when the output first matches: a second one would
  * end the process before it can set its exit code.
  */
-export async function muster(
+export async function runMuster(
   world: { readonly stack: Pick<World["stack"], "clientEnv">; readonly program?: string },
   args: readonly string[],
   interruptAt?: RegExp,

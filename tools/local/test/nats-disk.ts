@@ -1,7 +1,7 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { kubeCalls, type KubeCalls, type KubeObject, loadKube } from "@muster/kube";
+import { makeKubeCalls, type KubeCalls, type KubeObject, loadKube } from "@muster/kube";
 import { until } from "@muster/testkit";
-import { type LocalDisk, localDisk } from "./local-disk.ts";
+import { type LocalDisk, openLocalDisk } from "./local-disk.ts";
 
 const NAMESPACES = { apiVersion: "v1", plural: "namespaces" };
 const PODS = { apiVersion: "v1", plural: "pods" };
@@ -13,10 +13,10 @@ const OWNER = 1000;
 const STORAGE = "10Gi";
 
 /** A disk for the chart's NATS on the pool's first node. It belongs to the server's user, because Kubernetes does not apply `fsGroup` to node directories. */
-export async function natsDisk(kubeconfig: string, pool: string): Promise<LocalDisk> {
+export async function openNatsDisk(kubeconfig: string, pool: string): Promise<LocalDisk> {
   await using starting = new AsyncDisposableStack();
-  const calls = starting.use(kubeCalls(loadKube(kubeconfig)));
-  const disk = starting.use(await localDisk(calls, { name: "muster-e2e-nats", pool, storage: STORAGE }));
+  const calls = starting.use(makeKubeCalls(loadKube(kubeconfig)));
+  const disk = starting.use(await openLocalDisk(calls, { name: "muster-e2e-nats", pool, storage: STORAGE }));
   await giveAway(calls, disk);
   const all = starting.move();
   return { ...disk, [Symbol.asyncDispose]: () => all.disposeAsync() };

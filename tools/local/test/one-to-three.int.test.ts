@@ -2,18 +2,18 @@ import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buckets, streams } from "@muster/proto";
-import { natsCluster, natsServer, until } from "@muster/testkit";
+import { startNatsCluster, startTestNats, until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { muster } from "./muster-run.ts";
+import { runMuster } from "./muster-run.ts";
 import {
-  eventNames,
+  listEventNames,
   expectNothingLeft,
   isFinished,
-  sessionUntilFile,
-  smallSession,
+  buildSessionUntilFile,
+  buildSmallSession,
   startWorld,
-  submit,
-  untilSession,
+  submitSession,
+  waitForSession,
   type World,
 } from "./stack-world.ts";
 
@@ -34,33 +34,33 @@ async function endServices(world: World): Promise<void> {
 /** Runs a command against these servers; it must exit with 0. */
 async function cli(world: World, nats: { readonly url: string; readonly token: string }, line: string): Promise<void> {
   const clientEnv = { ...world.stack.clientEnv, MUSTER_NATS_URL: nats.url, MUSTER_NATS_TOKEN: nats.token };
-  const { code, output } = await muster({ stack: { clientEnv } }, line.split(" "));
+  const { code, output } = await runMuster({ stack: { clientEnv } }, line.split(" "));
   expect(code, `${line}: ${output}`).toBe(0);
 }
 
 it("moves from one NATS server to three by a backup, while a session runs", { timeout: 400_000 }, async () => {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-one-to-three-"))).path;
-  const one = stack.use(await natsServer());
+  const one = stack.use(await startTestNats());
   const pools = { drivers: 2, workers: 4 };
   const before = stack.use(await startWorld({ nats: one, pools }));
   const endFile = join(directory, "end");
-  await submit(before, "long", sessionUntilFile(endFile));
-  await untilSession(before, "long", "runs", (session) => eventNames(session).includes("RUN"));
+  await submitSession(before, "long", buildSessionUntilFile(endFile));
+  await waitForSession(before, "long", "runs", (session) => listEventNames(session).includes("RUN"));
 
   const file = join(directory, "before-three");
   await endServices(before);
   await cli(before, one, `backup ${file}`);
   await one.kill();
-  const three = stack.use(await natsCluster(3));
+  const three = stack.use(await startNatsCluster(3));
   await cli(before, three, `restore ${file}`);
   const { kubeconfig } = before.stack;
   const env = { MUSTER_NATS_REPLICAS: "3", SESSION_EXECUTORS: "2", SESSION_RESULT_FILE: "result.json" };
   const after = stack.use(await startWorld({ nats: three, env, pools, kubeconfig }));
 
-  await submit(after, "new", smallSession({ driverSeconds: 0 }));
-  expect(eventNames(await untilSession(after, "new", "is finished", isFinished))).toEqual(GOOD);
-  expect(eventNames(await untilSession(after, "long", "answers", () => true))).toEqual(GOOD.slice(0, -1));
+  await submitSession(after, "new", buildSmallSession({ driverSeconds: 0 }));
+  expect(listEventNames(await waitForSession(after, "new", "is finished", isFinished))).toEqual(GOOD);
+  expect(listEventNames(await waitForSession(after, "long", "answers", () => true))).toEqual(GOOD.slice(0, -1));
   const operator = stack.use(await three.connect("backup"));
   for (const stream of [`KV_${buckets.sessions}`, `KV_${buckets.locks}`, streams.ledger.name]) {
     const readInfo = async () => (await operator.request(`$JS.API.STREAM.INFO.${stream}`, "")).json<StreamInfo>();
@@ -69,6 +69,6 @@ it("moves from one NATS server to three by a backup, while a session runs", { ti
     await until(`three servers have ${stream}`, async () => isSafe(await readInfo()), PATIENT);
   }
   await writeFile(endFile, "");
-  expect(eventNames(await untilSession(after, "long", "is finished", isFinished))).toEqual(GOOD);
+  expect(listEventNames(await waitForSession(after, "long", "is finished", isFinished))).toEqual(GOOD);
   await expectNothingLeft(after);
 });

@@ -4,7 +4,7 @@ import { mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { onlyOne } from "../src/only-one.ts";
+import { ensureOnlyOne } from "../src/ensure-only-one.ts";
 
 let directory: string;
 beforeEach(async () => {
@@ -13,15 +13,15 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
 it("admits one stack, refuses a second, and admits the next when the first has ended", async () => {
-  const first = await onlyOne(directory);
-  await expect(onlyOne(directory)).rejects.toMatchObject({ fault: { code: "already_exists" } });
+  const first = await ensureOnlyOne(directory);
+  await expect(ensureOnlyOne(directory)).rejects.toMatchObject({ fault: { code: "already_exists" } });
   await first[Symbol.asyncDispose]();
-  await using _next = await onlyOne(directory);
+  await using _next = await ensureOnlyOne(directory);
 });
 
 /** A process that holds the directory until it is killed. */
 async function hold(held: string): Promise<{ readonly kill: () => Promise<void> }> {
-  const module = JSON.stringify(new URL("../src/only-one.ts", import.meta.url).href);
+  const module = JSON.stringify(new URL("../src/ensure-only-one.ts", import.meta.url).href);
   const program = `const { onlyOne } = await import(${module}); await onlyOne(process.argv[1]); console.log("held"); setInterval(() => {}, 1000);`;
   const holder = spawn(process.execPath, ["--input-type=module", "-e", program, held], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -37,9 +37,9 @@ async function hold(held: string): Promise<{ readonly kill: () => Promise<void> 
 
 it("admits the next stack after the holder was killed", async () => {
   const holder = await hold(directory);
-  await expect(onlyOne(directory)).rejects.toMatchObject({ fault: { code: "already_exists" } });
+  await expect(ensureOnlyOne(directory)).rejects.toMatchObject({ fault: { code: "already_exists" } });
   await holder.kill();
-  await using _next = await onlyOne(directory);
+  await using _next = await ensureOnlyOne(directory);
 });
 
 it("removes sockets of killed stacks elsewhere, and keeps those of stacks that run or start", async () => {
@@ -48,7 +48,7 @@ it("removes sockets of killed stacks elsewhere, and keeps those of stacks that r
   try {
     const sockets = async (): Promise<string[]> =>
       (await readdir(directory)).filter((name) => name.endsWith(".sock")).sort();
-    await using _running = await onlyOne(join(directory, "running"));
+    await using _running = await ensureOnlyOne(join(directory, "running"));
     const running = await sockets();
     const killed = await hold(join(directory, "killed"));
     await killed.kill();
@@ -61,7 +61,7 @@ it("removes sockets of killed stacks elsewhere, and keeps those of stacks that r
     // However long this process pauses now, the socket stays young.
     const soon = new Date(Date.now() + 600_000);
     await utimes(join(directory, young ?? ""), soon, soon);
-    const next = await onlyOne(join(directory, "next"));
+    const next = await ensureOnlyOne(join(directory, "next"));
     const left = await sockets();
     await next[Symbol.asyncDispose]();
     expect(left).toEqual(expect.arrayContaining([...running, young, "muster-of-another-program.sock"]));
@@ -74,6 +74,6 @@ it("removes sockets of killed stacks elsewhere, and keeps those of stacks that r
 });
 
 it("keeps stacks of different directories apart", async () => {
-  await using _one = await onlyOne(join(directory, "a"));
-  await using _other = await onlyOne(join(directory, "b"));
+  await using _one = await ensureOnlyOne(join(directory, "a"));
+  await using _other = await ensureOnlyOne(join(directory, "b"));
 });

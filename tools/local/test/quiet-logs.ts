@@ -9,16 +9,16 @@ export async function expectQuietLogs(directory: string): Promise<void> {
   const secrets = await secretsOf(directory);
   const logs = (await namesIn(join(directory, "logs"))).map((name) => join(directory, "logs", name));
   for (const log of [...logs, join(directory, "nats/nats-server.log")])
-    expect(linesWith(secrets, await linesOf(log)), log).toEqual([]);
+    expect(listLinesWith(secrets, await linesOf(log)), log).toEqual([]);
 }
 
 /** The lines that contain one of the secrets. */
-export function linesWith(secrets: readonly string[], lines: readonly string[]): readonly string[] {
+export function listLinesWith(secrets: readonly string[], lines: readonly string[]): readonly string[] {
   return lines.filter((line) => secrets.some((secret) => line.includes(secret)));
 }
 
 /** The credentials of a kubeconfig. */
-export function secretsOfKubeconfig(kubeconfig: string): readonly string[] {
+export function listKubeconfigSecrets(kubeconfig: string): readonly string[] {
   return [...kubeconfig.matchAll(/"?(?:token|client-key-data)"?: "?([^"\s]+)/g)].map(([, secret = ""]) => secret);
 }
 
@@ -28,7 +28,7 @@ async function secretsOf(directory: string): Promise<readonly string[]> {
   const others = ["nats.token", "provision-engine.key"].map((name) => join(directory, name));
   const files = await Promise.all([...seeds, ...others].map(linesOf));
   const kubeconfig = (await linesOf(join(directory, "kubeconfig"))).join("\n");
-  return [...files.flat(), ...secretsOfKubeconfig(kubeconfig)].filter((secret) => secret !== "");
+  return [...files.flat(), ...listKubeconfigSecrets(kubeconfig)].filter((secret) => secret !== "");
 }
 
 async function namesIn(directory: string): Promise<string[]> {

@@ -5,16 +5,16 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { makeRelease, type ReleaseOptions } from "@muster/repo/make-release";
 import { startRegistry } from "@muster/repo/registry";
-import { processEnv, until } from "@muster/testkit";
+import { buildProcessEnv, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROOT } from "../src/root.ts";
-import { clusterTools, type ClusterTools } from "./cluster-tools.ts";
-import { composeStack } from "./containers.ts";
-import { helm } from "./helm.ts";
-import { replicaSet, session } from "./installed-work.ts";
-import { chartNats, installMuster, type InstalledWorld, reachNats, SYSTEM, WORK } from "./installed-world.ts";
-import { muster } from "./muster-run.ts";
-import { expectKept, steadyRequests } from "./steady-requests.ts";
+import { makeClusterTools, type ClusterTools } from "./cluster-tools.ts";
+import { prepareComposeStack } from "./containers.ts";
+import { runHelm } from "./helm.ts";
+import { buildReplicaSet, buildSession } from "./installed-work.ts";
+import { startChartNats, installMuster, type InstalledWorld, reachNats, SYSTEM, WORK } from "./installed-world.ts";
+import { runMuster } from "./muster-run.ts";
+import { expectKept, startSteadyRequests } from "./steady-requests.ts";
 
 const real = process.env["MUSTER_E2E_KUBECONFIG"];
 /** A shell command that imports the images of $ARCHIVE into every node. */
@@ -47,7 +47,7 @@ describe.skipIf(real === undefined)("A release on the real cluster", LONG, () =>
   beforeAll(async () => {
     if (LOAD === undefined) return;
     folder = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-released-"))).path;
-    tools = stack.use(await clusterTools(kubeconfig));
+    tools = stack.use(await makeClusterTools(kubeconfig));
     // The nodes pull the images of the old version by their digests, and get those of the new one from the archive.
     const registry = stack.use(await startRegistry());
     await writeFile(join(folder, "config.json"), registry.dockerConfig);
@@ -70,7 +70,7 @@ describe.skipIf(real === undefined)("A release on the real cluster", LONG, () =>
           release: { chart: chartOf(OLD), command },
         });
         const test = ["test", "muster", "--namespace", SYSTEM, "--timeout", "3m"];
-        expect(await helm(test, tools.env)).toMatch(/muster-test\n[^]*Phase:\s+Succeeded/);
+        expect(await runHelm(test, tools.env)).toMatch(/muster-test\n[^]*Phase:\s+Succeeded/);
         await world.muster(`run ${EXAMPLE}`);
         await upgradeAndRollBack(world, chartOf(NEW), tools);
       }
@@ -84,7 +84,7 @@ describe.skipIf(real === undefined)("A release on the real cluster", LONG, () =>
     async () => {
       await using starting = new AsyncDisposableStack();
       const manifests = fileOf(NEW, `muster-${NEW}.yaml`);
-      const nats = await chartNats(kubeconfig, tools.kubectl, starting);
+      const nats = await startChartNats(kubeconfig, tools.kubectl, starting);
       await tools.kubectl(
         `annotate storageclass ${nats.storageClass} storageclass.kubernetes.io/is-default-class=true`,
       );
@@ -106,7 +106,7 @@ describe.skipIf(real === undefined)("A release on the real cluster", LONG, () =>
     async () => {
       await run("tar", ["-xzf", fileOf(OLD, `muster-compose-${OLD}.tgz`), "-C", folder]);
       const unpacked = join(folder, `muster-compose-${OLD}`);
-      await using containers = await composeStack(unpacked);
+      await using containers = await prepareComposeStack(unpacked);
       await containers.compose("up", "--wait");
       await runBenchmark(containers.clientEnv, command, join(unpacked, "examples/http-benchmark.yaml"));
     },
@@ -118,17 +118,17 @@ async function upgradeAndRollBack(world: InstalledWorld, chart: string, { env }:
   const hasVersion = (version: string) =>
     until(`all services are ${version}`, async () => String(await versionsOf(world)) === version, PATIENCE);
   await hasVersion(OLD);
-  await world.muster(`run --detach ${await world.fileOf("session.json", session("kept", "workers"))}`);
-  await world.muster(`apply -f ${await world.fileOf("set.json", replicaSet("kept", "workers"))} --wait`);
+  await world.muster(`run --detach ${await world.fileOf("session.json", buildSession("kept", "workers"))}`);
+  await world.muster(`apply -f ${await world.fileOf("set.json", buildReplicaSet("kept", "workers"))} --wait`);
   const work = async (): Promise<readonly string[]> =>
     (await world.kubectl(`-n ${WORK} get pods --field-selector status.phase=Running -o name`)).trim().split("\n");
   const before = await until("all work runs", async () => (await work()).length === 3 && work(), PATIENCE);
 
   const options = { prefix: "upgraded", server: "workers", driver: "drivers" };
-  await using requests = await steadyRequests(world.nats, options);
+  await using requests = await startSteadyRequests(world.nats, options);
   await world.upgrade({}, chart);
   await hasVersion(NEW);
-  await helm(["rollback", "muster", "--namespace", SYSTEM, "--timeout", "5m", "--wait"], env);
+  await runHelm(["rollback", "muster", "--namespace", SYSTEM, "--timeout", "5m", "--wait"], env);
   await hasVersion(OLD);
   const seen = await requests.end();
   expect(seen.away).toEqual([]);
@@ -141,7 +141,7 @@ async function upgradeAndRollBack(world: InstalledWorld, chart: string, { env }:
 
 /** Runs the file with the command of the release, and expects a result. */
 async function runBenchmark(clientEnv: NodeJS.ProcessEnv, program: string, file: string): Promise<void> {
-  const ended = await muster({ stack: { clientEnv }, program }, ["run", file]);
+  const ended = await runMuster({ stack: { clientEnv }, program }, ["run", file]);
   expect(ended).toMatchObject({ code: 0, output: expect.stringMatching(/requestsPerSecond +[1-9]/) as string });
 }
 
@@ -172,7 +172,7 @@ async function release(version: string, output: string, more: Partial<ReleaseOpt
 /** Resolves with the path of the installed command. */
 async function installCommand(archive: string, home: string): Promise<string> {
   const flags = ["--global", "--offline", "--no-audit", "--no-fund", "--prefix", home];
-  await run("npm", ["install", ...flags, archive], { env: { ...processEnv(), HOME: home } });
+  await run("npm", ["install", ...flags, archive], { env: { ...buildProcessEnv(), HOME: home } });
   return join(home, "bin/muster");
 }
 

@@ -2,7 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { ROOT } from "../src/root.ts";
-import { muster, type Ended } from "./muster-run.ts";
+import { runMuster, type Ended } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
 
 /** Each command and each pod is a process, so a busy machine is slow. */
@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => world[Symbol.asyncDispose](), TIMEOUT_MS);
 
 function run(line: string): Promise<Ended> {
-  return muster(world, line.split(" "));
+  return runMuster(world, line.split(" "));
 }
 
 /** Runs the command, which must exit with 0; returns its output. */
@@ -115,7 +115,7 @@ it(
     await done(`apply -f ${await fileOf("back", { replicas: 3 })} --wait`);
     const next = await fileOf("back-2", { podId: "back", version: "2", replicas: 3 });
     await done(`roll back -f ${next} --minimum 2 --replicas 2 --leave-old --delay 1h`);
-    const left = await muster(world, ["roll", "status", "back"], /RUNNING: back-2 has 1 of 2/);
+    const left = await runMuster(world, ["roll", "status", "back"], /RUNNING: back-2 has 1 of 2/);
     expect(left.output).toMatch(/muster roll undo back-2/);
     expect(left.code).toBe(130);
     expect(await done("rollout pause back")).toMatch(/is paused/);

@@ -2,14 +2,14 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { kubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
+import { makeKubeCalls, loadKube, type KubeCalls, type KubeObject } from "@muster/kube";
 import type { ServiceName } from "@muster/repo/services";
-import { kubeApiServer, kubeAssets, until } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets, until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { applyAll, readManifests } from "../src/manifests.ts";
 import { grantAccess } from "../src/cluster-access.ts";
 
-const assets = kubeAssets();
+const assets = findKubeAssets();
 const HERE = assets.found ? "a real kube-apiserver" : `a real kube-apiserver (skipped: ${assets.reason})`;
 
 const VERBS = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
@@ -215,9 +215,9 @@ describe.skipIf(!assets.found)(`the rights of each account of deploy/kubernetes,
   beforeAll(async () => {
     const directory = await mkdtemp(join(tmpdir(), "muster-rights-"));
     stack.defer(() => rm(directory, { recursive: true, force: true }));
-    const server = stack.use(await kubeApiServer());
+    const server = stack.use(await startKubeApiServer());
     await grantAccess(server.kubeconfig, directory);
-    calls = stack.use(kubeCalls(loadKube(server.kubeconfig)));
+    calls = stack.use(makeKubeCalls(loadKube(server.kubeconfig)));
     // A role takes effect shortly after it is stored. The tests report a right that never does.
     await until("all rights are in force", () => areInForce(calls), { timeoutMs: 60_000 }).catch(() => undefined);
   }, 120_000);

@@ -1,9 +1,9 @@
 import type { V1EndpointSlice, V1Pod } from "@kubernetes/client-node";
-import { client, connectNats, type Client } from "@muster/bus";
-import { faultOf } from "@muster/faults";
-import { kubeCalls, kubeFault, loadKube, openGet, type KubeCalls } from "@muster/kube";
+import { makeClient, connectNats, type Client } from "@muster/bus";
+import { findFault } from "@muster/faults";
+import { makeKubeCalls, toKubeFault, loadKube, openGet, type KubeCalls } from "@muster/kube";
 import { FarmService, muster } from "@muster/proto";
-import { until, patientClient } from "@muster/testkit";
+import { until, makePatientClient } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startWorld, type World } from "./stack-world.ts";
 
@@ -62,7 +62,7 @@ function templateOf(version: string): string {
 }
 
 /** Runs on a real cluster only: the embedded cluster does not route Services. */
-export function rollingSuite(kubeconfig: string): void {
+export function describeRollingSuite(kubeconfig: string): void {
   describe("a rolling update under traffic on the real cluster", { timeout: 300_000 }, () => {
     let world: World;
     let calls: KubeCalls;
@@ -71,11 +71,11 @@ export function rollingSuite(kubeconfig: string): void {
 
     beforeAll(async () => {
       world = stack.use(await startWorld({ kubeconfig }));
-      calls = stack.use(kubeCalls(loadKube(kubeconfig)));
+      calls = stack.use(makeKubeCalls(loadKube(kubeconfig)));
       stack.defer(() => removed(calls));
       await removed(calls);
       const bus = stack.use(await connectNats({ ...world.stack.nats, name: "test" }));
-      farms = patientClient(client(bus, FarmService));
+      farms = makePatientClient(makeClient(bus, FarmService));
       stack.defer(async () => {
         for (const name of ["web-1", "web-2"]) {
           const deleted = farms.deleteReplicaSet({ requestId: "end", name, force: true }, { timeoutMs: 60_000 });
@@ -180,6 +180,6 @@ async function removed(calls: KubeCalls): Promise<void> {
 function isMissing(answer: Promise<unknown>): Promise<boolean> {
   return answer.then(
     () => false,
-    (error: unknown) => (faultOf(error) ?? kubeFault(error))?.code === "not_found",
+    (error: unknown) => (findFault(error) ?? toKubeFault(error))?.code === "not_found",
   );
 }

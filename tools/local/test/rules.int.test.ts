@@ -5,14 +5,14 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { freePorts, until } from "@muster/testkit";
+import { findFreePorts, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { parse } from "yaml";
 import { ROOT } from "../src/root.ts";
-import { whyNoContainers } from "./containers.ts";
+import { describeMissingContainers } from "./containers.ts";
 
 const IMAGE = "prom/prometheus:v2.42.0";
-const lack = whyNoContainers([IMAGE]);
+const lack = describeMissingContainers([IMAGE]);
 
 /** Events whose first occurrence in a process triggers its alert. */
 const EVENTS = {
@@ -70,7 +70,7 @@ it.skipIf(lack !== undefined)(
     stack.defer(() => void exporter.close());
     await once(exporter, "listening");
     const target = `127.0.0.1:${(exporter.address() as AddressInfo).port}`;
-    const [port = 0] = await freePorts(1);
+    const [port = 0] = await findFreePorts(1);
     await writeFile(join(path, "prometheus.json"), JSON.stringify(configOf(target)));
     await writeFile(join(path, "rules.yaml"), await readFile(join(ROOT, "deploy/prometheus/rules.yaml")));
     execFileSync("chmod", ["-R", "a+rX", path]);

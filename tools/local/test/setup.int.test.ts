@@ -10,7 +10,7 @@ import { connectNats } from "@muster/bus";
 import { startApiServer } from "@muster/devcluster";
 import { loadKube } from "@muster/kube";
 import { findNatsServer } from "@muster/nats-server";
-import { freePorts, until } from "@muster/testkit";
+import { findFreePorts, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { prepare } from "../src/containers/setup/prepare.ts";
 import { ROOT } from "../src/root.ts";
@@ -21,7 +21,7 @@ const DAY_MS = 86_400_000;
 it("renews the certificate of a running NATS: clients trust the old and the new one, which it serves after SIGHUP", async () => {
   await using stack = new AsyncDisposableStack();
   const { root, service } = await makeSetupVolumes(stack);
-  const [port = 0, monitor = 0] = await freePorts(2);
+  const [port = 0, monitor = 0] = await findFreePorts(2);
   // The certificate is old enough to be renewed today.
   const setup = { root, service, natsPort: port, kubernetesPort: 6443, nowMs: Date.now() - 340 * DAY_MS };
   await prepare(setup);
@@ -68,7 +68,7 @@ it("renews the certificate of a running NATS: clients trust the old and the new 
 it("writes a kubeconfig for the owner of the clone that the embedded cluster accepts when it starts later", async () => {
   await using stack = new AsyncDisposableStack();
   const { root, service } = await makeSetupVolumes(stack);
-  const [port = 0] = await freePorts(1);
+  const [port = 0] = await findFreePorts(1);
   await prepare({ root, service, natsPort: 4222, kubernetesPort: port, nowMs: Date.now() });
   stack.use(await startApiServer({ directory: join(root, "cluster"), persist: true, port, host: "dev-cluster" }));
   const { items } = await loadKube(join(root, "client/kubeconfig")).makeApiClient(CoreV1Api).listNamespace();

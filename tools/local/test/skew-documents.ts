@@ -1,4 +1,4 @@
-import { untilFile } from "./stack-world.ts";
+import { buildWaitCommand } from "./stack-world.ts";
 
 const IMAGE = "node:24-bookworm-slim";
 const FOR_EVER = `process.on("SIGTERM", () => process.exit(0)); setInterval(() => {}, 1000)`;
@@ -11,10 +11,10 @@ const template = (program: string) => ({
 
 /** Ends immediately, or once the file exists. */
 const driver = (file: string | undefined): string =>
-  file === undefined ? `console.log(JSON.stringify({ answer: 42 }))` : untilFile(file);
+  file === undefined ? `console.log(JSON.stringify({ answer: 42 }))` : buildWaitCommand(file);
 
 /** A server on pool `workers` and a driver that ends immediately, or once the file exists. */
-export function session(name: string, file?: string): object {
+export function buildSession(name: string, file?: string): object {
   const component = { image: IMAGE, command: ["node", "--eval", FOR_EVER] };
   return {
     apiVersion: "muster.dev/v1",
@@ -39,7 +39,7 @@ export function session(name: string, file?: string): object {
 }
 
 /** Members on pool `workers` that succeed immediately, or once the file exists. */
-export function job(name: string, { replicas = 1, file }: { replicas?: number; file?: string } = {}): object {
+export function buildJob(name: string, { replicas = 1, file }: { replicas?: number; file?: string } = {}): object {
   const worker = { replicas, pool: "workers", restartPolicy: "OnFailure", template: template(driver(file)) };
   return {
     apiVersion: "muster.dev/v1",
@@ -50,13 +50,13 @@ export function job(name: string, { replicas = 1, file }: { replicas?: number; f
 }
 
 /** Pods on the nodes of pool `sets`. */
-export function replicaSet(name: string, replicas = 1): object {
+export function buildReplicaSet(name: string, replicas = 1): object {
   const spec = { podId: name, replicas, nodeSelector: "pool=sets", template: template(FOR_EVER) };
   return { apiVersion: "muster.dev/v1", kind: "PinnedReplicaSet", metadata: { name }, spec };
 }
 
 /** A network, and a container in it on pool `workers`. */
-export function leases(number: number): readonly [object, object] {
+export function buildLeases(number: number): readonly [object, object] {
   const lease = (index: number, spec: object) => ({
     apiVersion: "muster.dev/v1",
     kind: "Lease",

@@ -1,12 +1,12 @@
 import { expect } from "vitest";
-import { job, leases, replicaSet, session } from "./skew-documents.ts";
+import { buildJob, buildLeases, buildReplicaSet, buildSession } from "./skew-documents.ts";
 import type { Command, Skew } from "./skew-world.ts";
 
 /** Runs every kind of work from submission to end, with one command line. */
 export async function expectAllWorks(skew: Skew, cli: Command, name: string, number: number): Promise<void> {
   const key = skew.path(`${name}.key`);
   const run = async (): Promise<void> => {
-    await cli(`run ${await skew.fileOf(`${name}.yaml`, [session(`${name}-session`), job(`${name}-job`)])}`);
+    await cli(`run ${await skew.fileOf(`${name}.yaml`, [buildSession(`${name}-session`), buildJob(`${name}-job`)])}`);
     expect(await cli(`get session ${name}-session -o json`)).toContain("answer");
     for (const of of [`${name}-session`, `job/${name}-job`]) {
       await cli(`explain ${of}`);
@@ -21,7 +21,7 @@ export async function expectAllWorks(skew: Skew, cli: Command, name: string, num
     expect(await cli("get sessions")).not.toContain(`${name}-session`);
   };
   const keepSet = async (): Promise<void> => {
-    await cli(`apply ${await skew.fileOf(`${name}-set.yaml`, [replicaSet(`${name}-set`)])} --wait`);
+    await cli(`apply ${await skew.fileOf(`${name}-set.yaml`, [buildReplicaSet(`${name}-set`)])} --wait`);
     await cli(`scale ${name}-set --replicas 2`);
     await cli(`wait replica-set/${name}-set --for=condition=Ready --timeout 2m`);
     expect(await cli("get rs")).toContain(`${name}-set`);
@@ -31,7 +31,7 @@ export async function expectAllWorks(skew: Skew, cli: Command, name: string, num
   };
   const lease = async (): Promise<void> => {
     await cli(`keys new --key-file ${key}`);
-    const file = await skew.fileOf(`${name}-leases.yaml`, leases(number));
+    const file = await skew.fileOf(`${name}-leases.yaml`, buildLeases(number));
     await cli(`lease order -f ${file} --key-file ${key} --wait --timeout 2m`);
     expect(await cli(`lease get --mine --active --key-file ${key}`)).toContain(`${number}-2`);
     await cli(`explain lease/${number}-2`);
@@ -59,17 +59,19 @@ export async function expectAllWorks(skew: Skew, cli: Command, name: string, num
 /** Work that is over, runs, or waits for machines, and lasts while services are replaced. */
 export async function startLasting(skew: Skew): Promise<void> {
   const { oldCli: cli, path } = skew;
-  const work = [session("over"), job("over-job")];
+  const work = [buildSession("over"), buildJob("over-job")];
   await cli(`run ${await skew.fileOf("over.yaml", work)}`);
-  const running = [session("long", path("end")), job("long-job", { replicas: 2, file: path("end") })];
+  const running = [buildSession("long", path("end")), buildJob("long-job", { replicas: 2, file: path("end") })];
   await cli(`run --detach ${await skew.fileOf("long.yaml", running)}`);
-  await cli(`apply ${await skew.fileOf("set.yaml", [replicaSet("long-set", 2)])} --wait`);
+  await cli(`apply ${await skew.fileOf("set.yaml", [buildReplicaSet("long-set", 2)])} --wait`);
   await cli(`keys new --key-file ${path("key")}`);
-  await cli(`lease order -f ${await skew.fileOf("leases.yaml", leases(4711))} --key-file ${path("key")} --wait`);
+  await cli(`lease order -f ${await skew.fileOf("leases.yaml", buildLeases(4711))} --key-file ${path("key")} --wait`);
   await cli("wait job/long-job --for=condition=Running --timeout 2m");
   await cli("wait long --for=condition=RUN --timeout 2m");
   // Fits once the long work has ended.
-  await cli(`run --detach ${await skew.fileOf("waiting.yaml", [job("waiting", { replicas: 6, file: path("end") })])}`);
+  await cli(
+    `run --detach ${await skew.fileOf("waiting.yaml", [buildJob("waiting", { replicas: 6, file: path("end") })])}`,
+  );
 }
 
 /** Expects that both command lines show the lasting work unchanged. */

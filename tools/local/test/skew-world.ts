@@ -2,11 +2,11 @@ import { mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { STANDARD, type ServiceName } from "@muster/repo/services";
-import { freePort, until } from "@muster/testkit";
+import { findFreePort, until } from "@muster/testkit";
 import { expect } from "vitest";
 import { ROOT } from "../src/root.ts";
 import type { BaselinePrograms } from "./baseline-programs.ts";
-import { muster } from "./muster-run.ts";
+import { runMuster } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
 
 const PATIENT = { timeoutMs: 120_000, everyMs: 50 };
@@ -43,7 +43,7 @@ export async function startSkew(old: BaselinePrograms): Promise<Skew> {
   const world = starting.use(
     await startWorld({
       pools: POOLS,
-      apiAddress: `127.0.0.1:${await freePort()}`,
+      apiAddress: `127.0.0.1:${await findFreePort()}`,
       env: { SESSION_EXECUTORS: "4" },
       programOf: (service) =>
         versions.get(service) === "old" ? old.programOf(service) : join(ROOT, `apps/${service}/src/main.ts`),
@@ -56,7 +56,7 @@ export async function startSkew(old: BaselinePrograms): Promise<Skew> {
   const cli =
     (program?: string): Command =>
     async (line) => {
-      const { code, output } = await muster(
+      const { code, output } = await runMuster(
         { stack: world.stack, ...(program !== undefined && { program }) },
         line.split(" "),
       );

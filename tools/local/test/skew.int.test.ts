@@ -1,12 +1,12 @@
 import { STANDARD } from "@muster/repo/services";
 import { expect, it } from "vitest";
-import { BASELINE, baselineIsMissing, buildBaseline } from "./baseline-programs.ts";
-import { job, session } from "./skew-documents.ts";
+import { BASELINE, describeMissingBaseline, buildBaseline } from "./baseline-programs.ts";
+import { buildJob, buildSession } from "./skew-documents.ts";
 import { startSkew } from "./skew-world.ts";
 import { endLasting, expectAllWorks, expectLasting, startLasting } from "./skew-work.ts";
 import { expectNothingLeft } from "./stack-world.ts";
 
-const missing = baselineIsMissing();
+const missing = describeMissingBaseline();
 const SKIPPED = missing === undefined ? "" : ` (skipped: ${missing})`;
 
 it.skipIf(missing !== undefined)(
@@ -24,7 +24,10 @@ it.skipIf(missing !== undefined)(
       for (const service of STANDARD.filter(old.has)) {
         await skew.replace(service, by);
         turns += 1;
-        const quick = await skew.fileOf(`quick-${turns}.yaml`, [session(`quick-${turns}`), job(`quick-job-${turns}`)]);
+        const quick = await skew.fileOf(`quick-${turns}.yaml`, [
+          buildSession(`quick-${turns}`),
+          buildJob(`quick-job-${turns}`),
+        ]);
         await (turns % 2 === 0 ? newCli : oldCli)(`run ${quick}`);
       }
       await expectLasting(skew);

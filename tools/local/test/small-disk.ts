@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { freePorts, until } from "@muster/testkit";
+import { findFreePorts, until } from "@muster/testkit";
 
 const run = promisify(execFile);
 
@@ -27,11 +27,11 @@ export type SmallDiskNats = AsyncDisposable & {
 };
 
 /** `directory` holds the configuration. */
-export async function smallDiskNats(directory: string, mebibytes: number): Promise<SmallDiskNats> {
+export async function startSmallDiskNats(directory: string, mebibytes: number): Promise<SmallDiskNats> {
   await using starting = new AsyncDisposableStack();
   const name = `muster-small-disk-${process.pid}`;
   const token = randomBytes(16).toString("hex");
-  const [port = 0] = await freePorts(1);
+  const [port = 0] = await findFreePorts(1);
   const disk = ["--opt", "type=tmpfs", "--opt", "device=tmpfs", "--opt", `o=size=${mebibytes}m,mode=0777`];
   await docker("volume", "create", ...disk, name);
   starting.defer(async () => {

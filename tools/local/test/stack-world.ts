@@ -2,10 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { KubeConfig, type V1Pod } from "@kubernetes/client-node";
-import { client, type Client, connectNats } from "@muster/bus";
-import { informer, kubeCalls, listWatch, loadKube } from "@muster/kube";
+import { makeClient, type Client, connectNats } from "@muster/bus";
+import { openInformer, makeKubeCalls, listWatch, loadKube } from "@muster/kube";
 import { enums, labels, muster, ReservationService, SessionService } from "@muster/proto";
-import { patientClient, processEnv, until } from "@muster/testkit";
+import { makePatientClient, buildProcessEnv, until } from "@muster/testkit";
 import { applyAll, readManifests } from "../src/manifests.ts";
 import { expectQuietLogs } from "./quiet-logs.ts";
 import { type Stack, type StackOptions, startStack } from "../src/stack.ts";
@@ -42,7 +42,7 @@ export async function startWorld(options: Partial<StackOptions> = {}): Promise<W
     await startStack({
       directory: join(directory, "stack"),
       pools: { drivers: 1, workers: 4 },
-      baseEnv: { ...processEnv(), HOME: process.env["HOME"] },
+      baseEnv: { ...buildProcessEnv(), HOME: process.env["HOME"] },
       signal: new AbortController().signal,
       onProgress: (line) => progress.push(line),
       ...options,
@@ -54,7 +54,7 @@ export async function startWorld(options: Partial<StackOptions> = {}): Promise<W
   const config = new KubeConfig();
   config.loadFromFile(stack.kubeconfig);
   const pods = starting.use(
-    informer({
+    openInformer({
       source: listWatch<V1Pod>(config, "/api/v1/pods", { labelSelector: labels.owner }),
       project: (pod) => ({ name: pod.metadata?.name ?? "", uid: pod.metadata?.uid ?? "" }),
     }),
@@ -67,8 +67,8 @@ export async function startWorld(options: Partial<StackOptions> = {}): Promise<W
   const all = starting.move();
   return {
     stack,
-    sessions: patientClient(client(bus, SessionService)),
-    ledger: patientClient(client(bus, ReservationService)),
+    sessions: makePatientClient(makeClient(bus, SessionService)),
+    ledger: makePatientClient(makeClient(bus, ReservationService)),
     podsEver,
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
@@ -76,12 +76,12 @@ export async function startWorld(options: Partial<StackOptions> = {}): Promise<W
 
 /** The stack has a job-controller only where the cluster has the definition of jobs. */
 async function defineJobs(kubeconfig: string): Promise<void> {
-  await using calls = kubeCalls(loadKube(kubeconfig));
+  await using calls = makeKubeCalls(loadKube(kubeconfig));
   await applyAll(calls, await readManifests("deploy/crds/muster.dev_jobs.yaml"));
 }
 
 /** One server, one client and a driver that ends after the given time, with the given code, leaving a result. */
-export function smallSession(options: {
+export function buildSmallSession(options: {
   driverSeconds: number;
   driverCode?: number;
 }): muster.session.v1.SessionSpec.$Properties {
@@ -111,21 +111,21 @@ export function smallSession(options: {
 }
 
 /** Builds the same session, with a driver that exits once the file exists. */
-export function sessionUntilFile(file: string): ReturnType<typeof smallSession> {
-  const small = smallSession({ driverSeconds: 0 });
-  const command = ["node", "-e", untilFile(file)];
+export function buildSessionUntilFile(file: string): ReturnType<typeof buildSmallSession> {
+  const small = buildSmallSession({ driverSeconds: 0 });
+  const command = ["node", "-e", buildWaitCommand(file)];
   const components = small.components?.map((each) => (each.name === "driver" ? { ...each, command } : each));
   return { ...small, components: components ?? [] };
 }
 
 /** A program that exits with 0 once the file exists. Containers of the embedded cluster are processes, and see the files of this machine. */
-export function untilFile(file: string): string {
+export function buildWaitCommand(file: string): string {
   return `setInterval(() => require("node:fs").existsSync(${JSON.stringify(file)}) && process.exit(0), 50)`;
 }
 
 /** Two of each kind of worker in the elastic pool: four machines. */
-export function elasticSession(driverSeconds: number): ReturnType<typeof smallSession> {
-  const small = smallSession({ driverSeconds });
+export function buildElasticSession(driverSeconds: number): ReturnType<typeof buildSmallSession> {
+  const small = buildSmallSession({ driverSeconds });
   const components = small.components?.flatMap((component) =>
     component.pool === "workers"
       ? ["a", "b"].map((end) => ({ ...component, pool: "elastic", name: `${component.name ?? ""}-${end}` }))
@@ -134,7 +134,7 @@ export function elasticSession(driverSeconds: number): ReturnType<typeof smallSe
   return { ...small, components: components ?? [] };
 }
 
-export async function submit(
+export async function submitSession(
   world: World,
   name: string,
   spec: muster.session.v1.SessionSpec.$Properties,
@@ -143,7 +143,7 @@ export async function submit(
 }
 
 /** Waits until the condition holds for the session; retries when a service is down. */
-export function untilSession(
+export function waitForSession(
   world: World,
   name: string,
   condition: string,
@@ -160,7 +160,7 @@ export function untilSession(
   );
 }
 
-export const eventNames = (session: Session): string[] =>
+export const listEventNames = (session: Session): string[] =>
   session.events.map(({ kind }) => enums.SessionEventKind.nameOf(kind) ?? "");
 
 export const isFinished = (session: Session): boolean => session.finishedAtMs > 0;

@@ -1,28 +1,28 @@
 import { writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { connectNats, deadLetters } from "@muster/bus";
-import { faultOf, isRetryable } from "@muster/faults";
+import { connectNats, openDeadLetters } from "@muster/bus";
+import { findFault, isRetryable } from "@muster/faults";
 import { subjects } from "@muster/proto";
 import { STANDARD, type ServiceName } from "@muster/repo/services";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { LEASE_IMAGE } from "./lease-cases.ts";
-import { leaseDisks } from "./lease-disks.ts";
+import { openLeaseDisks } from "./lease-disks.ts";
 import { storeEnv } from "./lease-programs.ts";
-import { leaseRun, ofStack } from "./lease-run.ts";
-import { muster } from "./muster-run.ts";
-import { rollingSuite } from "./rolling-suite.ts";
+import { startLeaseRun, ofStack } from "./lease-run.ts";
+import { runMuster } from "./muster-run.ts";
+import { describeRollingSuite } from "./rolling-suite.ts";
 import {
   CLUSTERS,
-  eventNames,
+  listEventNames,
   expectNothingLeft,
   isFinished,
-  sessionUntilFile,
-  smallSession,
+  buildSessionUntilFile,
+  buildSmallSession,
   startWorld,
-  submit,
-  untilSession,
+  submitSession,
+  waitForSession,
   type World,
 } from "./stack-world.ts";
 
@@ -52,7 +52,7 @@ async function killFirst(world: World, services: readonly ServiceName[]): Promis
 
 /** Returns false for a temporary refusal; rethrows any other error. */
 function isLaterPossible(error: unknown): false {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault === undefined || !isRetryable(fault)) throw error;
   return false;
 }
@@ -65,7 +65,7 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
   beforeAll(async () => {
     // A role that each cluster has; the embedded cluster has the role of slices.
     const own = isRealCluster && {
-      ...all.use(await leaseDisks(kubeconfig)).env,
+      ...all.use(await openLeaseDisks(kubeconfig)).env,
       PROVISION_KUBERNETES_ROLE: "edit",
       PROVISION_CONTAINER_POOLS: "workers,drivers",
     };
@@ -75,7 +75,7 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
   afterAll(() => all.disposeAsync());
 
   it("leases one of each type, and removes all their objects", LEASES, async () => {
-    await using run = await leaseRun(ofStack(world, { isRealCluster }));
+    await using run = await startLeaseRun(ofStack(world, { isRealCluster }));
     await run.order();
     if (isRealCluster) await run.replacePods();
     await run.end();
@@ -85,19 +85,19 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
   if (isRealCluster) return;
 
   it("runs a session from submission to result and leaves no object behind", async () => {
-    await submit(world, "good", smallSession({ driverSeconds: 0.2 }));
-    const session = await untilSession(world, "good", "is finished", isFinished);
-    expect(eventNames(session)).toEqual(GOOD);
+    await submitSession(world, "good", buildSmallSession({ driverSeconds: 0.2 }));
+    const session = await waitForSession(world, "good", "is finished", isFinished);
+    expect(listEventNames(session)).toEqual(GOOD);
     expect(JSON.parse(session.resultJson)).toEqual({ workers: 2 });
     expect(session.warnings).toEqual([]);
     await expectNothingLeft(world);
   });
 
   it("allows the key of the command line to read everything, and to resend dead letters", async () => {
-    const { code, output } = await muster(world, ["doctor"]);
+    const { code, output } = await runMuster(world, ["doctor"]);
     expect(code, output).toBe(0);
     await using bus = await connectNats({ ...world.stack.nats, name: "test" });
-    const letters = deadLetters(bus);
+    const letters = openDeadLetters(bus);
     const letterOf = (area: string, after: number) =>
       until(`${area} has a dead letter`, async () => {
         const [found] = await letters.list({ area, after });
@@ -116,29 +116,29 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
 
   it("runs sessions one after another with one executor, and reports why the second waits", async () => {
     const file = join(dirname(world.stack.kubeconfig), "first-may-end");
-    await submit(world, "first", sessionUntilFile(file));
-    await untilSession(world, "first", "runs", (session) => eventNames(session).includes("RUN"));
-    await submit(world, "second", smallSession({ driverSeconds: 0.1 }));
-    const waiting = await untilSession(
+    await submitSession(world, "first", buildSessionUntilFile(file));
+    await waitForSession(world, "first", "runs", (session) => listEventNames(session).includes("RUN"));
+    await submitSession(world, "second", buildSmallSession({ driverSeconds: 0.1 }));
+    const waiting = await waitForSession(
       world,
       "second",
       "reports why it waits",
       ({ waitingBecause }) => waitingBecause !== "",
     );
-    expect(eventNames(waiting)).toEqual(["QUEUE"]);
+    expect(listEventNames(waiting)).toEqual(["QUEUE"]);
     await writeFile(file, "");
-    const second = await untilSession(world, "second", "is finished", isFinished);
-    expect(eventNames(second)).toEqual(GOOD);
+    const second = await waitForSession(world, "second", "is finished", isFinished);
+    expect(listEventNames(second)).toEqual(GOOD);
     await expectNothingLeft(world);
   });
 
   it.each(KILLED)("ends a session with the right outcome when $who killed while it runs", async ({ services }) => {
     const name = `kill-${services[0]}`;
-    await submit(world, name, smallSession({ driverSeconds: 3 }));
-    await untilSession(world, name, "runs", (session) => eventNames(session).includes("RUN"));
+    await submitSession(world, name, buildSmallSession({ driverSeconds: 3 }));
+    await waitForSession(world, name, "runs", (session) => listEventNames(session).includes("RUN"));
     await killFirst(world, services);
-    const session = await untilSession(world, name, "is finished", isFinished);
-    expect(eventNames(session)).toEqual(GOOD);
+    const session = await waitForSession(world, name, "is finished", isFinished);
+    expect(listEventNames(session)).toEqual(GOOD);
     await expectNothingLeft(world);
   });
 
@@ -146,10 +146,10 @@ describe.each(CLUSTERS)("the whole stack on $on, one replica of each service", (
     "ends a session with the right outcome when $who killed right after the submit",
     async ({ services }) => {
       const name = `early-${services[0]}`;
-      await submit(world, name, smallSession({ driverSeconds: 0.5 }));
+      await submitSession(world, name, buildSmallSession({ driverSeconds: 0.5 }));
       await killFirst(world, services);
-      const session = await untilSession(world, name, "is finished", isFinished);
-      expect(eventNames(session)).toEqual(GOOD);
+      const session = await waitForSession(world, name, "is finished", isFinished);
+      expect(listEventNames(session)).toEqual(GOOD);
       await expectNothingLeft(world);
     },
   );
@@ -166,24 +166,24 @@ describe("the whole stack on the embedded cluster, two replicas of each service"
   afterAll(() => world[Symbol.asyncDispose]());
 
   it("runs two sessions concurrently on machines that they do not share", async () => {
-    await submit(world, "one", smallSession({ driverSeconds: 0.5 }));
+    await submitSession(world, "one", buildSmallSession({ driverSeconds: 0.5 }));
     // Pool `drivers` has one machine, so the second waits for it: no machine has two owners.
-    await submit(world, "two", smallSession({ driverSeconds: 0.5 }));
+    await submitSession(world, "two", buildSmallSession({ driverSeconds: 0.5 }));
     const finished = await Promise.all(
-      ["one", "two"].map((name) => untilSession(world, name, "is finished", isFinished)),
+      ["one", "two"].map((name) => waitForSession(world, name, "is finished", isFinished)),
     );
-    for (const session of finished) expect(eventNames(session)).toEqual(GOOD);
+    for (const session of finished) expect(listEventNames(session)).toEqual(GOOD);
     await expectNothingLeft(world);
   });
 
   it("continues in another replica when every first replica is killed", async () => {
-    await submit(world, "takeover", smallSession({ driverSeconds: 4 }));
-    await untilSession(world, "takeover", "runs", (session) => eventNames(session).includes("RUN"));
+    await submitSession(world, "takeover", buildSmallSession({ driverSeconds: 4 }));
+    await waitForSession(world, "takeover", "runs", (session) => listEventNames(session).includes("RUN"));
     await killFirst(world, STANDARD);
-    const session = await untilSession(world, "takeover", "is finished", isFinished);
-    expect(eventNames(session)).toEqual(GOOD);
+    const session = await waitForSession(world, "takeover", "is finished", isFinished);
+    expect(listEventNames(session)).toEqual(GOOD);
     await expectNothingLeft(world);
   });
 });
 
-for (const { options } of CLUSTERS) if (options.kubeconfig !== undefined) rollingSuite(options.kubeconfig);
+for (const { options } of CLUSTERS) if (options.kubeconfig !== undefined) describeRollingSuite(options.kubeconfig);

@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { freePorts, processEnv, until } from "@muster/testkit";
+import { findFreePorts, buildProcessEnv, until } from "@muster/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ROOT } from "../src/root.ts";
 
@@ -49,7 +49,7 @@ function start(...args: string[]) {
   const child = spawn(process.execPath, [join(ROOT, "tools/local/src/main.ts"), ...args], {
     cwd: ROOT,
     env: {
-      ...processEnv(),
+      ...buildProcessEnv(),
       HOME: process.env["HOME"],
       MUSTER_LOCAL_DIRECTORY: directory,
       MUSTER_TEST_MARK: mark,
@@ -153,7 +153,7 @@ describe.skipIf(!existsSync("/proc/self/environ"))(
     }, 600_000);
 
     it("with --keep: keeps running, lets the CLI and kubectl find it, and refuses a second stack", async () => {
-      const [port = 0] = await freePorts(1);
+      const [port = 0] = await findFreePorts(1);
       const run = start("--keep", "--api-port", String(port));
       await run.seen("Muster is running");
       await expectApi(run.output(), port);
@@ -168,7 +168,7 @@ describe.skipIf(!existsSync("/proc/self/environ"))(
 
       for (const args of [["pools"], ["backup", join(directory, "backup")]]) {
         const command = spawn(process.execPath, [join(ROOT, "apps/cli/src/main.ts"), ...args], {
-          env: { ...processEnv(), MUSTER_LOCAL_FILE: join(directory, "local.json") },
+          env: { ...buildProcessEnv(), MUSTER_LOCAL_FILE: join(directory, "local.json") },
         });
         expect(await once(command, "exit"), args.join(" ")).toEqual([0, null]);
       }

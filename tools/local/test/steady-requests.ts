@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { client, connectNats, type NatsAccess, type NatsBus } from "@muster/bus";
-import { type Fault, faultOf, isRetryable } from "@muster/faults";
+import { makeClient, connectNats, type NatsAccess, type NatsBus } from "@muster/bus";
+import { type Fault, findFault, isRetryable } from "@muster/faults";
 import {
   FarmService,
   JobService,
@@ -57,7 +57,7 @@ export type SteadyRequests = AsyncDisposable & {
  * Sends reads that are answered immediately, and writes replica sets without replicas and sessions that wait because the pools are taken. Retryable refusals of
  * writes are retried.
  */
-export async function steadyRequests(access: NatsAccess, options: WriteOptions): Promise<SteadyRequests> {
+export async function startSteadyRequests(access: NatsAccess, options: WriteOptions): Promise<SteadyRequests> {
   const losses: number[] = [];
   const returns: number[] = [];
   const bus = await connectNats({
@@ -76,7 +76,7 @@ export async function steadyRequests(access: NatsAccess, options: WriteOptions):
     const startMs = Date.now();
     const refused = await call().then(
       () => undefined,
-      (error: unknown) => ({ fault: faultOf(error), message: String(error) }),
+      (error: unknown) => ({ fault: findFault(error), message: String(error) }),
     );
     const request = { to, startMs, endMs: Date.now(), ...(refused && { refused }) };
     requests.push(request);
@@ -127,12 +127,12 @@ function isRetried({ refused }: Request): boolean {
 }
 
 function readsOf(bus: NatsBus): Readonly<Record<string, () => Promise<unknown>>> {
-  const farms = client(bus, FarmService);
-  const jobs = client(bus, JobService);
-  const leases = client(bus, LeaseService);
-  const reservations = client(bus, ReservationService);
-  const sessions = client(bus, SessionService);
-  const watchers = client(bus, WatchService);
+  const farms = makeClient(bus, FarmService);
+  const jobs = makeClient(bus, JobService);
+  const leases = makeClient(bus, LeaseService);
+  const reservations = makeClient(bus, ReservationService);
+  const sessions = makeClient(bus, SessionService);
+  const watchers = makeClient(bus, WatchService);
   return {
     "replication-farm": () => farms.listReplicaSets({ limit: 1 }, PATIENT),
     "job-controller": () => jobs.listJobs({}, PATIENT),
@@ -152,8 +152,8 @@ type Writes = {
 
 function writesOf(bus: NatsBus, { prefix, ...taken }: WriteOptions): Readonly<Record<Kind, Writes>> {
   const isOurs = (name: string | undefined): name is string => name?.startsWith(`${prefix}-`) === true;
-  const farms = client(bus, FarmService);
-  const sessions = client(bus, SessionService);
+  const farms = makeClient(bus, FarmService);
+  const sessions = makeClient(bus, SessionService);
   const listed = async () => (await sessions.listSessions({}, PATIENT)).sessions;
   return {
     sets: {

@@ -1,12 +1,19 @@
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { SERVICES, type ServiceName } from "@muster/repo/services";
-import { natsServer, until, type TestNats } from "@muster/testkit";
+import { startTestNats, until, type TestNats } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ELASTIC } from "../src/elastic.ts";
 import type { Child } from "../src/child.ts";
 import type { Replica } from "../src/stack.ts";
-import { sessionUntilFile, startWorld, submit, untilSession, eventNames, type World } from "./stack-world.ts";
+import {
+  buildSessionUntilFile,
+  startWorld,
+  submitSession,
+  waitForSession,
+  listEventNames,
+  type World,
+} from "./stack-world.ts";
 
 const LONG = { timeoutMs: 120_000, everyMs: 50 };
 /** A service allows itself 20 s to stop, and a slow machine takes some seconds of them. */
@@ -16,11 +23,11 @@ describe("while NATS is unreachable", { timeout: 400_000 }, () => {
   let nats: TestNats;
   let world: World;
   beforeAll(async () => {
-    nats = await natsServer();
+    nats = await startTestNats();
     world = await startWorld({ nats, elastic: ELASTIC, pools: { drivers: 1, workers: 2 } });
     // A session in flight, whose next step needs NATS.
-    await submit(world, "long", sessionUntilFile(join(dirname(world.stack.kubeconfig), "never")));
-    await untilSession(world, "long", "runs", (session) => eventNames(session).includes("RUN"));
+    await submitSession(world, "long", buildSessionUntilFile(join(dirname(world.stack.kubeconfig), "never")));
+    await waitForSession(world, "long", "runs", (session) => listEventNames(session).includes("RUN"));
     await nats.kill();
   }, 300_000);
   afterAll(async () => {

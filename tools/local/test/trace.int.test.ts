@@ -1,18 +1,18 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { dirname, join } from "node:path";
-import { type OtlpCollector, otlpCollector, processEnv, type ReceivedSpan, until } from "@muster/testkit";
+import { type OtlpCollector, startOtlpCollector, buildProcessEnv, type ReceivedSpan, until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { ROOT } from "../src/root.ts";
-import { muster } from "./muster-run.ts";
+import { runMuster } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
 
 let collector: OtlpCollector;
 let world: World;
 beforeAll(async () => {
-  collector = await otlpCollector();
+  collector = await startOtlpCollector();
   const baseEnv = {
-    ...processEnv(),
+    ...buildProcessEnv(),
     HOME: process.env["HOME"],
     ...collector.variables,
   };
@@ -58,7 +58,7 @@ it("traces a session from `muster run` to the last deleted pod as one trace over
 it("traces a lease from `muster lease order` to its end as one trace, and its history names the same trace", async () => {
   const key = join(dirname(world.stack.kubeconfig), "user.key");
   const done = async (line: string): Promise<string> => {
-    const { code, output } = await muster(world, line.split(" "));
+    const { code, output } = await runMuster(world, line.split(" "));
     expect(code, output).toBe(0);
     return output;
   };

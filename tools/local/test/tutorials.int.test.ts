@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { commandsOf, findKubectl } from "@muster/testkit";
+import { listCommands, findKubectl } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { TUTORIAL } from "./console-tutorial/follow-tutorial.ts";
 import { ELASTIC, POOLS } from "../src/elastic.ts";
@@ -15,7 +15,7 @@ const PAGES = globSync("docs/tutorials/*.md", { cwd: ROOT, exclude: [TUTORIAL] }
 /** Lines that start the local stack, or name its cluster; the test has done both. */
 const isStart = (line: string): boolean =>
   line.startsWith("export KUBECONFIG=") ||
-  commandsOf(`\`\`\`sh\n${line}\n\`\`\``).some(({ words }) => words.join(" ").startsWith("npm start"));
+  listCommands(`\`\`\`sh\n${line}\n\`\`\``).some(({ words }) => words.join(" ").startsWith("npm start"));
 
 /** The command lines of a page, in order. A line marked `exits with N` must exit with this code. */
 function linesOf(page: string): readonly string[] {

@@ -47,7 +47,7 @@ const CLOSED: Readonly<Record<string, string>> = {
 const KUBEFLOW = ["tfjobs", "pytorchjobs", "mpijobs", "jaxjobs"];
 
 /** Returns the page docs/reference/documents.md. */
-export async function documentsPage(): Promise<string> {
+export async function buildDocumentsPage(): Promise<string> {
   const session = read("schemas/session.schema.json");
   const lease = read("schemas/lease.schema.json");
   const types = lease.properties?.["spec"]?.allOf ?? [];

@@ -18,7 +18,7 @@ Variables of other programs are in other places: [tracing and metrics](../tracin
 `;
 
 /** Returns the page docs/reference/environment.md. */
-export function environmentPage(): string {
+export function buildEnvironmentPage(): string {
   const shared = ["libs/service/src/run-service.ts", "libs/bus/src/nats-access.ts"].flatMap(variablesOf);
   const services = [...SERVICES].toSorted().map((name) => section(name, variablesOf(`apps/${name}/src/config.ts`)));
   const command = section("muster", variablesOf("apps/cli/src/config.ts"));

@@ -14,7 +14,7 @@ export function decideVersion(version: string, own: string): VersionVerdict {
 }
 
 /** The text below the heading of a version in CHANGELOG.md. Throws when the version has none. */
-export function sectionOf(changelog: string, version: string): string {
+export function getSection(changelog: string, version: string): string {
   const sections = changelog.split(/^## /m).slice(1);
   const section = sections.find((text) => text.split("\n", 1)[0]?.trim().split(" ")[0] === version);
   if (section === undefined) throw new Error(`CHANGELOG.md has no section "## ${version}"`);

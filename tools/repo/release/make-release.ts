@@ -11,8 +11,8 @@ import { buildChart } from "./build-chart.ts";
 import { buildChecksums } from "./build-checksums.ts";
 import { buildCompose } from "./build-compose.ts";
 import { buildImage, buildLayout, type BuiltImage } from "./build-layout.ts";
-import { sectionOf } from "./decide-version.ts";
-import { foreignPlaces, readLicenses } from "./read-licenses.ts";
+import { getSection } from "./decide-version.ts";
+import { listForeignPlaces, readLicenses } from "./read-licenses.ts";
 import { pushImages } from "./push-images.ts";
 import { readBases } from "./read-base.ts";
 import { readBasePackages, type BasePackage } from "./read-base-packages.ts";
@@ -58,7 +58,7 @@ export async function makeRelease(options: ReleaseOptions): Promise<void> {
   const add = (name: string, content: Buffer | string): void => void files.set(name, Buffer.from(content));
   const archive = (entries: readonly Entry[]): Buffer => gzip(buildTar(entries, timeS));
 
-  add(`CHANGELOG-${version}.md`, sectionOf(await readText("CHANGELOG.md"), options.core));
+  add(`CHANGELOG-${version}.md`, getSection(await readText("CHANGELOG.md"), options.core));
   report("images");
   const { images, licenses, places, basePackages } = await buildImages(scratch.path, options);
   const digests = new Map(images.map(({ name, index }) => [name, index.digest]));
@@ -118,7 +118,7 @@ async function buildImages(folder: string, { version, base, timeS, revision, sou
   const bundled: string[] = [];
   for (const image of IMAGES) bundled.push(...(await writeContents(folder, image, version)));
   const lock = await readLock();
-  const places = foreignPlaces(bundled, lock);
+  const places = listForeignPlaces(bundled, lock);
   const licenses = await readLicenses(ROOT, lock, places);
   const legal = [
     { path: LICENSES, content: Buffer.from(licenses) },
@@ -154,7 +154,7 @@ async function packCommand(
   const { stdout } = await run(process.execPath, args, { maxBuffer: MAX_BUFFER });
   const sources = JSON.parse(stdout) as string[];
   const lock = await readLock();
-  const unlisted = foreignPlaces(sources, lock).filter((place) => !places.includes(place));
+  const unlisted = listForeignPlaces(sources, lock).filter((place) => !places.includes(place));
   if (unlisted.length > 0) throw new Error(`${LICENSES} lacks packages of the command: ${unlisted.join(", ")}`);
   const sbom = print(buildSbom("command", sources, lock, version));
   return { archive: await readFile(join(folder, `muster-cli-${version}.tgz`)), sbom };

@@ -7,7 +7,7 @@ import { buildLicenses, checkLicenses } from "./licenses.ts";
 const LEGAL = /^(?:licen[cs]e|copying|notice)(?:[.-].*)?$/i;
 
 /** Paths in the lock file of packages of other authors that the bundled files are of. */
-export function foreignPlaces(files: readonly string[], lock: Lock): string[] {
+export function listForeignPlaces(files: readonly string[], lock: Lock): string[] {
   return placesOf(files, lock).filter((place) => place.includes("node_modules/"));
 }
 

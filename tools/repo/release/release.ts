@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { readGit, sourceOf } from "../images.ts";
+import { readGit, buildSourceUrl } from "../images.ts";
 import { decideVersion } from "./decide-version.ts";
 import { makeRelease, type ReleaseOptions } from "./make-release.ts";
 
@@ -55,7 +55,7 @@ export function readOptions(args: readonly string[], env: NodeJS.ProcessEnv): Re
   ];
   if (problems.length > 0 || verdict.kind === "refused") throw new Error(problems.join("\n"));
   const revision = readGit("rev-parse", "HEAD") ?? "unknown";
-  const source = sourceOf(readGit("remote", "get-url", "origin"));
+  const source = buildSourceUrl(readGit("remote", "get-url", "origin"));
   const dockerConfig = env["DOCKER_CONFIG"] ?? join(homedir(), ".docker");
   const place = { registry, base, output, push, dockerConfig, signKey };
   return { version, core: verdict.core, ...place, timeS: Number(epoch), revision, source };

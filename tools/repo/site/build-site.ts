@@ -3,7 +3,7 @@ import { copyFile, mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { build } from "esbuild";
 import { buildPage } from "./layout.ts";
-import { renderDocument, renderSource, splitSections, urlOf } from "./markdown.ts";
+import { renderDocument, renderSource, splitSections, buildUrl } from "./markdown.ts";
 import { planNavigation } from "./navigation.ts";
 import { readPages, type SiteFile } from "./read-pages.ts";
 
@@ -17,7 +17,7 @@ export async function buildSite(root: string, outdir: string): Promise<number> {
   const pages = [...files.values()].filter((file) => file.kind !== "asset");
   for (const page of pages) {
     const body = page.kind === "document" ? renderDocument(root, page) : renderSource(page);
-    await writeTo(join(outdir, urlOf(page.path)), buildPage(page, body, navigation));
+    await writeTo(join(outdir, buildUrl(page.path)), buildPage(page, body, navigation));
   }
   for (const { kind, path } of files.values()) {
     if (kind !== "asset") continue;

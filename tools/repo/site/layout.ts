@@ -1,6 +1,6 @@
-import { escapeHtml, relativeUrl, urlOf } from "./markdown.ts";
+import { escapeHtml, buildRelativeUrl, buildUrl } from "./markdown.ts";
 import { INDEX, type NavigationGroup } from "./navigation.ts";
-import { type Document, type Heading, plainText, type SourceFile } from "./read-pages.ts";
+import { type Document, type Heading, toPlainText, type SourceFile } from "./read-pages.ts";
 
 /** Browsers load nothing from other hosts. `file:` lets the site work from a folder without a server. */
 const POLICY = [
@@ -14,8 +14,8 @@ const MAX_DESCRIPTION_CHARS = 200;
 
 /** Builds the HTML of a page around its body. */
 export function buildPage(page: Document | SourceFile, body: string, navigation: readonly NavigationGroup[]): string {
-  const url = urlOf(page.path);
-  const to = (target: string): string => escapeHtml(relativeUrl(url, target));
+  const url = buildUrl(page.path);
+  const to = (target: string): string => escapeHtml(buildRelativeUrl(url, target));
   const purpose = navigation.find(({ pages }) => pages.some(({ path }) => path === page.path))?.purpose;
   const title = page.path === "README.md" ? page.title : `${page.title} · Muster`;
   return `<!doctype html>
@@ -63,7 +63,7 @@ ${page.kind === "document" ? buildContents([...page.headings.values()]) : ""}
 function buildNavigation(page: Document | SourceFile, navigation: readonly NavigationGroup[]): string {
   const link = (path: string, title: string): string => {
     const current = path === page.path ? ' aria-current="page"' : "";
-    return `<a href="${escapeHtml(relativeUrl(urlOf(page.path), urlOf(path)))}"${current}>${escapeHtml(title)}</a>`;
+    return `<a href="${escapeHtml(buildRelativeUrl(buildUrl(page.path), buildUrl(path)))}"${current}>${escapeHtml(title)}</a>`;
   };
   const isStart = !navigation.some(({ pages }) => pages.some(({ path }) => path === page.path));
   const groups = navigation.map(({ purpose, pages }, index) => {
@@ -93,6 +93,6 @@ function buildContents(headings: readonly Heading[]): string {
 function describe(page: Document | SourceFile): string {
   if (page.kind === "source") return page.path;
   const paragraph = page.tokens.find(({ type }) => type === "paragraph");
-  const text = paragraph === undefined ? page.title : plainText([paragraph]);
+  const text = paragraph === undefined ? page.title : toPlainText([paragraph]);
   return text.length <= MAX_DESCRIPTION_CHARS ? text : `${text.slice(0, MAX_DESCRIPTION_CHARS - 1)}…`;
 }

@@ -1,19 +1,19 @@
 import { posix } from "node:path";
 import hljs from "highlight.js/lib/common";
 import { Marked, type RendererObject, type Token } from "marked";
-import { type Document, plainText, resolveLink, type SourceFile } from "./read-pages.ts";
+import { type Document, toPlainText, resolveLink, type SourceFile } from "./read-pages.ts";
 import type { Section } from "./search.ts";
 
 const MIN_BROKEN_CHARS = 20;
 
 /** The URL of the page of a file, relative to the root of the site. */
-export function urlOf(path: string): string {
+export function buildUrl(path: string): string {
   if (!path.endsWith(".md")) return `${path}.html`;
   return path.replace(/(?:README)?\.md$/, (end) => (end === "README.md" ? "index.html" : ".html"));
 }
 
 /** The relative URL from one page to another. */
-export const relativeUrl = (from: string, to: string): string => posix.relative(posix.dirname(from), to);
+export const buildRelativeUrl = (from: string, to: string): string => posix.relative(posix.dirname(from), to);
 
 export function escapeHtml(text: string): string {
   const entities: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
@@ -32,7 +32,7 @@ export function renderSource({ path, text }: SourceFile): string {
 
 /** The sections of a document, one for each heading, for the search. */
 export function splitSections(page: Document): readonly Section[] {
-  const url = urlOf(page.path);
+  const url = buildUrl(page.path);
   const sections: { heading: string; url: string; tokens: Token[] }[] = [];
   for (const token of page.tokens) {
     const heading = page.headings.get(token);
@@ -40,11 +40,11 @@ export function splitSections(page: Document): readonly Section[] {
     else if (heading !== undefined) sections.push({ heading: heading.text, url: `${url}#${heading.id}`, tokens: [] });
     if (heading === undefined) sections.at(-1)?.tokens.push(token);
   }
-  return sections.map(({ tokens, ...section }) => ({ title: page.title, ...section, text: plainText(tokens) }));
+  return sections.map(({ tokens, ...section }) => ({ title: page.title, ...section, text: toPlainText(tokens) }));
 }
 
 function rendererOf(root: string, page: Document): RendererObject {
-  const own = urlOf(page.path);
+  const own = buildUrl(page.path);
   return {
     heading(token) {
       const { id = "" } = page.headings.get(token) ?? {};
@@ -68,13 +68,13 @@ function rendererOf(root: string, page: Document): RendererObject {
       const target = resolveLink(root, page.path, href);
       if (target.kind === "outside") return `<a href="${escapeHtml(target.url)}" rel="external noreferrer">${text}</a>`;
       if (target.kind !== "file") return `<span class="folder" title="${escapeHtml(target.path)}">${text}</span>`;
-      const file = target.path === page.path && target.id !== "" ? "" : relativeUrl(own, urlOf(target.path));
+      const file = target.path === page.path && target.id !== "" ? "" : buildRelativeUrl(own, buildUrl(target.path));
       return `<a href="${escapeHtml(target.id === "" ? file : `${file}#${target.id}`)}">${text}</a>`;
     },
     image({ href, text }) {
       const target = resolveLink(root, page.path, href);
       return target.kind === "file"
-        ? `<img src="${escapeHtml(relativeUrl(own, target.path))}" alt="${escapeHtml(text)}">`
+        ? `<img src="${escapeHtml(buildRelativeUrl(own, target.path))}" alt="${escapeHtml(text)}">`
         : escapeHtml(text);
     },
   };

@@ -1,5 +1,5 @@
 import { type Token, walkTokens } from "marked";
-import { type Document, plainText, resolveLink, type SiteFile } from "./read-pages.ts";
+import { type Document, toPlainText, resolveLink, type SiteFile } from "./read-pages.ts";
 
 export const PURPOSES = ["Tutorials", "Guides", "Reference", "Explanation", "Decisions"] as const;
 /** The index of the documents: its headings give the purpose of pages that are in no folder of a purpose. */
@@ -41,7 +41,7 @@ function readIndex(root: string, documents: readonly Document[]): ReadonlyMap<st
   const index = documents.find(({ path }) => path === INDEX);
   let purpose: Purpose | undefined;
   for (const block of index?.tokens ?? []) {
-    if (block.type === "heading") purpose = PURPOSES.find((name) => name === plainText([block]));
+    if (block.type === "heading") purpose = PURPOSES.find((name) => name === toPlainText([block]));
     if (purpose === undefined) continue;
     for (const path of linkedFiles(root, block)) if (!listed.has(path)) listed.set(path, purpose);
   }

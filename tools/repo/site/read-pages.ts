@@ -70,7 +70,7 @@ export function resolveLink(root: string, from: string, href: string): LinkTarge
 }
 
 /** The text of tokens without markup, in one line. */
-export function plainText(tokens: readonly Token[]): string {
+export function toPlainText(tokens: readonly Token[]): string {
   return tokens
     .map((token) => textOf(token as MarkedToken))
     .join("")
@@ -98,7 +98,7 @@ function readHeadings(tokens: TokensList): ReadonlyMap<Token, Heading> {
   void walkTokens(tokens, (token) => {
     if (token.type !== "heading") return;
     const { depth, tokens: inline } = token as Tokens.Heading;
-    const text = plainText(inline);
+    const text = toPlainText(inline);
     const base = anchorOf(text);
     const used = uses.get(base) ?? 0;
     uses.set(base, used + 1);
@@ -150,14 +150,14 @@ function textOf(token: MarkedToken): string {
     case "table":
       return [token.header, ...token.rows]
         .flat()
-        .map((cell) => `${plainText(cell.tokens)} `)
+        .map((cell) => `${toPlainText(cell.tokens)} `)
         .join("");
     case "list":
-      return token.items.map((item) => `${plainText(item.tokens)} `).join("");
+      return token.items.map((item) => `${toPlainText(item.tokens)} `).join("");
     case "heading":
     case "paragraph":
     case "blockquote":
-      return `${plainText(token.tokens)} `;
+      return `${toPlainText(token.tokens)} `;
     case "code":
       return `${token.text} `;
     case "br":

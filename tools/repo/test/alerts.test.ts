@@ -1,7 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { metrics } from "@opentelemetry/api";
-import { scrape } from "@muster/testkit";
+import { scrapeMetrics } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import { isPlanted } from "./planted.ts";
@@ -123,7 +123,7 @@ it("names the series of an instrument like the exporter", async () => {
   meter.createObservableGauge("muster.now", { unit: "s" }).addCallback((result) => {
     result.observe(1);
   });
-  const text = await scrape(telemetry);
+  const text = await scrapeMetrics(telemetry);
   const scraped = new Set([...text.matchAll(/^(\w+)\{/gm)].map(([, name]) => name));
   scraped.delete("target_info");
   expect([...scraped].toSorted()).toEqual(made.flatMap(seriesOf).toSorted());

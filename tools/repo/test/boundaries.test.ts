@@ -73,7 +73,7 @@ it.each([
   {
     title: "a part of the members of jobs that imports an adapter",
     file: "apps/job-controller/src/members/planted-j.ts",
-    text: 'import { fenced } from "../adapters/fence.ts";\nvoid fenced;\n',
+    text: 'import { runWhileLeading } from "../adapters/lead-check.ts";\nvoid runWhileLeading;\n',
     rule: "no-restricted-imports",
   },
   {

@@ -2,7 +2,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { freePort, processEnv, until } from "@muster/testkit";
+import { findFreePort, buildProcessEnv, until } from "@muster/testkit";
 
 /** The output of `htpasswd -Bbn user password`: the registry accepts bcrypt only. */
 const HTPASSWD = "user:$2y$10$dIkrCimU2AzWVqk5OJxTEuA0nrTIgSJD19G3tP85vH82Kn1zeqDy2";
@@ -17,13 +17,13 @@ export type Distribution = AsyncDisposable & {
 };
 
 /** Returns why the registry of the CNCF cannot be tested here; undefined where `registry` is on the PATH. */
-export function whyNoDistribution(): string | undefined {
+export function describeMissingDistribution(): string | undefined {
   return spawnSync("registry", ["--version"]).status === 0 ? undefined : "registry is not on the PATH";
 }
 
 /** Starts the registry of the CNCF with its data in the folder. It demands a login as `user` for every request. */
 export async function startDistribution(folder: string): Promise<Distribution> {
-  const host = `127.0.0.1:${await freePort()}`;
+  const host = `127.0.0.1:${await findFreePort()}`;
   await writeFile(join(folder, "htpasswd"), HTPASSWD);
   const config = {
     version: 0.1,
@@ -33,7 +33,7 @@ export async function startDistribution(folder: string): Promise<Distribution> {
   };
   const file = join(folder, "registry.yaml");
   await writeFile(file, JSON.stringify(config));
-  const env = { ...processEnv(), PATH: process.env["PATH"], OTEL_TRACES_EXPORTER: "none" };
+  const env = { ...buildProcessEnv(), PATH: process.env["PATH"], OTEL_TRACES_EXPORTER: "none" };
   const server = spawn("registry", ["serve", file], { stdio: "ignore", env });
   const exited = once(server, "exit");
   const isUp = async (): Promise<boolean> => (await fetch(`http://${host}/v2/`)).status === 401;

@@ -9,7 +9,7 @@ import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { buildSbom } from "../build-sbom.ts";
 import { IMAGES, writeContents } from "../image-contents.ts";
-import { sourceOf } from "../images.ts";
+import { buildSourceUrl } from "../images.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
@@ -142,5 +142,5 @@ it.each([
   ["file:///srv/muster", "unknown"],
   [undefined, "unknown"],
 ])("labels images of a clone of %s with %s", (origin, source) => {
-  expect(sourceOf(origin)).toBe(source);
+  expect(buildSourceUrl(origin)).toBe(source);
 });

@@ -6,8 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, createServer } from "node:tls";
 import { promisify } from "node:util";
-import { findNatsServer, keyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
-import { certificateAuthority } from "@muster/testkit";
+import { findNatsServer, buildKeyVariable, makeNkey, NATS_USERS } from "@muster/nats-server";
+import { makeCertificateAuthority } from "@muster/testkit";
 import { expect, it } from "vitest";
 import {
   RANDOM_MAKERS,
@@ -15,14 +15,14 @@ import {
   makeCertificate,
   planKeys,
   publicKeyOf,
-  secretsRead,
-  usersOf,
+  listSecrets,
+  listUsers,
 } from "../install-keys.ts";
-import { usersConf } from "../nats-users.ts";
+import { buildUsersConf } from "../nats-users.ts";
 
 const NOTHING = { nkeys: undefined, authority: undefined, tls: undefined, engine: undefined, sessions: undefined };
 const KEPT = { engine: { key: "kept" }, sessions: { "session-keys": "kept" } };
-const options = { users: usersOf(usersConf()), namespace: "muster-system", nowMs: Date.UTC(2026, 0, 1) };
+const options = { users: listUsers(buildUsersConf()), namespace: "muster-system", nowMs: Date.UTC(2026, 0, 1) };
 
 it("creates a key for each NATS user, a certificate, and the keys of engine and browser sessions, and writes the public parts", () => {
   const made = planKeys(NOTHING, options, RANDOM_MAKERS);
@@ -39,7 +39,7 @@ it("creates a key for each NATS user, a certificate, and the keys of engine and 
   expect(Object.keys(seeds?.stringData ?? {})).toEqual(NATS_USERS.map((user) => `${user}.nk`));
   for (const user of NATS_USERS) {
     const seed = seeds?.stringData?.[`${user}.nk`] ?? "";
-    expect(keys?.data?.[keyVariable(user)]).toBe(publicKeyOf(seed));
+    expect(keys?.data?.[buildKeyVariable(user)]).toBe(publicKeyOf(seed));
   }
   expect(engine?.stringData?.["key"]).toMatch(/^[0-9a-f]{64}$/);
   expect(sessions?.stringData?.["session-keys"]).toMatch(/^[0-9a-f]{64}$/);
@@ -89,7 +89,7 @@ it("treats a certificate without an authority as self-signed, and adds it as ca.
 it("adds the key of the backup user when an older installation without it is upgraded", async () => {
   await using directory = await mkdtempDisposable(join(tmpdir(), "muster-keys-"));
   const file = join(directory.path, "users.conf");
-  await writeFile(file, usersConf());
+  await writeFile(file, buildUsersConf());
   const { path } = await findNatsServer({ env: process.env });
   const check = async (made: ReturnType<typeof planKeys>): Promise<string> => {
     const keys = made.find(({ name }) => name === "muster-nats-keys")?.data;
@@ -118,8 +118,8 @@ it("reads exactly the Secrets that the role of the hook names", async () => {
   const chart = join(import.meta.dirname, "../../../deploy/helm/muster/templates/keys.yaml");
   const [, named = ""] = /resourceNames: \[(muster-provision-engine.*)\]/.exec(await readFile(chart, "utf8")) ?? [];
   const listed = (names: string): readonly string[] => names.split(", ").toSorted();
-  expect(secretsRead(options.users).toSorted()).toEqual(listed(named.replaceAll(/\{\{.*?\}\}/g, "")));
-  expect(secretsRead([]).toSorted()).toEqual(listed(named.replace(/\{\{ if .*\{\{ end \}\}/, "")));
+  expect(listSecrets(options.users).toSorted()).toEqual(listed(named.replaceAll(/\{\{.*?\}\}/g, "")));
+  expect(listSecrets([]).toSorted()).toEqual(listed(named.replace(/\{\{ if .*\{\{ end \}\}/, "")));
 });
 
 it("derives the same public key from a seed as NATS' own library, and refuses other text", () => {
@@ -158,7 +158,7 @@ it("creates authorities that clients can trust together, while one replaces the 
 });
 
 it("signs with the exact subject of the authority, also of a foreign one", async () => {
-  const theirs = await certificateAuthority("their authority");
+  const theirs = await makeCertificateAuthority("their authority");
   const made = makeCertificate(["nats"], Date.now(), { "tls.crt": theirs.cert, "tls.key": theirs.key });
   expect(new X509Certificate(made["tls.crt"] ?? "").checkIssued(new X509Certificate(theirs.cert))).toBe(true);
   await using server = await greets(made);

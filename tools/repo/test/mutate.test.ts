@@ -2,7 +2,14 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { equivalenceOf, equivalentMutants, isSampled, omissionOf, onOneLine, originalOf } from "../mutation-checker.ts";
+import {
+  findEquivalence,
+  equivalentMutants,
+  isSampled,
+  findOmission,
+  onOneLine,
+  getOriginal,
+} from "../mutation-checker.ts";
 import { listMutatedProjects } from "../mutation-scope.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -47,15 +54,15 @@ describe("sample of mutants", () => {
   });
 
   it("omits mutants outside the sample", () => {
-    expect(omissionOf("f.ts", mutantAt(0, 0, 0, 1), "a", '[0,"1"]')).toBe("outside the sample");
-    expect(omissionOf("f.ts", mutantAt(0, 0, 0, 1), "a", '[1,"1"]')).toBeUndefined();
+    expect(findOmission("f.ts", mutantAt(0, 0, 0, 1), "a", '[0,"1"]')).toBe("outside the sample");
+    expect(findOmission("f.ts", mutantAt(0, 0, 0, 1), "a", '[1,"1"]')).toBeUndefined();
   });
 });
 
 describe("original code of a mutant", () => {
   it("is cut from one line or several", () => {
-    expect(originalOf("const a = b > c;", mutantAt(0, 10, 0, 15))).toBe("b > c");
-    expect(originalOf("x\nf(\n  a,\n)\ny", mutantAt(1, 0, 3, 1))).toBe("f(\n  a,\n)");
+    expect(getOriginal("const a = b > c;", mutantAt(0, 10, 0, 15))).toBe("b > c");
+    expect(getOriginal("x\nf(\n  a,\n)\ny", mutantAt(1, 0, 3, 1))).toBe("f(\n  a,\n)");
     expect(onOneLine("f(\n  a,\n)")).toBe("f( a, )");
   });
 });
@@ -65,7 +72,7 @@ it("finds an equivalent mutant by the text of its line, not by its number", () =
     { file: "f.ts", line: "a(b > c);", original: "b > c", mutant: "b >= c", reason: "Equal ones differ in nothing." },
   ];
   const find = (source: string, line: number, replacement: string, file = "f.ts") =>
-    equivalenceOf(file, mutantAt(line, 4, line, 9, replacement), source, known);
+    findEquivalence(file, mutantAt(line, 4, line, 9, replacement), source, known);
   expect(find("  a(b > c);", 0, "b >= c")).toBe("Equal ones differ in nothing.");
   expect(find("\n  a(b > c);", 1, "b >= c")).toBe("Equal ones differ in nothing.");
   expect(find("  a(b > c);", 0, "b < c")).toBeUndefined();

@@ -4,7 +4,7 @@ import { mkdir, mkdtempDisposable, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findNatsServer } from "@muster/nats-server";
-import { freePorts, until } from "@muster/testkit";
+import { findFreePorts, until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { RANDOM_MAKERS, type Found, planKeys } from "../install-keys.ts";
 
@@ -33,8 +33,8 @@ it(
     await using stack = new AsyncDisposableStack();
     const directory = stack.use(await mkdtempDisposable(join(tmpdir(), "muster-certificate-"))).path;
     const { path: binary } = await findNatsServer({ env: process.env });
-    const routes = await freePorts(SERVERS.length);
-    const monitors = await freePorts(SERVERS.length);
+    const routes = await findFreePorts(SERVERS.length);
+    const monitors = await findFreePorts(SERVERS.length);
     const running = new Map<number, ChildProcess>();
     const end = async (index: number): Promise<void> => {
       const child = running.get(index);

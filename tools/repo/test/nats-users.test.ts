@@ -3,11 +3,11 @@ import { cp, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/pro
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseEnv, promisify } from "node:util";
-import { findNatsServer, NATS_USERS, permissionsOf } from "@muster/nats-server";
+import { findNatsServer, NATS_USERS, buildPermissions } from "@muster/nats-server";
 import { ReservationService, services, subjects } from "@muster/proto";
-import { certificateAuthority, signedCertificate } from "@muster/testkit";
+import { makeCertificateAuthority, makeSignedCertificate } from "@muster/testkit";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { usersConf, writeKeys } from "../nats-users.ts";
+import { buildUsersConf, writeKeys } from "../nats-users.ts";
 
 const DEPLOY = join(import.meta.dirname, "../../../deploy");
 let directory: string;
@@ -18,7 +18,7 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
 it("deploy/nats/users.conf is the output of `npm run nats-users`", async () => {
-  expect(await readFile(join(DEPLOY, "nats/users.conf"), "utf8")).toBe(usersConf());
+  expect(await readFile(join(DEPLOY, "nats/users.conf"), "utf8")).toBe(buildUsersConf());
 });
 
 /** Ledger methods that functions of libs/ledger-client call. */
@@ -40,7 +40,7 @@ it("allows each service exactly the ledger methods that its source calls", async
       .filter(([name]) => source.includes(`.${name}(`) || byClient.includes(name))
       .map(([, { verb }]) => subjects.request("reservation", verb))
       .flatMap((request) => [request, subjects.requestOfAnyReplica(request)]);
-    const allowed = permissionsOf(user).publish.filter((subject) => subject.startsWith("muster.req.reservation."));
+    const allowed = buildPermissions(user).publish.filter((subject) => subject.startsWith("muster.req.reservation."));
     expect(allowed, `${user}: libs/nats-server/src/rights.ts`).toEqual(called.toSorted());
   }
 });
@@ -54,7 +54,7 @@ it("allows the gateway exactly the methods that its table of resources names", a
     return calls.map((call) => subjects.request(service?.area ?? "", methods[call]?.verb ?? ""));
   });
   const requests = [...new Set(called)].flatMap((request) => [request, subjects.requestOfAnyReplica(request)]);
-  const allowed = permissionsOf("gateway").publish.filter((subject) => subject.startsWith("muster.req."));
+  const allowed = buildPermissions("gateway").publish.filter((subject) => subject.startsWith("muster.req."));
   expect(allowed, "libs/nats-server/src/rights.ts").toEqual(requests.toSorted());
 });
 
@@ -70,7 +70,10 @@ it("creates keys with which nats-server accepts the configuration, and keeps exi
   expect(await writeKeys(directory)).toEqual({ made: NATS_USERS, kept: [] });
   expect((await stat(join(directory, "nkeys/watcher.nk"))).mode & 0o777).toBe(0o600);
   await cp(join(DEPLOY, "nats"), directory, { recursive: true });
-  const made = await signedCertificate(await certificateAuthority("test"), { commonName: "nats", use: "server" });
+  const made = await makeSignedCertificate(await makeCertificateAuthority("test"), {
+    commonName: "nats",
+    use: "server",
+  });
   await writeFile(join(directory, "tls.crt"), made.cert);
   await writeFile(join(directory, "tls.key"), made.key);
   const conf = await readFile(join(directory, "nats.conf"), "utf8");

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { serviceNames } from "@muster/proto";
-import { processEnv } from "@muster/testkit";
+import { buildProcessEnv } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import { isPlanted } from "./planted.ts";
 
@@ -13,7 +13,7 @@ const OUTPUT_MAX_BYTES = 64 * 1024 * 1024;
 
 /** Runs nx with a clean environment, so that the variables of this test run do not affect it. */
 async function nx(words: string, env: Readonly<Record<string, string>> = {}): Promise<string> {
-  const { PATH, NODE_COMPILE_CACHE } = processEnv();
+  const { PATH, NODE_COMPILE_CACHE } = buildProcessEnv();
   const own = { PATH, NODE_COMPILE_CACHE, HOME: process.env["HOME"], NX_DAEMON: "false", NX_TUI: "false", ...env };
   const options = { cwd: ROOT, env: own, maxBuffer: OUTPUT_MAX_BYTES };
   return (await promisify(execFile)(join(ROOT, "node_modules/.bin/nx"), words.split(" "), options)).stdout;

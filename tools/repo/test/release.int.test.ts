@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { processEnv } from "@muster/testkit";
+import { buildProcessEnv } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { IMAGES } from "../image-contents.ts";
@@ -12,7 +12,7 @@ import { digestOf } from "../release/build-layout.ts";
 import { makeRelease, type ReleaseOptions } from "../release/make-release.ts";
 import { pushImages } from "../release/push-images.ts";
 import { startRegistry } from "./a-registry.ts";
-import { startDistribution, whyNoDistribution } from "./distribution.ts";
+import { startDistribution, describeMissingDistribution } from "./distribution.ts";
 import { readImages } from "./read-images.ts";
 import { writeBase } from "./release-base.ts";
 
@@ -30,13 +30,13 @@ const SOURCES = {
   source: "https://example.com/muster",
 };
 /** The environment of a user's shell, without variables of this test and of npm. */
-const env = { ...processEnv(), PATH: process.env["PATH"] };
+const env = { ...buildProcessEnv(), PATH: process.env["PATH"] };
 
 const missing = spawnSync("helm", ["version"]).status === 0 ? undefined : "helm is not on the PATH";
 if (missing !== undefined && process.env["CI"] === "true") throw new Error(missing);
 const engine = spawnSync("docker", ["image", "inspect", "node:24-bookworm-slim"]);
 const noEngine = engine.status === 0 ? undefined : "no Docker engine with node:24-bookworm-slim answers";
-const noDistribution = whyNoDistribution();
+const noDistribution = describeMissingDistribution();
 const reason = (text: string | undefined): string => (text === undefined ? "" : ` (skipped: ${text})`);
 
 let directory: string;

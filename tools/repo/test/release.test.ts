@@ -8,7 +8,7 @@ import { buildTar, gzip, withFolders, type Entry } from "../release/archive.ts";
 import { buildChart } from "../release/build-chart.ts";
 import { buildChecksums } from "../release/build-checksums.ts";
 import { buildCompose } from "../release/build-compose.ts";
-import { decideVersion, sectionOf } from "../release/decide-version.ts";
+import { decideVersion, getSection } from "../release/decide-version.ts";
 import { buildLicenses, checkLicenses, isAllowed } from "../release/licenses.ts";
 import { readStage } from "../release/read-stage.ts";
 import { readOptions } from "../release/release.ts";
@@ -74,9 +74,11 @@ describe("the version", () => {
   });
 
   it("has a section in the changelog", async () => {
-    expect(sectionOf("# C\n\n## 2.0.0 (today)\n\n- a\n\n## 1.0.0\n\n- b\n", "2.0.0")).toBe("## 2.0.0 (today)\n\n- a\n");
-    expect(() => sectionOf("## 1.0.0\n", "1.0")).toThrow('no section "## 1.0"');
-    expect(sectionOf(await readFile(join(ROOT, "CHANGELOG.md"), "utf8"), OWN)).toContain("## ");
+    expect(getSection("# C\n\n## 2.0.0 (today)\n\n- a\n\n## 1.0.0\n\n- b\n", "2.0.0")).toBe(
+      "## 2.0.0 (today)\n\n- a\n",
+    );
+    expect(() => getSection("## 1.0.0\n", "1.0")).toThrow('no section "## 1.0"');
+    expect(getSection(await readFile(join(ROOT, "CHANGELOG.md"), "utf8"), OWN)).toContain("## ");
   });
 
   it("is the same in every package and in the chart", async () => {

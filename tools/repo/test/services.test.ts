@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { NATS_USERS } from "@muster/nats-server";
 import { expect, it } from "vitest";
 import { parse } from "yaml";
-import { chartSchema, variablesOf } from "../chart-schema.ts";
+import { buildChartSchema, listVariables } from "../chart-schema.ts";
 import { OPTIONAL, SERVICES, STANDARD } from "../services.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -81,14 +81,16 @@ it("have an app, a user of NATS, and an account in Kubernetes", async () => {
 });
 
 it("accept from the chart exactly the variables that they read, and no secret", async () => {
-  const schema = JSON.parse(await read("deploy/helm/muster/values.schema.json")) as Parameters<typeof chartSchema>[0];
-  expect(schema, "npm run chart-schema").toEqual(await chartSchema(schema));
+  const schema = JSON.parse(await read("deploy/helm/muster/values.schema.json")) as Parameters<
+    typeof buildChartSchema
+  >[0];
+  expect(schema, "npm run chart-schema").toEqual(await buildChartSchema(schema));
   for (const name of SERVICES) {
-    const variables = await variablesOf(name);
+    const variables = await listVariables(name);
     expect(variables.length, name).toBeGreaterThan(3);
     expect(variables.filter((each) => /MUSTER|KEY$|TOKEN$/.test(each))).toEqual([]);
   }
-  expect(await variablesOf("watcher")).toContain("WATCHER_RELIST_MS");
+  expect(await listVariables("watcher")).toContain("WATCHER_RELIST_MS");
 });
 
 it("have a checklist that names each file to change for a new service", async () => {

@@ -5,7 +5,7 @@ import { dirname, join, posix } from "node:path";
 import { runInNewContext } from "node:vm";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildSite } from "../site/build-site.ts";
-import { urlOf } from "../site/markdown.ts";
+import { buildUrl } from "../site/markdown.ts";
 import { indexSections, type Section } from "../site/search.ts";
 
 type Tag = { readonly name: string; readonly attributes: ReadonlyMap<string, string> };
@@ -36,14 +36,14 @@ afterAll(async () => {
 describe("the site of the documents", () => {
   it.each(DOCUMENTS)("has a page of %s with its first heading as title", async (path) => {
     const [, heading = ""] = /^# (.*)$/m.exec(await readFile(join(ROOT, path), "utf8")) ?? [];
-    expect(textOf(/<h1[^>]*>(.*?)<\/h1>/.exec(pages.get(urlOf(path)) ?? "")?.[1])).toBe(heading.replaceAll("`", ""));
+    expect(textOf(/<h1[^>]*>(.*?)<\/h1>/.exec(pages.get(buildUrl(path)) ?? "")?.[1])).toBe(heading.replaceAll("`", ""));
   });
 
   it("groups the pages by purpose", () => {
     const navigation = pages.get("index.html") ?? "";
     const purposes = [...navigation.matchAll(/<summary>(.*?)<\/summary>/g)].map(([, purpose]) => purpose);
     expect(purposes).toEqual(["Tutorials", "Guides", "Reference", "Explanation", "Decisions", "Repository"]);
-    for (const path of DOCUMENTS) expect(navigation).toContain(`href="${urlOf(path)}"`);
+    for (const path of DOCUMENTS) expect(navigation).toContain(`href="${buildUrl(path)}"`);
   });
 
   it("sends no request to another host", async () => {
@@ -85,7 +85,7 @@ describe("the search", () => {
     const sections = context.musterSections ?? [];
     const find = indexSections(sections);
     for (const path of DOCUMENTS) {
-      const url = urlOf(path);
+      const url = buildUrl(path);
       const title = sections.find((section) => section.url === url)?.title ?? "missing";
       expect(find(title).map((section) => section.url)).toContain(url);
     }

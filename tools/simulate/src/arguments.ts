@@ -1,4 +1,4 @@
-import { integersOf, parseWords, readOutput, refuseArguments, MAX_SEED } from "@muster/chaos/command-line";
+import { parseIntegers, parseWords, readOutput, refuseArguments, MAX_SEED } from "@muster/chaos/command-line";
 
 export const HELP = `Runs the code of the services in one process, in virtual time, injects faults, and checks the invariants.
 
@@ -52,7 +52,7 @@ const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 };
 export function readArguments(args: readonly string[], randomSeed: number): Arguments {
   const { values, positionals } = parse(args);
   const problems: string[] = [];
-  const integer = integersOf<"seed" | "seeds" | "sessions" | "parts" | "leases" | "queues">(values, problems);
+  const integer = parseIntegers<"seed" | "seeds" | "sessions" | "parts" | "leases" | "queues">(values, problems);
   const seed = integer("seed", randomSeed, 0, MAX_SEED);
   const seeds = integer("seeds", values.seed === undefined ? SEEDS : 1, 1, 1_000_000);
   const sessions = integer("sessions", SESSIONS, 1, MAX_SESSIONS);

@@ -1,10 +1,10 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { randomFrom, type Random } from "@muster/chaos/random";
+import { makeRandom, type Random } from "@muster/chaos/random";
 import type { Quantities } from "./cluster.ts";
-import { isOver, nodeOf } from "./kubelets.ts";
+import { isOver, getNodeName } from "./kubelets.ts";
 import { drawRequests, GPU } from "./part-owners.ts";
 import { hasRoom } from "./pod-room.ts";
-import { countFault } from "./weather.ts";
+import { countFault } from "./fault-risks.ts";
 import type { World } from "./world.ts";
 
 /** Pods that Muster has not created. */
@@ -30,20 +30,20 @@ const AGENT_REQUESTS: Quantities = { cpu: "250m", memory: "128Mi" };
 const AGENT_BACK_MS = 500;
 
 /** The allocatable amounts of a machine: every fourth one of a pool has GPUs. */
-export function sizeOf(index: number): Quantities {
+export function getSize(index: number): Quantities {
   return { cpu: "4", memory: "8Gi", pods: "12", ...(index % 4 === 3 && { [GPU]: "4" }) };
 }
 
 /** Runs a pod of a DaemonSet on each node, and foreign pods that appear, end and disappear on free and on granted nodes. */
 export function startForeignPods(world: World, { seed, untilMs, grantedNodes }: ForeignOptions): ForeignPods {
   const { time, cluster } = world;
-  const random = randomFrom(seed, "foreign");
+  const random = makeRandom(seed, "foreign");
   const residents = new Set<string>();
   const living = new Map<string, string>();
   let count = 0;
   keepAgents(world);
   const create = (node: string): V1Pod | undefined => {
-    const [known, present] = [cluster.nodes.get(node), podsOn(world, node)];
+    const [known, present] = [cluster.nodes.get(node), listPodsOnNode(world, node)];
     const pod = buildForeign(`foreign-${count + 1}`, node, drawRequests(random, random.chance(0.1)));
     const allocatable = known?.status?.allocatable;
     if (allocatable === undefined || !hasRoom(allocatable, present, pod)) return undefined;
@@ -100,7 +100,7 @@ function keepAgents({ cluster, time }: World): void {
   for (const node of cluster.nodes.keys()) ensure(node);
   cluster.listeners.add(({ kind, name, before, after }) => {
     const object = after ?? before;
-    const node = kind === "nodes" ? name : name.startsWith("agent-") && object !== undefined ? nodeOf(object) : "";
+    const node = kind === "nodes" ? name : name.startsWith("agent-") && object !== undefined ? getNodeName(object) : "";
     if (node !== "") time.after(AGENT_BACK_MS, undefined, () => ensure(node));
   });
 }
@@ -109,8 +109,8 @@ export function isAgent({ metadata }: V1Pod): boolean {
   return metadata?.ownerReferences?.some(({ kind }) => kind === "DaemonSet") ?? false;
 }
 
-export function podsOn({ cluster }: Pick<World, "cluster">, node: string): V1Pod[] {
-  return [...cluster.pods.values()].filter((pod) => nodeOf(pod) === node && !isOver(pod));
+export function listPodsOnNode({ cluster }: Pick<World, "cluster">, node: string): V1Pod[] {
+  return [...cluster.pods.values()].filter((pod) => getNodeName(pod) === node && !isOver(pod));
 }
 
 function buildForeign(name: string, node: string, requests: Quantities): V1Pod {

@@ -1,10 +1,10 @@
 import type { V1ContainerState, V1ContainerStatus, V1Pod, V1PodStatus } from "@kubernetes/client-node";
-import type { PodShape, Shape } from "@muster/chaos/plan-shapes";
+import type { PodShape, SessionShape } from "@muster/chaos/plan-shapes";
 import { labels } from "@muster/proto";
 import type { Cluster, Quantities } from "./cluster.ts";
 import { hasRoom } from "./pod-room.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-import { drawDelayMs, type Weather } from "./weather.ts";
+import { drawDelayMs, type FaultRisks } from "./fault-risks.ts";
 
 /** A machine that runs pods while it is on. */
 type Machine = {
@@ -34,9 +34,9 @@ const POWER_FAILURE = 137;
 
 export function makeKubelets(
   time: VirtualTime,
-  weather: Weather,
+  weather: FaultRisks,
   cluster: Cluster,
-  shapes: ReadonlyMap<string, Shape>,
+  shapes: ReadonlyMap<string, SessionShape>,
 ): Kubelets {
   const machines = new Map<string, Machine>();
   const after = (ms: number, run: () => void): void => void time.after(ms, undefined, run);
@@ -100,7 +100,7 @@ export function makeKubelets(
     const isUngated = before === undefined ? !isGated(now) : isGated(before) && !isGated(now);
     if (isUngated) after(drawDelayMs(weather), () => schedule(name, uid));
     if (deletionTimestamp !== undefined && before?.metadata?.deletionTimestamp === undefined)
-      end(name, uid, nodeOf(now));
+      end(name, uid, getNodeName(now));
   });
 
   return { machines, ...powerOf({ cluster, machines, after, become }) };
@@ -115,7 +115,7 @@ type Power = {
 
 /** Adds machines, turns them off and on, and removes their nodes. */
 function powerOf({ cluster, machines, after, become }: Power): Omit<Kubelets, "machines"> {
-  const podsOn = (node: string): V1Pod[] => [...cluster.pods.values()].filter((pod) => nodeOf(pod) === node);
+  const podsOn = (node: string): V1Pod[] => [...cluster.pods.values()].filter((pod) => getNodeName(pod) === node);
   return {
     addNode: (name, pool, allocatable) => {
       machines.set(name, { name, pool, allocatable, off: false });
@@ -158,13 +158,13 @@ function powerOf({ cluster, machines, after, become }: Power): Omit<Kubelets, "m
 function mayPlace(cluster: Cluster, pod: V1Pod, node: string): boolean {
   const nodeLabels = cluster.nodes.get(node)?.metadata?.labels;
   if (Object.entries(pod.spec?.nodeSelector ?? {}).some(([key, value]) => nodeLabels?.[key] !== value)) return false;
-  const present = [...cluster.pods.values()].filter((each) => nodeOf(each) === node && !isOver(each));
-  const isAlone = !present.some((each) => ownerOf(each) !== "" && (isExclusive(each) || isExclusive(pod)));
+  const present = [...cluster.pods.values()].filter((each) => getNodeName(each) === node && !isOver(each));
+  const isAlone = !present.some((each) => getOwner(each) !== "" && (isExclusive(each) || isExclusive(pod)));
   const allocatable = cluster.nodes.get(node)?.status?.allocatable;
   return isAlone && (allocatable === undefined || hasRoom(allocatable, present, pod));
 }
 
-export function ownerOf({ metadata }: Pick<V1Pod, "metadata">): string {
+export function getOwner({ metadata }: Pick<V1Pod, "metadata">): string {
   return metadata?.labels?.[labels.owner] ?? "";
 }
 
@@ -184,7 +184,7 @@ function requiredNode(pod: V1Pod): string {
   return required?.nodeSelectorTerms[0]?.matchFields?.[0]?.values?.[0] ?? "";
 }
 
-export function nodeOf(object: { readonly spec?: unknown }): string {
+export function getNodeName(object: { readonly spec?: unknown }): string {
   const { spec } = object;
   const named = typeof spec === "object" && spec !== null && "nodeName" in spec ? spec.nodeName : "";
   return typeof named === "string" ? named : "";
@@ -197,8 +197,8 @@ export function isOver(pod: V1Pod | undefined): boolean {
 
 function shapeOf(
   pod: V1Pod | undefined,
-  shapes: ReadonlyMap<string, Shape>,
-): { readonly shape: Shape | undefined; readonly pod: PodShape | undefined } {
+  shapes: ReadonlyMap<string, SessionShape>,
+): { readonly shape: SessionShape | undefined; readonly pod: PodShape | undefined } {
   const own = pod?.metadata?.labels ?? {};
   const shape = shapes.get(own[labels.owner] ?? "");
   return { shape, pod: shape?.pods.find(({ name }) => name === own[labels.component]) };

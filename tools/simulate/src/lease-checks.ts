@@ -1,15 +1,15 @@
-import { mayHoldResources, originOf, type LeaseRecord, type Phase } from "@muster/provision-engine/lease";
+import { mayHoldResources, getOrigin, type LeaseRecord, type LeasePhase } from "@muster/provision-engine/lease";
 import { sumHeldUnits } from "@muster/provision-engine/workload-types";
-import { leaseOfOwner, OWNER_KIND } from "@muster/provision-engine/machine";
+import { parseLeaseOwner, OWNER_KIND } from "@muster/provision-engine/machine";
 import { recordCodec } from "@muster/provision-engine/messages";
 import { muster, streams, subjects } from "@muster/proto";
-import { idOf } from "@muster/reservation-manager/reservation";
-import { ledgerOf } from "./observe.ts";
+import { getReservationId } from "@muster/reservation-manager/reservation";
+import { getLedger } from "./observe.ts";
 import { MAX_CLOCK_SKEW_MS } from "./clocks.ts";
 import { ENGINE, type WatchWorkload } from "./replicas/provision-engine.ts";
 import type { Violation } from "./step-checks.ts";
-import { findWrongTakeOvers, workloadOf } from "./take-over-checks.ts";
-import { CALM } from "./weather.ts";
+import { findWrongTakeOvers, findWorkload } from "./take-over-checks.ts";
+import { CALM } from "./fault-risks.ts";
 import type { World } from "./world.ts";
 
 /** Checks the rules of leases, at each write and at the end. */
@@ -31,7 +31,7 @@ const POLL_MS = 100;
 /** Types that have objects in the simulated cluster. */
 const IN_CLUSTER: ReadonlySet<string> = new Set(["network", "container"]);
 
-const NEXT_PHASES: Readonly<Record<Phase, readonly Phase[]>> = {
+const NEXT_PHASES: Readonly<Record<LeasePhase, readonly LeasePhase[]>> = {
   ORDERED: ["PROVISIONING", "DECOMMISSIONING", "ENDED", "FAILED"],
   PROVISIONING: ["ACTIVE", "DECOMMISSIONING"],
   ACTIVE: ["DECOMMISSIONING"],
@@ -55,14 +55,14 @@ export function watchLeases(world: World, violations: Violation[]): LeaseChecks 
     if (after === undefined) {
       if (before !== undefined && mayHoldResources(before.phase))
         violate(id, "a lease with objects has a record", before.phase);
-      if (before?.heir !== undefined && mayHoldResources(leaseOf(world, before.heir)?.phase ?? "ENDED"))
+      if (before?.heir !== undefined && mayHoldResources(findLease(world, before.heir)?.phase ?? "ENDED"))
         violate(id, "a record stays while its heir has objects", before.heir);
       return;
     }
     if (after.result !== undefined) results.add(hexOf(after.result.signature));
     if (before !== undefined) checkWrite(id, before, after, violate);
     checkCapacity(world, violate);
-    for (const { rule, found } of findWrongTakeOvers(leasesOf(world), (each) => leaseOf(world, each)))
+    for (const { rule, found } of findWrongTakeOvers(leasesOf(world), (each) => findLease(world, each)))
       violate(id, rule, found);
     for (const each of [before, after]) if (each?.phase === "ACTIVE") checkObjects(world, each, violate);
     if (after.phase === "ENDED" || after.phase === "FAILED") objects.mustBeGone(after);
@@ -90,7 +90,7 @@ function decodeLease(bytes: Uint8Array): LeaseRecord {
   return read.record;
 }
 
-export function leaseOf({ leases }: World, id: string): LeaseRecord | undefined {
+export function findLease({ leases }: World, id: string): LeaseRecord | undefined {
   const kept = leases.entries.get(id);
   return kept && decodeLease(kept.bytes);
 }
@@ -119,15 +119,15 @@ function checkWrite(id: string, before: LeaseRecord, after: LeaseRecord, violate
 
 /** An active lease has its objects in the cluster until it ends, also when it took them over. */
 function checkObjects({ leaseObjects }: World, record: LeaseRecord, violate: Violate): void {
-  const { id, run } = originOf(record);
+  const { id, run } = getOrigin(record);
   if (!IN_CLUSTER.has(record.order.type) || leaseObjects.made.has(`${id}-${run}`)) return;
   violate(record.order.id, "an active lease has its objects", `${id}-${run} is missing`);
 }
 
 function checkCapacity(world: World, violate: Violate): void {
-  const find = (id: string): LeaseRecord | undefined => leaseOf(world, id);
+  const find = (id: string): LeaseRecord | undefined => findLease(world, id);
   const { cru } = sumHeldUnits(
-    leasesOf(world).filter((record) => workloadOf(record, find) !== undefined),
+    leasesOf(world).filter((record) => findWorkload(record, find) !== undefined),
     {},
   );
   const maxCru = ENGINE.capacity.cru ?? 0n;
@@ -170,7 +170,7 @@ function watchCalls(violate: Violate): WatchWorkload {
 function watchObjects(world: World, violate: Violate): { mustBeGone(record: LeaseRecord): void } {
   const inTime = new Map<string, { readonly lease: string; readonly run: number }>();
   const recordMade = (name: string, lease: string, run: number): void => {
-    const record = leaseOf(world, lease);
+    const record = findLease(world, lease);
     if (record?.run !== run || (record.phase !== "PROVISIONING" && record.phase !== "ACTIVE")) {
       // The object that was created in time under this name is gone.
       inTime.delete(name);
@@ -189,7 +189,7 @@ function watchObjects(world: World, violate: Violate): { mustBeGone(record: Leas
     for (const event of events) {
       if (event.kind === "requested" && event.reservation.owner.kind === OWNER_KIND) {
         const { owner, sequence } = event.reservation;
-        const lease = leaseOfOwner(owner.id);
+        const lease = parseLeaseOwner(owner.id);
         owners.set(sequence, owner.id);
         reserved.add(owner.id);
         if (lease !== undefined) recordMade(owner.id, lease.id, lease.run);
@@ -204,7 +204,7 @@ function watchObjects(world: World, violate: Violate): { mustBeGone(record: Leas
     mustBeGone: (record) => {
       if (record.heir !== undefined) return;
       const { phase } = record;
-      const { id } = originOf(record);
+      const { id } = getOrigin(record);
       for (const [name, { lease }] of inTime)
         if (lease === id && exists(name)) violate(id, "nothing is left of an ended lease", `${name} exists: ${phase}`);
     },
@@ -244,7 +244,7 @@ function expectEnd(
     // The leader's clock decides when the lease ends. A later change of the leader is not calm. A slow write may create a lease after its end.
     const endMs = Math.max(time.nowMs, checkAtMs + MAX_CLOCK_SKEW_MS - (leaseLock.holder?.clockOffsetMs ?? 0));
     time.after(endMs + ENDS_WITHIN_MS - time.nowMs, undefined, () => {
-      const now = leaseOf(world, order.id);
+      const now = findLease(world, order.id);
       if (now?.expiresAtNs !== expiresAtNs || !isRunning(now) || calmSinceMs() > endMs - SETTLE_MS) return;
       violate(order.id, "its decommission starts within a second of its end", `${now.phase}, ${now.trouble}`);
     });
@@ -299,8 +299,8 @@ function readAll<Read>(world: World, stream: string, subject: string, read: (pay
 function judgeLeft(world: World, violate: Violate): void {
   for (const [name, { lease }] of world.leaseObjects.made)
     violate(lease, "nothing is left", `${name} is in the cluster`);
-  for (const { owner, sequence } of ledgerOf(world).reservations.values())
-    violate(undefined, "nothing is left", `${idOf(sequence)} of ${owner.id} is in the ledger`);
+  for (const { owner, sequence } of getLedger(world).reservations.values())
+    violate(undefined, "nothing is left", `${getReservationId(sequence)} of ${owner.id} is in the ledger`);
   const waiting = world.bus.memory.streams.get(streams.leaseOrders.name)?.state().messages ?? 0;
   if (waiting > 0) violate(undefined, "nothing is left", `${waiting} orders wait`);
 }

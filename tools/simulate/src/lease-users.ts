@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { client, publishEvent, type Bus } from "@muster/bus";
+import { makeClient, publishEvent, type Bus } from "@muster/bus";
 import type { Random } from "@muster/chaos/random";
-import { describeFault, faultOf, isRetryable } from "@muster/faults";
-import { buildEndBytes, buildOrderBytes, buildRenewalBytes, nsFromMs, type Order } from "@muster/leases";
+import { describeFault, findFault, isRetryable } from "@muster/faults";
+import { buildEndBytes, buildOrderBytes, buildRenewalBytes, toNanosecondsFromMs, type Order } from "@muster/leases";
 import { readSigner, type Signer } from "@muster/leases/keys";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { LeaseService, muster, subjects } from "@muster/proto";
-import { simBus } from "./sim-bus.ts";
+import { makeSimBus } from "./sim-bus.ts";
 import type { Process } from "./task-queue.ts";
 import type { World } from "./world.ts";
 
@@ -93,7 +93,7 @@ function drawData(random: Random, type: keyof typeof TYPES): object {
 /** All users are one process without faults; their messages may be lost or duplicated. */
 export function startLeaseUsers(world: World, plans: readonly LeasePlan[], untilMs: number): void {
   const process: Process = { name: "users", alive: true, frozenUntilMs: 0, clockOffsetMs: 0 };
-  const bus = simBus(world.bus, process, new AbortController().signal);
+  const bus = makeSimBus(world.bus, process, new AbortController().signal);
   const signers = Array.from({ length: USERS }, (_, index) => readSigner("key", `${index + 1}0`.repeat(32)));
   world.time.as(process, () => {
     for (const plan of plans) {
@@ -125,7 +125,7 @@ class LeaseUser {
     this.#signer = signer;
     this.#untilMs = untilMs;
     const { id, type, data, durationMs, reference } = plan;
-    const times = { createdNs: nsFromMs(Date.now()), durationNs: nsFromMs(durationMs) };
+    const times = { createdNs: toNanosecondsFromMs(Date.now()), durationNs: toNanosecondsFromMs(durationMs) };
     const order = { id, engine: ENGINE, user: signer.userId, type, data, ...times, reference, version: 0 };
     this.#order = { ...order, signature: signer.sign(buildOrderBytes(order)), signatureFormat: "muster-lease-v1" };
   }
@@ -150,7 +150,7 @@ class LeaseUser {
     const order = toWireOrder(this.#order);
     return this.#sendUntilAnswered("order", async () => {
       if (by === "request") {
-        await client(this.#bus, LeaseService).orderLease({ requestId: `order-${id}`, order, dryRun: false });
+        await makeClient(this.#bus, LeaseService).orderLease({ requestId: `order-${id}`, order, dryRun: false });
         return;
       }
       const messageId = crypto.randomUUID();
@@ -160,22 +160,22 @@ class LeaseUser {
 
   #renew(): Promise<void> {
     const { id, durationMs } = this.#plan;
-    const expiresAtNs = this.#order.createdNs + nsFromMs(durationMs * 2);
+    const expiresAtNs = this.#order.createdNs + toNanosecondsFromMs(durationMs * 2);
     const renewal = { id, engine: ENGINE, user: this.#signer.userId, expiresAtNs, sequence: 1 };
     const signature = this.#signer.sign(buildRenewalBytes(renewal, this.#order));
     return this.#sendUntilAnswered("renew", async () => {
       const wired = toWireRenewal({ ...renewal, signature });
-      await client(this.#bus, LeaseService).renewLease({ requestId: `renew-${id}`, renewal: wired });
+      await makeClient(this.#bus, LeaseService).renewLease({ requestId: `renew-${id}`, renewal: wired });
     });
   }
 
   #end(): Promise<void> {
     const { id } = this.#plan;
-    const end = { id, engine: ENGINE, user: this.#signer.userId, createdNs: nsFromMs(Date.now()) };
+    const end = { id, engine: ENGINE, user: this.#signer.userId, createdNs: toNanosecondsFromMs(Date.now()) };
     const signature = this.#signer.sign(buildEndBytes(end, this.#order));
     return this.#sendUntilAnswered("end", async () => {
       const wired = toWireEnd({ ...end, signature });
-      await client(this.#bus, LeaseService).endLease({ requestId: `end-${id}`, end: wired });
+      await makeClient(this.#bus, LeaseService).endLease({ requestId: `end-${id}`, end: wired });
     });
   }
 
@@ -189,7 +189,7 @@ class LeaseUser {
         trace.note("users", `${verb} ${id} is acknowledged`);
         return;
       } catch (error) {
-        const fault = faultOf(error);
+        const fault = findFault(error);
         if (fault === undefined) throw error;
         trace.note("users", `${verb} ${id}: ${describeFault(fault)}`);
         if (!isRetryable(fault)) return;

@@ -2,10 +2,10 @@ import type { Outage } from "@muster/chaos/observed";
 import type { Random } from "@muster/chaos/random";
 import { drawClockOffsetMs } from "./clocks.ts";
 import { endReplica, type Replica } from "./replicas/replica.ts";
-import type { Interruptible } from "./replicas/watcher.ts";
+import type { InterruptibleInformers } from "./replicas/watcher.ts";
 import { interruptWatches } from "./sim-bucket.ts";
-import { CALM, countFault, type Dependency } from "./weather.ts";
-import { watchedBuckets, type World } from "./world.ts";
+import { CALM, countFault, type Dependency } from "./fault-risks.ts";
+import { listWatchedBuckets, type World } from "./world.ts";
 
 /** Injects faults that are drawn from the seed. */
 export type Nemesis = {
@@ -20,7 +20,7 @@ export type NemesisOptions = {
   readonly random: Random;
   /** No fault starts after this time. */
   readonly untilMs: number;
-  readonly informers: Interruptible;
+  readonly informers: InterruptibleInformers;
   readonly start: (role: Replica["role"]) => Replica;
 };
 
@@ -160,7 +160,7 @@ function disconnect({ world, options }: Stage, dependency: Dependency): void {
 function cutWatch({ world, options }: Stage, victim: Replica): void {
   const { random } = options;
   countFault(world.weather, "watch interrupted");
-  for (const bucket of watchedBuckets(world)) {
+  for (const bucket of listWatchedBuckets(world)) {
     const resume = interruptWatches(bucket, victim.process);
     if (resume !== undefined) world.time.after(random.integer(AWAY_MS.min, AWAY_MS.max), undefined, resume);
   }

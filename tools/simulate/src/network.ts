@@ -1,8 +1,8 @@
-import { describeFault, FaultError, faultOf } from "@muster/faults";
+import { describeFault, FaultError, findFault } from "@muster/faults";
 import type { Trace } from "./trace.ts";
 import type { Process } from "./task-queue.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-import { countFault, drawDelayMs, drawFault, type Dependency, type Weather } from "./weather.ts";
+import { countFault, drawDelayMs, drawFault, type Dependency, type FaultRisks } from "./fault-risks.ts";
 
 /** The network between processes and their dependencies. */
 export type Network = {
@@ -17,7 +17,7 @@ export type Network = {
 /** Time until a caller gives up on an unreachable dependency. */
 const PATIENCE_MS = { min: 50, max: 5000 };
 
-export function makeNetwork(time: VirtualTime, weather: Weather, trace: Trace): Network {
+export function makeNetwork(time: VirtualTime, weather: FaultRisks, trace: Trace): Network {
   const refuse = (to: Dependency): FaultError =>
     new FaultError({ code: "unavailable", dependency: to, retryAfterMs: 500 });
   const isUnreachable = (to: Dependency): boolean => {
@@ -55,7 +55,7 @@ export function makeNetwork(time: VirtualTime, weather: Weather, trace: Trace): 
             trace.note(who, name);
             answer(drawDelayMs(weather), () => resolve(result));
           } catch (error) {
-            const fault = faultOf(error);
+            const fault = findFault(error);
             trace.note(who, `${name}: ${fault === undefined ? String(error) : describeFault(fault)}`);
             answer(drawDelayMs(weather), () => reject(error instanceof Error ? error : new Error(String(error))));
           }

@@ -1,19 +1,25 @@
-import { workOf, type LedgerFact, type Observed, type Outage, type PodSeen } from "@muster/chaos/observed";
+import {
+  getWorkOfOwner,
+  type LedgerFact,
+  type RunObservations,
+  type Outage,
+  type PodSeen,
+} from "@muster/chaos/observed";
 import { enums, labels, muster, subjects } from "@muster/proto";
 import { SHARED } from "@muster/resources";
-import { idOf, type Reservation } from "@muster/reservation-manager/reservation";
-import { emptyLedger, evolve } from "@muster/reservation-manager/ledger";
+import { getReservationId, type Reservation } from "@muster/reservation-manager/reservation";
+import { emptyLedger, evolveLedger } from "@muster/reservation-manager/ledger";
 import { entryCodec } from "@muster/reservation-manager/messages";
 import { recordCodec } from "@muster/session-controller/messages";
 import { MAX_CLOCK_SKEW_MS } from "./clocks.ts";
 import { STREAMS, type World } from "./world.ts";
 import { isAgent } from "./foreign-pods.ts";
 import type { KubeObject } from "./cluster.ts";
-import { isGated, isOver, nodeOf } from "./kubelets.ts";
+import { isGated, isOver, getNodeName } from "./kubelets.ts";
 import type { UserAnswers } from "./users.ts";
 
 /** Records all changes of pods and the ledger, for the check at the end. */
-export type Observer = { observed(): Observed };
+export type Observer = { observed(): RunObservations };
 
 export function observeWorld(world: World, answers: UserAnswers, outages: readonly Outage[]): Observer {
   const pods = new Map<string, PodSeen>();
@@ -51,7 +57,7 @@ function watchPods(world: World, pods: Map<string, PodSeen>): void {
     place += 1;
     const uid = object.metadata.uid ?? "";
     const seen = pods.get(uid);
-    const node = nodeOf(object);
+    const node = getNodeName(object);
     const over = after === undefined || isOver(world.cluster.pods.get(name));
     pods.set(uid, {
       name,
@@ -91,12 +97,12 @@ function watchLedger(world: World, ledger: LedgerFact[]): ReadonlyMap<number, Re
         const parts = machines.flatMap(({ node, shared }) =>
           shared === undefined ? [] : [{ node, requests: shared }],
         );
-        const work = workOf(owners.get(sequence)?.owner.id ?? "");
-        ledger.push({ kind: "granted", atMs, reservation: idOf(sequence), work, nodes, parts });
+        const work = getWorkOfOwner(owners.get(sequence)?.owner.id ?? "");
+        ledger.push({ kind: "granted", atMs, reservation: getReservationId(sequence), work, nodes, parts });
       }
       if (event.kind === "released") {
         held.delete(event.sequence);
-        ledger.push({ kind: "ended", atMs: event.atMs, reservation: idOf(event.sequence) });
+        ledger.push({ kind: "ended", atMs: event.atMs, reservation: getReservationId(event.sequence) });
       }
     }
   });
@@ -123,17 +129,17 @@ function publishedOf(world: World): ReadonlyMap<string, ReadonlySet<string>> {
 }
 
 /** Restores the ledger from its log. */
-export function ledgerOf(world: Pick<World, "ledger">) {
-  return world.ledger.entries.flatMap(({ bytes }) => entryCodec.decode(bytes)).reduce(evolve, emptyLedger);
+export function getLedger(world: Pick<World, "ledger">) {
+  return world.ledger.entries.flatMap(({ bytes }) => entryCodec.decode(bytes)).reduce(evolveLedger, emptyLedger);
 }
 
-function leftOf(world: World, held: ReadonlyMap<number, Reservation>): Observed["left"] {
+function leftOf(world: World, held: ReadonlyMap<number, Reservation>): RunObservations["left"] {
   const { streams } = world.bus.memory;
   return {
     pods: [...world.cluster.pods].flatMap(([name, pod]) => (isAgent(pod) ? [] : [name])),
     jobs: [],
     objects: [],
-    reservations: [...held.values()].map(({ owner, sequence }) => `${idOf(sequence)} of ${owner.id}`),
+    reservations: [...held.values()].map(({ owner, sequence }) => `${getReservationId(sequence)} of ${owner.id}`),
     machines: [],
     deadLetters: (streams.get(STREAMS[1].name)?.state().messages ?? 0) > 0 ? ["a dead letter"] : [],
     locks: [],

@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { V1Pod } from "@kubernetes/client-node";
-import { client } from "@muster/bus";
+import { makeClient } from "@muster/bus";
 import { DRIVERS, WORKERS } from "@muster/chaos/plan-shapes";
 import type { Random } from "@muster/chaos/random";
-import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import { describeFault, findFault, isRetryable } from "@muster/faults";
 import { labels, muster, ReservationService } from "@muster/proto";
-import { amountsOf } from "@muster/resources";
+import { parseAmounts } from "@muster/resources";
 import { NAMESPACE, RACK, type Quantities } from "./cluster.ts";
 import { isOver } from "./kubelets.ts";
-import { simBus } from "./sim-bus.ts";
+import { makeSimBus } from "./sim-bus.ts";
 import type { Process } from "./task-queue.ts";
 import type { World } from "./world.ts";
 
@@ -89,7 +89,7 @@ export function startPartOwners(world: World, plans: readonly PartPlan[], gone: 
   const process: Process = { name: "part-owners", alive: true, frozenUntilMs: 0, clockOffsetMs: 0 };
   const owners: PartOwners = { plans, done: new Set(), ending: new Set() };
   world.time.as(process, () => {
-    const service = client(simBus(world.bus, process, gone), ReservationService);
+    const service = makeClient(makeSimBus(world.bus, process, gone), ReservationService);
     void sweep({ world, service, owners, gone });
     for (const plan of plans) {
       runOwner({ world, service, owners, gone }, plan).catch((error: unknown) => {
@@ -103,7 +103,7 @@ export function startPartOwners(world: World, plans: readonly PartPlan[], gone: 
 
 type OwnerDeps = {
   readonly world: World;
-  readonly service: ReturnType<typeof client<typeof ReservationService>>;
+  readonly service: ReturnType<typeof makeClient<typeof ReservationService>>;
   readonly owners: PartOwners;
   readonly gone: AbortSignal;
 };
@@ -179,7 +179,7 @@ async function sweep({ world, service, owners, gone }: OwnerDeps): Promise<void>
         if (owners.done.has(owner?.id ?? ""))
           await service.unreserve({ requestId: `sweep-${reservationId}`, owner, reservationId }, options);
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined) world.defects.push(`the sweep of parts: ${String(error)}`);
     }
   }
@@ -189,7 +189,7 @@ async function reserveUntilGranted(deps: OwnerDeps, plan: PartPlan): Promise<mus
   const needs = plan.needs.map(({ component, pool, requests }) => ({
     component,
     pool,
-    ...(requests !== undefined && { shared: { requests: Object.fromEntries(amountsOf(requests)) } }),
+    ...(requests !== undefined && { shared: { requests: Object.fromEntries(parseAmounts(requests)) } }),
   }));
   const gang = { needs, ...(plan.inOneRack && { topology: RACK }) };
   const request = {
@@ -215,7 +215,7 @@ async function untilAnswered<Reply>(
     try {
       return await call({ timeoutMs: CALL_TIMEOUT_MS, signal: gone });
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined || !isRetryable(fault)) throw error;
       world.trace.note("part-owners", `${id}: ${describeFault(fault)}`);
       await sleep(RETRY_MS);

@@ -1,18 +1,21 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { amountsOf, fitsInto, freeOf, podRequests, useOf, type Amounts } from "@muster/resources";
+import { parseAmounts, canFit, computeFreeAmounts, computePodRequests, sumUse, type Amounts } from "@muster/resources";
 import type { Quantities } from "./cluster.ts";
 
 /** The use of its node by one pod. */
-export function podUse({ spec }: V1Pod): Amounts {
-  return useOf(requestsOf(spec));
+export function sumPodUse({ spec }: V1Pod): Amounts {
+  return sumUse(requestsOf(spec));
 }
 
 /** Whether kube-scheduler would place the pod beside these pods. */
 export function hasRoom(allocatable: Quantities, present: readonly V1Pod[], { spec }: V1Pod): boolean {
-  const uses = present.map(podUse);
-  return fitsInto(requestsOf(spec), freeOf({ allocatable: amountsOf(allocatable), overhead: new Map(), uses }));
+  const uses = present.map(sumPodUse);
+  return canFit(
+    requestsOf(spec),
+    computeFreeAmounts({ allocatable: parseAmounts(allocatable), overhead: new Map(), uses }),
+  );
 }
 
 function requestsOf(spec: V1Pod["spec"]): Amounts {
-  return spec === undefined ? new Map() : podRequests(spec);
+  return spec === undefined ? new Map() : computePodRequests(spec);
 }

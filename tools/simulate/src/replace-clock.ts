@@ -2,7 +2,7 @@ import crypto from "node:crypto";
 import { syncBuiltinESMExports } from "node:module";
 import timersPromises from "node:timers/promises";
 import type { Random } from "@muster/chaos/random";
-import { virtualTime, type VirtualTime } from "./virtual-time.ts";
+import { getVirtualTime, type VirtualTime } from "./virtual-time.ts";
 
 type Callback = (...args: unknown[]) => void;
 /** The source of random numbers of each simulation. */
@@ -61,7 +61,7 @@ function replaceTimers(): void {
   const replacing =
     (native: typeof setTimeout | typeof setInterval, repeats: boolean) =>
     (run: Callback, ms = 0, ...args: unknown[]): unknown => {
-      const time = virtualTime();
+      const time = getVirtualTime();
       return time === undefined ? native(run, ms, ...args) : start(time, ms, () => run(...args), repeats);
     };
   const clearing =
@@ -79,13 +79,13 @@ function replaceTimers(): void {
   const sleep = timersPromises.setTimeout;
   Object.assign(timersPromises, {
     setTimeout: (ms = 0, value?: unknown, options: { readonly signal?: AbortSignal } = {}) => {
-      const time = virtualTime();
+      const time = getVirtualTime();
       return time === undefined ? sleep(ms, value, options) : pause(ms, value, options.signal);
     },
   });
   const timeout = AbortSignal.timeout.bind(AbortSignal);
   AbortSignal.timeout = (ms) => {
-    if (virtualTime() === undefined) return timeout(ms);
+    if (getVirtualTime() === undefined) return timeout(ms);
     const over = new AbortController();
     setTimeout(() => over.abort(new DOMException("The operation timed out", "TimeoutError")), ms);
     return over.signal;
@@ -110,17 +110,17 @@ function pause(ms: number, value: unknown, signal: AbortSignal | undefined): Pro
 function replaceClocks(): void {
   const realNow = Date.now.bind(Date);
   Date.now = () => {
-    const time = virtualTime();
+    const time = getVirtualTime();
     return time === undefined ? realNow() : Math.floor(time.nowMs + (time.current()?.clockOffsetMs ?? 0));
   };
   const monotonic = performance.now.bind(performance);
-  performance.now = () => virtualTime()?.nowMs ?? monotonic();
+  performance.now = () => getVirtualTime()?.nowMs ?? monotonic();
 }
 
 function replaceRandomness(): void {
   const realRandom = Math.random.bind(Math);
   const source = (): Random | undefined => {
-    const time = virtualTime();
+    const time = getVirtualTime();
     return time === undefined ? undefined : sources.get(time);
   };
   Math.random = () => {
@@ -130,14 +130,14 @@ function replaceRandomness(): void {
   const realUuid = crypto.randomUUID.bind(crypto);
   const uuid = (): ReturnType<typeof realUuid> => {
     const random = source();
-    return random === undefined ? realUuid() : uuidFrom(random);
+    return random === undefined ? realUuid() : makeUuid(random);
   };
   crypto.randomUUID = uuid;
   globalThis.crypto.randomUUID = uuid;
 }
 
 /** Draws a version 4 UUID. */
-export function uuidFrom(random: Random): `${string}-${string}-${string}-${string}-${string}` {
+export function makeUuid(random: Random): `${string}-${string}-${string}-${string}-${string}` {
   const hex = (digits: number): string =>
     Array.from({ length: digits }, () => random.integer(0, 15).toString(16)).join("");
   return `${hex(8)}-${hex(4)}-4${hex(3)}-8${hex(3)}-${hex(12)}`;

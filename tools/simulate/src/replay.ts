@@ -1,6 +1,6 @@
 import { readConfig as managerConfig } from "@muster/reservation-manager/config";
 import { planGrants } from "@muster/reservation-manager/plan-grants";
-import { idOf } from "@muster/reservation-manager/reservation";
+import { getReservationId } from "@muster/reservation-manager/reservation";
 import { readConfig as controllerConfig } from "@muster/session-controller/config";
 import { planSession } from "@muster/session-controller/plan-session";
 import type { SessionStep } from "@muster/session-controller/session-steps";
@@ -8,7 +8,7 @@ import { isFinished, type SessionRecord } from "@muster/session-controller/sessi
 import type { ReservationSeen, Snapshot } from "@muster/session-controller/snapshot";
 import { readConfig as watcherConfig } from "@muster/watcher/config";
 import { planPass } from "@muster/watcher/plan-pass";
-import { ledgerWorld, type SystemSnapshot } from "./system-snapshot.ts";
+import { makeLedgerWorld, type SystemSnapshot } from "./system-snapshot.ts";
 
 /** The next step of one service. `because` is the reason of the decision. */
 export type NextStep = { readonly who: string; readonly step: string; readonly because: string };
@@ -51,16 +51,16 @@ function sessionSnapshot(snapshot: SystemSnapshot, record: SessionRecord): Snaps
 function reservationOf({ reservations }: SystemSnapshot, session: string): ReservationSeen {
   const own = reservations.find(({ owner }) => owner.kind === "session" && owner.id === session);
   if (own === undefined) return { state: "unknown" };
-  const id = idOf(own.sequence);
+  const id = getReservationId(own.sequence);
   if (own.grant === undefined) return { state: "waiting", id, because: undefined };
   return { state: "granted", id, machines: own.grant.machines };
 }
 
 function planLedger(snapshot: SystemSnapshot): NextStep[] {
-  const { steps } = planGrants(ledgerWorld(snapshot), managerConfig({}).policy, snapshot.atMs);
+  const { steps } = planGrants(makeLedgerWorld(snapshot), managerConfig({}).policy, snapshot.atMs);
   return steps.map(({ sequence, machines, because }) => ({
     who: "ledger",
-    step: `grant ${idOf(sequence)} ${machines.map(({ node }) => node).join(", ")}`,
+    step: `grant ${getReservationId(sequence)} ${machines.map(({ node }) => node).join(", ")}`,
     because: `${because.code}, ahead ${because.ahead}`,
   }));
 }

@@ -1,14 +1,14 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { exceededBy } from "@muster/chaos/judge-room";
-import { mayOccupy } from "@muster/names";
-import { evolve, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
+import { findExcess } from "@muster/chaos/judge-room";
+import { canOccupy } from "@muster/names";
+import { evolveLedger, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { NodeFacts } from "@muster/reservation-manager/machines";
 import type { Reservation } from "@muster/reservation-manager/reservation";
-import { amountsOf, useOf, type Amounts } from "@muster/resources";
-import { isAgent, podsOn } from "./foreign-pods.ts";
-import { ownerOf } from "./kubelets.ts";
+import { parseAmounts, sumUse, type Amounts } from "@muster/resources";
+import { isAgent, listPodsOnNode } from "./foreign-pods.ts";
+import { getOwner } from "./kubelets.ts";
 import { PART_KIND, type PartOwners } from "./part-owners.ts";
-import { podUse } from "./pod-room.ts";
+import { sumPodUse } from "./pod-room.ts";
 import type { CheckDecision } from "./replicas/reservation-manager.ts";
 import { MAX_MARK_AGE_MS, violateInto, type Violate, type Violation } from "./step-checks.ts";
 import type { World } from "./world.ts";
@@ -24,7 +24,7 @@ export function checkDecisions(world: World, violations: Violation[]): CheckDeci
     const known = new Map(nodes.map((facts) => [facts.name, facts]));
     let now = ledger;
     for (const event of events) {
-      now = evolve(now, event);
+      now = evolveLedger(now, event);
       if (event.kind !== "granted") continue;
       const outside = outsideDomain(now, event, known);
       if (outside !== undefined) violate(undefined, DOMAIN_RULE, `r-${event.sequence}: ${outside}`);
@@ -60,7 +60,7 @@ function problemOf(ledger: Ledger, facts: NodeFacts, isWhole: boolean): string |
     (sequence) => ledger.reservations.get(sequence)?.owner,
   );
   const isHolder = (owner: { kind: string; id: string }): boolean =>
-    holders.some((each) => each !== undefined && mayOccupy(owner, each));
+    holders.some((each) => each !== undefined && canOccupy(owner, each));
   const others = ownerUses.filter(({ owner }) => !isHolder(owner));
   if (!ready || !schedulable) return "it is not ready and schedulable";
   const occupant = occupants.find((owner) => !isHolder(owner));
@@ -70,8 +70,8 @@ function problemOf(ledger: Ledger, facts: NodeFacts, isWhole: boolean): string |
     return `it has ${foreign.pods} foreign pods, ${others.length} owners`;
   if (isWhole) return undefined;
   if (holder !== undefined) return `r-${holder} holds all of it`;
-  const uses = [foreign, ...others.map(({ use }) => use)].map(({ requests, pods }) => useOf(requests, pods));
-  return exceededBy(allocatable ?? new Map(), [...parts.map(({ requests }) => useOf(requests)), ...uses]);
+  const uses = [foreign, ...others.map(({ use }) => use)].map(({ requests, pods }) => sumUse(requests, pods));
+  return findExcess(allocatable ?? new Map(), [...parts.map(({ requests }) => sumUse(requests)), ...uses]);
 }
 
 /** Follows the grants in the log of the ledger. */
@@ -118,8 +118,8 @@ function checkNode(
   const allocatable = world.cluster.nodes.get(node)?.status?.allocatable;
   if (allocatable === undefined) return;
   const held = machines.filter((machine) => machine.node === node);
-  const parts = held.flatMap(({ shared }) => (shared === undefined ? [] : [useOf(shared)]));
-  const pods = podsOn(world, node);
+  const parts = held.flatMap(({ shared }) => (shared === undefined ? [] : [sumUse(shared)]));
+  const pods = listPodsOnNode(world, node);
   const foreign = pods.filter(({ metadata }) => residents.has(metadata?.uid ?? ""));
   const isWhole = parts.length < held.length;
   if (isWhole && (held.length > 1 || foreign.length > 0))
@@ -128,8 +128,8 @@ function checkNode(
   const isKnown = ({ metadata }: V1Pod): boolean =>
     world.time.nowMs - Number(metadata?.creationTimestamp ?? world.time.nowMs) > MAX_MARK_AGE_MS;
   const agents = pods.filter(isAgent).filter(isKnown);
-  const uses = [...foreign, ...agents].map(podUse);
-  const found = isWhole ? undefined : exceededBy(amountsOf(allocatable), [...parts, ...uses]);
+  const uses = [...foreign, ...agents].map(sumPodUse);
+  const found = isWhole ? undefined : findExcess(parseAmounts(allocatable), [...parts, ...uses]);
   if (found !== undefined) violate(undefined, ROOM_RULE, `${node}, ${found}`);
 }
 
@@ -139,7 +139,7 @@ function watchDeletions(world: World, owners: () => PartOwners | undefined, viol
     const object = after ?? before;
     if (kind !== "pods" || object?.metadata?.labels === undefined || after?.metadata?.deletionTimestamp === undefined)
       return;
-    const owner = ownerOf(object);
+    const owner = getOwner(object);
     const plan = owners()?.plans.find(({ id }) => id === owner);
     if (plan !== undefined && owners()?.ending.has(owner) === false)
       violate(owner, "foreign use ends no work", `${name} is being deleted`);

@@ -1,12 +1,12 @@
 import { writeFileSync } from "node:fs";
 import type { Arguments } from "./arguments.ts";
 import { COUNTED, describeFailed, describePassed, toJson } from "./report.ts";
-import { simulate, type Simulation } from "./simulate.ts";
+import { runSimulation, type Simulation } from "./simulate.ts";
 import { simulateLeases } from "./simulate-leases.ts";
 import { simulateQueues } from "./simulate-queues.ts";
 import { takeSnapshot, writeSnapshot } from "./system-snapshot.ts";
 import type { World } from "./world.ts";
-import type { FaultKind } from "./weather.ts";
+import type { FaultKind } from "./fault-risks.ts";
 
 export type RunContext = {
   readonly signal: AbortSignal;
@@ -30,7 +30,7 @@ export async function runSeeds(options: Arguments, { signal, output, terminal }:
     const { sessions, parts, leases, queues } = options;
     if (leases !== undefined) return simulateLeases({ seed, leases, signal });
     if (queues !== undefined) return simulateQueues({ seed, queues, signal });
-    return simulate({ seed, sessions, parts, signal, ...inspectAt });
+    return runSimulation({ seed, sessions, parts, signal, ...inspectAt });
   };
   for (let seed = first; seed < first + seeds; seed += 1) {
     const simulation = await runSeed(seed);

@@ -1,4 +1,4 @@
-import { randomFrom } from "@muster/chaos/random";
+import { makeRandom } from "@muster/chaos/random";
 import { startForeignPods, type ForeignPods } from "./foreign-pods.ts";
 import { drawParts, startPartOwners, type PartOwners } from "./part-owners.ts";
 import { watchRoom } from "./room-checks.ts";
@@ -32,7 +32,7 @@ export function startSharing(
     owners: () => started.sharing?.owners,
   });
   const foreign = startForeignPods(world, { seed, untilMs, grantedNodes: watch.grantedNodes });
-  const owners = startPartOwners(world, drawParts(randomFrom(seed, "parts"), parts, windowMs), stop.signal);
+  const owners = startPartOwners(world, drawParts(makeRandom(seed, "parts"), parts, windowMs), stop.signal);
   started.sharing = { owners, foreign, stop: () => stop.abort() };
   return started.sharing;
 }

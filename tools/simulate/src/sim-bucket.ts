@@ -1,4 +1,4 @@
-import { modifyBy, type Bucket, type Change, type Codec, type Entry, type WatchOptions } from "@muster/store";
+import { makeModify, type Bucket, type Change, type Codec, type Entry, type WatchOptions } from "@muster/store";
 import { throwFault } from "@muster/faults";
 import type { Network } from "./network.ts";
 import type { Process } from "./task-queue.ts";
@@ -31,19 +31,19 @@ export function makeBucketWorld(name: string): BucketWorld {
   return { name, entries: new Map(), revision: 0, watches: new Set(), onWrite: [] };
 }
 
-export type Wires = { readonly time: VirtualTime; readonly network: Network };
+export type SimConnection = { readonly time: VirtualTime; readonly network: Network };
 
 /** The bucket, accessed over the network by the calling process. */
-export function simBucket<Value, Input = Value>(
+export function makeSimBucket<Value, Input = Value>(
   world: BucketWorld,
   codec: Codec<Value, Input>,
-  { network, time }: Wires,
+  { network, time }: SimConnection,
 ): Bucket<Value, Input> {
   const call = <Result>(name: string, effect: () => Result): Promise<Result> =>
     network.call("nats", `${world.name} ${name}`, effect);
   const put = (key: string, bytes: Uint8Array, expected: number | undefined): number => {
     expect(world, key, expected);
-    return write(world, key, bytes);
+    return writeKey(world, key, bytes);
   };
   const entry = (key: string, { bytes, revision }: Kept): Entry<Value> => ({
     key,
@@ -66,13 +66,13 @@ export function simBucket<Value, Input = Value>(
     delete: (key, expected) =>
       call(`delete ${key} at ${expected}`, () => {
         expect(world, key, expected);
-        write(world, key, undefined);
+        writeKey(world, key, undefined);
       }),
   };
   return {
     name: world.name,
     ...single,
-    modify: modifyBy(single),
+    modify: makeModify(single),
     list: async () => {
       const all = await call("list", () => [...world.entries]);
       return all.map(([key, kept]) => entry(key, kept));
@@ -92,7 +92,7 @@ function expect(world: BucketWorld, key: string, expected: number | undefined): 
 }
 
 /** Writes without a network, for writers that the simulation does not run. Undefined deletes the key. */
-export function write(world: BucketWorld, key: string, bytes: Uint8Array | undefined): number {
+export function writeKey(world: BucketWorld, key: string, bytes: Uint8Array | undefined): number {
   const before = world.entries.get(key)?.bytes;
   const revision = (world.revision += 1);
   const kept = bytes === undefined ? undefined : { bytes, revision };

@@ -1,5 +1,5 @@
 import {
-  memoryBus,
+  makeMemoryBus,
   type Bus,
   type Delivery,
   type Endpoint,
@@ -12,7 +12,7 @@ import type { Network } from "./network.ts";
 import type { Trace } from "./trace.ts";
 import type { Process } from "./task-queue.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-import { drawFault, type Weather } from "./weather.ts";
+import { drawFault, type FaultRisks } from "./fault-risks.ts";
 
 type Responder = { readonly process: Process; readonly endpoint: Endpoint };
 type Listener = {
@@ -24,7 +24,7 @@ type Listener = {
 /** The state of a NATS server. Its streams and durable consumers are those of the in-memory bus. */
 export type BusWorld = {
   readonly time: VirtualTime;
-  readonly weather: Weather;
+  readonly weather: FaultRisks;
   readonly network: Network;
   readonly trace: Trace;
   readonly memory: MemoryWorld;
@@ -36,9 +36,9 @@ const MESSAGE_ID = "Nats-Msg-Id";
 const ACK_ATTEMPTS = 3;
 
 /** The connection of one process. Its messages are delayed, and may be lost or duplicated. Ends with `gone`. */
-export function simBus(world: BusWorld, process: Process, gone: AbortSignal): Bus {
+export function makeSimBus(world: BusWorld, process: Process, gone: AbortSignal): Bus {
   const { network, memory } = world;
-  const inner = memoryBus({ world: memory });
+  const inner = makeMemoryBus({ world: memory });
   return {
     maxPayloadBytes: () => inner.maxPayloadBytes(),
     request: (subject, payload, options) =>

@@ -5,7 +5,7 @@ import type { Network } from "./network.ts";
 import type { Process } from "./task-queue.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
-export type Followed<Kept> = Pick<
+export type SimInformer<Kept> = Pick<
   Informer<Kept>,
   "get" | "list" | "onChange" | "resourceVersion" | "listAgeMs" | "ageMs"
 > & {
@@ -31,11 +31,11 @@ type Surroundings = {
 };
 
 /** An informer of this process: a list, then every change in order, each after a lag. */
-export function simInformer<Kind extends KubeKind, Kept>(
+export function makeSimInformer<Kind extends KubeKind, Kept>(
   { time, network, cluster, process, gone }: Surroundings,
   kind: Kind,
   project: (object: Kind extends "pods" ? V1Pod : V1Node) => Kept,
-): Followed<Kept> {
+): SimInformer<Kept> {
   const { put, replace, ...read } = makeKept<Kept>();
   let version: number | undefined;
   let listedAtMs = -Infinity;

@@ -4,7 +4,7 @@ import type { Network } from "./network.ts";
 import type { Trace } from "./trace.ts";
 import type { Process } from "./task-queue.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-import { countFault, type Weather } from "./weather.ts";
+import { countFault, type FaultRisks } from "./fault-risks.ts";
 
 /** A lock of the lock bucket. The token grows with each holder. */
 export type LockWorld = {
@@ -19,14 +19,14 @@ export type LockWorld = {
 export type Election = {
   readonly time: VirtualTime;
   readonly network: Network;
-  readonly weather: Weather;
+  readonly weather: FaultRisks;
   readonly trace: Trace;
   readonly lock: LockWorld;
   readonly ttlMs: number;
 };
 
 /** Runs the work whenever this process holds the lock, until the signal. */
-export async function simLead(
+export async function runSimLead(
   election: Election,
   process: Process,
   signal: AbortSignal,

@@ -2,7 +2,7 @@ import type { LogStore } from "@muster/session-controller/log-store";
 import type { World } from "./world.ts";
 
 /** The store of kept logs, accessed over the network. */
-export function simLogStore({ network, keptLogs }: World): LogStore {
+export function makeSimLogStore({ network, keptLogs }: World): LogStore {
   const keyOf = ({ session, pod, container }: Parameters<LogStore["read"]>[0]): string =>
     `${session}/${pod}/${container}`;
   return {

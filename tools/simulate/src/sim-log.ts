@@ -1,5 +1,5 @@
 import { entryCodec } from "@muster/reservation-manager/messages";
-import { emptyLedger, evolve, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
+import { emptyLedger, evolveLedger, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
 import { snapshotCodec } from "@muster/reservation-manager/snapshot-codec";
 import { throwFault } from "@muster/faults";
 import type { Leadership } from "@muster/store";
@@ -7,7 +7,7 @@ import { LogWriter } from "@muster/store/log-writer";
 import type { Network } from "./network.ts";
 import type { Trace } from "./trace.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-import { drawDelayMs, drawFault, type Weather } from "./weather.ts";
+import { drawDelayMs, drawFault, type FaultRisks } from "./fault-risks.ts";
 
 /** The stream of the ledger's log. */
 export type LogWorld = {
@@ -25,7 +25,7 @@ export type LogWorld = {
 export type LogWires = {
   readonly time: VirtualTime;
   readonly network: Network;
-  readonly weather: Weather;
+  readonly weather: FaultRisks;
   readonly trace: Trace;
 };
 
@@ -47,7 +47,7 @@ export async function openSimLog(
   if (snapshot.sequence > fence)
     throwFault({ code: "conflict", id: "ledger", expectedRevision: fence, actualRevision: snapshot.sequence });
   const bytes = await network.call("nats", "read the ledger", () => world.entries.slice(snapshot.sequence, fence));
-  const state = bytes.flatMap((entry) => entryCodec.decode(entry.bytes)).reduce(evolve, snapshot.state);
+  const state = bytes.flatMap((entry) => entryCodec.decode(entry.bytes)).reduce(evolveLedger, snapshot.state);
   return new LogWriter<Ledger, LedgerEvent>(
     {},
     {
@@ -62,7 +62,7 @@ export async function openSimLog(
           keepEntries: Infinity,
         },
         initial: emptyLedger,
-        evolve,
+        evolve: evolveLedger,
         token,
         signal: leadership.signal,
         isHeld: leadership.isHeld,

@@ -1,33 +1,38 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { faultOf, throwFault } from "@muster/faults";
-import { toPod } from "@muster/kube";
+import { findFault, throwFault } from "@muster/faults";
+import { toPodManifest } from "@muster/kube";
 import { labels, schedulingGates } from "@muster/proto";
 import type { ActDeps } from "@muster/session-controller/act";
-import { adoptPod, isConfirmed, livePodOf, pinnedNode, type Pods } from "@muster/session-controller/pods";
+import { adoptPod, isConfirmed, toLivePod, getPinnedNode, type SessionPods } from "@muster/session-controller/pods";
 import type { LivePod } from "@muster/session-controller/snapshot";
 import type { Cluster } from "./cluster.ts";
-import { nodeOf } from "./kubelets.ts";
+import { getNodeName } from "./kubelets.ts";
 import type { World } from "./world.ts";
 
 /** The installation of the simulated services. */
 export const INSTALLATION = "simulated";
 
 /** The pods of the API server, accessed over the network. A second create finds the first pod; a delete names one uid. */
-export function simPods({ network, cluster }: Pick<World, "network" | "cluster">): Pods {
+export function makeSimPods({ network, cluster }: Pick<World, "network" | "cluster">): SessionPods {
   return {
     create: async (record, component, manifest) => {
       const { name } = manifest.metadata;
-      const desired = toPod(manifest);
+      const desired = toPodManifest(manifest);
       try {
         const made = await network.call("api-server", `create pod ${name}`, () => cluster.createPod(desired));
-        return { kind: "created", uid: made.metadata?.uid ?? "", node: pinnedNode(made), confirmed: isConfirmed(made) };
+        return {
+          kind: "created",
+          uid: made.metadata?.uid ?? "",
+          node: getPinnedNode(made),
+          confirmed: isConfirmed(made),
+        };
       } catch (error) {
-        if (faultOf(error)?.code !== "already_exists") throw error;
+        if (findFault(error)?.code !== "already_exists") throw error;
       }
       const existing = await network.call("api-server", `read pod ${name}`, () => cluster.pods.get(name));
       if (existing === undefined)
         return throwFault({ code: "unavailable", dependency: `pod name ${name}`, retryAfterMs: 100 });
-      return adoptPod(existing, record, { component, node: pinnedNode(desired), installation: INSTALLATION });
+      return adoptPod(existing, record, { component, node: getPinnedNode(desired), installation: INSTALLATION });
     },
     confirm: (pod, uid) =>
       network.call("api-server", `confirm pod ${pod} ${uid}`, () => {
@@ -46,7 +51,7 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
         else cluster.deletePod(pod, uid);
       }),
     ofSession: ({ name }) => {
-      return network.call("api-server", `list pods of ${name}`, () => livePodsOf(cluster, name));
+      return network.call("api-server", `list pods of ${name}`, () => listLivePods(cluster, name));
     },
     ofAllSessions: async () => {
       const pods = await network.call("api-server", "list pods of all sessions", () => ownedBy(cluster));
@@ -66,13 +71,13 @@ export function simPods({ network, cluster }: Pick<World, "network" | "cluster">
 }
 
 /** Lists the pods of one session. */
-export function livePodsOf(cluster: Cluster, session: string): LivePod[] {
-  return ownedBy(cluster, session).map((pod) => livePodOf(pod, overdueOn(cluster, pod), Date.now()));
+export function listLivePods(cluster: Cluster, session: string): LivePod[] {
+  return ownedBy(cluster, session).map((pod) => toLivePod(pod, overdueOn(cluster, pod), Date.now()));
 }
 
 /** The state of the node of a pod that is being deleted. */
 function overdueOn({ nodes }: Cluster, pod: V1Pod): LivePod["overdueOn"] {
-  const node = nodeOf(pod);
+  const node = getNodeName(pod);
   if (pod.metadata?.deletionTimestamp === undefined || node === "") return undefined;
   const [ready] = nodes.get(node)?.status?.conditions ?? [];
   if (ready === undefined) return { state: "gone" };
@@ -88,7 +93,7 @@ function ownedBy(cluster: Cluster, session?: string): V1Pod[] {
 }
 
 /** The log of a container is its termination message. */
-export function simPodLogs({ network, cluster }: Pick<World, "network" | "cluster">): ActDeps["reading"]["logs"] {
+export function makeSimPodLogs({ network, cluster }: Pick<World, "network" | "cluster">): ActDeps["reading"]["logs"] {
   const read = (pod: string): Promise<Uint8Array> =>
     network.call("api-server", `read log ${pod}`, () => {
       const existing = cluster.pods.get(pod);

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { throwFault } from "@muster/faults";
-import { originOf } from "@muster/provision-engine/lease";
+import { getOrigin } from "@muster/provision-engine/lease";
 import type { Leftovers } from "@muster/provision-engine/cleaner";
 import type { Workload } from "@muster/provision-engine/workload";
 import type { World } from "./world.ts";
@@ -10,12 +10,12 @@ const FAILURE_SHARE = 0.1;
 const RETRY_MS = 500;
 
 /** A workload type with one object in the cluster for each run of a lease. Provisioning takes time and may fail. */
-export function simWorkload(world: World, type: string): Workload {
+export function makeSimWorkload(world: World, type: string): Workload {
   const { leaseObjects, network, weather, time } = world;
   return {
     type,
     provision: async (lease, signal) => {
-      const { id, run } = originOf(lease);
+      const { id, run } = getOrigin(lease);
       const existed = await network.call("api-server", `make ${id}-${run}`, () => {
         const key = `${id}-${run}`;
         if (leaseObjects.made.has(key)) return true;
@@ -31,7 +31,7 @@ export function simWorkload(world: World, type: string): Workload {
       return JSON.stringify({ of: lease.order.id });
     },
     decommission: (lease) => {
-      const { id, run } = originOf(lease);
+      const { id, run } = getOrigin(lease);
       return network.call("api-server", `remove ${id}-${run}`, () => {
         for (const [key, each] of leaseObjects.made)
           if (each.lease === id && each.run <= run) leaseObjects.made.delete(key);
@@ -41,7 +41,7 @@ export function simWorkload(world: World, type: string): Workload {
 }
 
 /** The objects in the cluster that clean-up finds. */
-export function simLeftovers({ leaseObjects, network }: World): Leftovers {
+export function makeSimLeftovers({ leaseObjects, network }: World): Leftovers {
   const kind = "LeaseObject";
   return {
     find: (_signal, within) =>

@@ -1,14 +1,14 @@
-import { memoryBus } from "@muster/bus";
-import { randomFrom } from "@muster/chaos/random";
+import { makeMemoryBus } from "@muster/bus";
+import { makeRandom } from "@muster/chaos/random";
 import { streams } from "@muster/proto";
-import { watchLeases, leaseOf } from "./lease-checks.ts";
+import { watchLeases, findLease } from "./lease-checks.ts";
 import { MAX_DURATION_MS, drawLeases, LEASE_MACHINES, LEASE_POOL, startLeaseUsers } from "./lease-users.ts";
 import { startNemesis } from "./nemesis.ts";
 import { runProvisionEngine, type TamperEngine } from "./replicas/provision-engine.ts";
 import { makeStarter, type Replica, type Role } from "./replicas/replica.ts";
 import { runManager } from "./replicas/reservation-manager.ts";
 import { checkDecisions } from "./room-checks.ts";
-import { runWatcher, type Interruptible } from "./replicas/watcher.ts";
+import { runWatcher, type InterruptibleInformers } from "./replicas/watcher.ts";
 import type { Simulation } from "./simulate.ts";
 import { watchSteps, type Violation } from "./step-checks.ts";
 import { makeWorld, STREAMS } from "./world.ts";
@@ -36,13 +36,13 @@ const TIDY_MS = 60_000;
 export async function simulateLeases(options: LeaseSimulationOptions): Promise<Simulation> {
   const { seed, leases } = options;
   const windowMs = Math.max(20_000, leases * MS_PER_LEASE);
-  const plans = drawLeases(randomFrom(seed, "leases"), leases, windowMs);
+  const plans = drawLeases(makeRandom(seed, "leases"), leases, windowMs);
   const world = makeWorld(seed, []);
   const { time } = world;
   // The engine trusts answers of the ledger. For an answer without a write, only its own clock stops a deposed leader.
   world.ledgerLock.holdersCheckClock = true;
   const violations: Violation[] = [];
-  const informers: Interruptible = new Map();
+  const informers: InterruptibleInformers = new Map();
   watchSteps(world, violations);
   const checks = watchLeases(world, violations);
   const watched = { tamper: options.plant ?? ((ops) => ops), watch: checks.watchWorkload };
@@ -51,13 +51,13 @@ export async function simulateLeases(options: LeaseSimulationOptions): Promise<S
     "reservation-manager": (_, replica) => runManager(world, replica, { check: checkDecisions(world, violations) }),
     watcher: (_, replica) => runWatcher(world, replica, informers),
   });
-  const server = memoryBus({ world: world.bus.memory });
+  const server = makeMemoryBus({ world: world.bus.memory });
   for (const stream of [...STREAMS, streams.audit, streams.leaseOrders])
     await time.as(undefined, () => server.ensureStream(stream));
   for (let index = 0; index < LEASE_MACHINES; index += 1) world.kubelets.addNode(`node-${index}`, LEASE_POOL);
   const untilMs = world.startMs + windowMs;
   const replicas: Replica[] = [];
-  const nemesis = startNemesis(world, replicas, { random: randomFrom(seed, "nemesis"), untilMs, informers, start });
+  const nemesis = startNemesis(world, replicas, { random: makeRandom(seed, "nemesis"), untilMs, informers, start });
   for (const role of REPLICAS) replicas.push(start(role));
   const endMs = untilMs + 2 * MAX_DURATION_MS + TIDY_MS;
   startLeaseUsers(world, plans, endMs);
@@ -74,7 +74,7 @@ export async function simulateLeases(options: LeaseSimulationOptions): Promise<S
   // After a violation the history may be impossible, so it is not judged.
   if (isFine()) checks.judge();
   endAll();
-  const records = plans.flatMap(({ id }) => leaseOf(world, id) ?? []);
+  const records = plans.flatMap(({ id }) => findLease(world, id) ?? []);
   return {
     kind: "leases",
     seed,
@@ -90,7 +90,7 @@ export async function simulateLeases(options: LeaseSimulationOptions): Promise<S
   };
 }
 
-function countOutcomes(records: readonly NonNullable<ReturnType<typeof leaseOf>>[]): ReadonlyMap<string, number> {
+function countOutcomes(records: readonly NonNullable<ReturnType<typeof findLease>>[]): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   for (const { order, phase, ending } of records) {
     const outcome = `${order.type} ${phase} ${ending?.cause ?? ""}`.trim();

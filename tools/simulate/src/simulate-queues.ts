@@ -1,5 +1,5 @@
-import { memoryBus } from "@muster/bus";
-import { randomFrom } from "@muster/chaos/random";
+import { makeMemoryBus } from "@muster/bus";
+import { makeRandom } from "@muster/chaos/random";
 import { startNemesis } from "./nemesis.ts";
 import { checkQueueDecisions } from "./queues/decision-checks.ts";
 import { drawForest, drawPreempting } from "./queues/draw-queues.ts";
@@ -20,11 +20,11 @@ export type QueueSimulationOptions = {
   /** Requests of all teams. */
   readonly queues: number;
   /** Plants a defect, for tests of the simulation itself. */
-  readonly plant?: QueuePlant;
+  readonly plant?: PlantedQueueDefects;
   readonly signal?: AbortSignal;
 };
 
-export type QueuePlant = {
+export type PlantedQueueDefects = {
   readonly events?: TamperEvents;
   /** The ledger's stream accepts entries of a deposed leader, and leaders do not check their clocks. */
   readonly ledgerWithoutFence?: boolean;
@@ -47,12 +47,12 @@ const CHECK_EVERY_STEPS = 200;
 export async function simulateQueues(options: QueueSimulationOptions): Promise<Simulation> {
   const { seed, queues: count, plant } = options;
   const windowMs = Math.max(20_000, count * MS_PER_REQUEST);
-  const withPolicies = drawPreempting(randomFrom(seed, "preemption"));
-  const forest = drawForest(randomFrom(seed, "queues")).map(withPolicies);
+  const withPolicies = drawPreempting(makeRandom(seed, "preemption"));
+  const forest = drawForest(makeRandom(seed, "queues")).map(withPolicies);
   const sources = {
-    random: randomFrom(seed, "work"),
-    leaving: randomFrom(seed, "leaving"),
-    kinds: randomFrom(seed, "kinds"),
+    random: makeRandom(seed, "work"),
+    leaving: makeRandom(seed, "leaving"),
+    kinds: makeRandom(seed, "kinds"),
   };
   const plans = drawWork(sources, forest, count, windowMs);
   const world = makeWorld(seed, []);
@@ -62,7 +62,7 @@ export async function simulateQueues(options: QueueSimulationOptions): Promise<S
     world.ledger.fenced = false;
     world.ledgerLock.holdersCheckClock = false;
   }
-  const random = randomFrom(seed, "events");
+  const random = makeRandom(seed, "events");
   const policy = { ...POLICY, holdAfterMs: random.chance(0.3) ? HOLD_AFTER_MS : END_WITHIN_MS + 2 * windowMs };
   const violations: Violation[] = [];
   const check = both(checkDecisions(world, violations), checkQueueDecisions(world, violations, policy));
@@ -71,14 +71,14 @@ export async function simulateQueues(options: QueueSimulationOptions): Promise<S
     "reservation-manager": (_, replica) =>
       runManager(world, replica, { tamperEvents: plant?.events, check, hasQueues: true, policy, onRecovered }),
   });
-  const server = memoryBus({ world: world.bus.memory });
+  const server = makeMemoryBus({ world: world.bus.memory });
   for (const stream of STREAMS) await time.as(undefined, () => server.ensureStream(stream));
   const machines = startMachines(world);
   const untilMs = world.startMs + windowMs;
   const replicas: Replica[] = [];
   const faultsUntilMs = random.chance(FAULTLESS_SEEDS) ? world.startMs : untilMs;
   const nemesis = startNemesis(world, replicas, {
-    random: randomFrom(seed, "nemesis"),
+    random: makeRandom(seed, "nemesis"),
     untilMs: faultsUntilMs,
     informers: new Map(),
     start,
@@ -89,7 +89,7 @@ export async function simulateQueues(options: QueueSimulationOptions): Promise<S
   const owners = startOwners(world, {
     machines,
     plans,
-    random: randomFrom(seed, "owners"),
+    random: makeRandom(seed, "owners"),
     untilMs: faultsUntilMs,
     end: stop.signal,
   });

@@ -1,21 +1,21 @@
-import { memoryBus } from "@muster/bus";
+import { makeMemoryBus } from "@muster/bus";
 import { judgeRun, RESULT_RULE } from "@muster/chaos/judge-run";
-import { DRIVERS, planShapes, WORKERS, type Shape } from "@muster/chaos/plan-shapes";
-import { randomFrom } from "@muster/chaos/random";
+import { DRIVERS, planSessionShapes, WORKERS, type SessionShape } from "@muster/chaos/plan-shapes";
+import { makeRandom } from "@muster/chaos/random";
 import { isFinished } from "@muster/session-controller/session";
 import { startNemesis } from "./nemesis.ts";
 import { observeWorld } from "./observe.ts";
 import { endReplica, makeStarter, type Replica, type Role } from "./replicas/replica.ts";
 import { runManager, type TamperNodes } from "./replicas/reservation-manager.ts";
 import { runController, type RequestTargets, type Tamper } from "./replicas/session-controller.ts";
-import { runWatcher, type Interruptible } from "./replicas/watcher.ts";
+import { runWatcher, type InterruptibleInformers } from "./replicas/watcher.ts";
 import { checkDecisions } from "./room-checks.ts";
 import { isAllDone, judgeSharing, startSharing } from "./sharing.ts";
-import { sizeOf } from "./foreign-pods.ts";
+import { getSize } from "./foreign-pods.ts";
 import { watchSteps, type Violation } from "./step-checks.ts";
 import type { Trace } from "./trace.ts";
 import { decodeRecord, recordOf, startUsers, type UserAnswers, type UserSession } from "./users.ts";
-import type { FaultKind } from "./weather.ts";
+import type { FaultKind } from "./fault-risks.ts";
 import { makeWorld, STREAMS, type World } from "./world.ts";
 
 export type SimulationOptions = {
@@ -24,13 +24,13 @@ export type SimulationOptions = {
   /** Owners that request parts of machines. With any, nodes have sizes, and foreign pods run on them. Default: 0. */
   readonly parts?: number;
   /** Plants a defect, for tests of the simulation itself. */
-  readonly plant?: Plant;
+  readonly plant?: PlantedDefects;
   /** Calls `inspect` with the world, `ms` after the start. */
   readonly inspectAt?: { readonly ms: number; readonly inspect: (world: World) => void };
   readonly signal?: AbortSignal;
 };
 
-export type Plant = {
+export type PlantedDefects = {
   /** Replaces the dependencies of the executor. */
   readonly executor?: Tamper;
   /** The ledger's stream accepts entries of a deposed leader, and leaders do not check their clocks. */
@@ -80,10 +80,10 @@ const CHECK_EVERY_STEPS = 500;
 const WATCHERS_END_MS = 20_000;
 
 /** Runs one seed: sessions with faults, then a time without faults, then the final checks. */
-export async function simulate(options: SimulationOptions): Promise<Simulation> {
+export async function runSimulation(options: SimulationOptions): Promise<Simulation> {
   const { seed, parts = 0 } = options;
   const windowMs = Math.max(10_000, options.sessions * MS_PER_SESSION);
-  const shapes = planShapes(seed, { sessions: options.sessions, windowMs, pools: POOLS });
+  const shapes = planSessionShapes(seed, { sessions: options.sessions, windowMs, pools: POOLS });
   const world = makeWorld(seed, shapes);
   if (options.plant?.ledgerWithoutFence === true) {
     world.ledger.fenced = false;
@@ -92,7 +92,7 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   const { time } = world;
   const violations: Violation[] = [];
   const answers: UserAnswers = { acknowledged: new Set(), refused: new Map() };
-  const informers: Interruptible = new Map();
+  const informers: InterruptibleInformers = new Map();
   const targets: RequestTargets = new Map();
   watchSteps(world, violations);
   const tamper = options.plant?.executor ?? ((deps) => deps);
@@ -103,13 +103,13 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
     watcher: (_, replica) => runWatcher(world, replica, informers),
   });
   const replicas: Replica[] = [];
-  const server = memoryBus({ world: world.bus.memory });
+  const server = makeMemoryBus({ world: world.bus.memory });
   for (const stream of STREAMS) await time.as(undefined, () => server.ensureStream(stream));
   for (const [pool, count] of Object.entries(POOLS))
     for (let index = 0; index < count; index += 1)
-      world.kubelets.addNode(`${pool}-${index}`, pool, parts === 0 ? undefined : sizeOf(index));
+      world.kubelets.addNode(`${pool}-${index}`, pool, parts === 0 ? undefined : getSize(index));
   const untilMs = world.startMs + windowMs + 30_000;
-  const nemesis = startNemesis(world, replicas, { random: randomFrom(seed, "nemesis"), untilMs, informers, start });
+  const nemesis = startNemesis(world, replicas, { random: makeRandom(seed, "nemesis"), untilMs, informers, start });
   const sharing = parts === 0 ? undefined : startSharing(world, violations, { seed, parts, windowMs, untilMs });
   const observer = observeWorld(world, answers, nemesis.outages);
   for (const role of REPLICAS) replicas.push(start(role));
@@ -148,7 +148,7 @@ export async function simulate(options: SimulationOptions): Promise<Simulation> 
   };
 }
 
-function acceptPools(shape: Shape, index: number): UserSession {
+function acceptPools(shape: SessionShape, index: number): UserSession {
   return { ...shape, otherPools: index % ACCEPTING_EVERY === 1 ? [WORKERS] : [] };
 }
 
@@ -170,7 +170,7 @@ function plantFastWatchers(world: World, replicas: Replica[], aheadMs: number): 
 
 async function runToTheEnd(
   world: World,
-  shapes: readonly Shape[],
+  shapes: readonly SessionShape[],
   answers: UserAnswers,
   until: {
     readonly violations: readonly Violation[];
@@ -199,7 +199,7 @@ function defectOf({ time }: World, found: string): Violation {
   return { atMs: time.nowMs, session: undefined, rule: "no code fails unexpectedly", found };
 }
 
-function judge(world: World, shapes: readonly Shape[], observed: Parameters<typeof judgeRun>[1]): Violation[] {
+function judge(world: World, shapes: readonly SessionShape[], observed: Parameters<typeof judgeRun>[1]): Violation[] {
   const atMs = world.time.nowMs;
   return judgeRun({ shapes, jobs: [] }, observed)
     .filter(({ rule, work }) => !isExplained(rule, work, observed))

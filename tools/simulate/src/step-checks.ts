@@ -1,13 +1,13 @@
-import { workOf } from "@muster/chaos/observed";
+import { getWorkOfOwner } from "@muster/chaos/observed";
 import type { LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { Reservation } from "@muster/reservation-manager/reservation";
 import type { SessionRecord } from "@muster/session-controller/session";
 import { bucketKeys, labels } from "@muster/proto";
-import { acceptedPools } from "@muster/resources";
+import { listAcceptedPools } from "@muster/resources";
 import { MAX_CLOCK_SKEW_MS } from "./clocks.ts";
 import { FREEZE_MS } from "./nemesis.ts";
 import { NODES_FRESH_MS } from "./replicas/reservation-manager.ts";
-import { isExclusive, isOver, nodeOf } from "./kubelets.ts";
+import { isExclusive, isOver, getNodeName } from "./kubelets.ts";
 import { decodeRecord } from "./users.ts";
 import type { World } from "./world.ts";
 
@@ -21,7 +21,11 @@ export type Violation = {
 };
 
 /** A fact of the ledger's log, as `judgeRun` reads it. */
-export type Granted = { readonly reservation: Reservation; readonly nodes: readonly string[]; readonly atMs: number };
+export type LedgerGrant = {
+  readonly reservation: Reservation;
+  readonly nodes: readonly string[];
+  readonly atMs: number;
+};
 
 /** Checks the rules at every write. */
 export function watchSteps(world: World, violations: Violation[]): void {
@@ -100,7 +104,7 @@ function watchLedger(world: World, violate: Violate): void {
   const reservations = new Map<number, Reservation>();
   const holders = new Map<string, Reservation>();
   const end = (sequence: number): void => {
-    const owner = workOf(reservations.get(sequence)?.owner.id ?? "");
+    const owner = getWorkOfOwner(reservations.get(sequence)?.owner.id ?? "");
     reservations.delete(sequence);
     for (const [node, holder] of holders) {
       if (holder.sequence !== sequence) continue;
@@ -123,7 +127,7 @@ function watchLedger(world: World, violate: Violate): void {
       new Set(whole.map(({ node }) => node)).size === needs.filter(({ shared }) => shared === undefined).length &&
       needs.every((need, index) => {
         const machine = machines[index];
-        return machine?.component === need.component && acceptedPools(need).includes(machine.pool);
+        return machine?.component === need.component && listAcceptedPools(need).includes(machine.pool);
       });
     if (!complete)
       violate(owner.id, "every grant is complete", `${machines.length} machines for ${needs.length} needs`);
@@ -153,7 +157,7 @@ function watchLedger(world: World, violate: Violate): void {
 function runningOn(world: World, node: string): RunningPod[] {
   return [...world.cluster.pods.values()].flatMap((pod) => {
     const session = pod.metadata?.labels?.[labels.owner] ?? "";
-    if (nodeOf(pod) !== node || isOver(pod) || session === "") return [];
+    if (getNodeName(pod) !== node || isOver(pod) || session === "") return [];
     return [{ pod: pod.metadata?.name ?? "", session, isExclusive: isExclusive(pod) }];
   });
 }
@@ -166,9 +170,9 @@ function watchPods(world: World, started: ReadonlySet<string>, violate: Violate)
     if (kind !== "pods" || after === undefined) return;
     const session = after.metadata?.labels?.[labels.owner] ?? "";
     const uid = after.metadata?.uid ?? "";
-    const node = nodeOf(after);
+    const node = getNodeName(after);
     // A pod that was never placed has not run: its creator had lost the session.
-    if (before !== undefined && nodeOf(before) === "" && node !== "") {
+    if (before !== undefined && getNodeName(before) === "" && node !== "") {
       const first = placed.get(name) ?? uid;
       if (first !== uid && started.has(first))
         violate(session, "no pod of a component runs twice", `${name} was ${first} and is ${uid}`);

@@ -3,17 +3,17 @@ import { throwFault } from "@muster/faults";
 import { buildMachines, type NodeFacts } from "@muster/reservation-manager/machines";
 import { restoreLedger } from "@muster/reservation-manager/ledger";
 import { nodeCodec as ledgerNodeCodec, toNodeFacts } from "@muster/reservation-manager/messages";
-import { finish } from "@muster/reservation-manager/steps";
+import { runToEnd } from "@muster/reservation-manager/steps";
 import type { Reservation } from "@muster/reservation-manager/reservation";
 import type { SessionRecord } from "@muster/session-controller/session";
 import type { LivePod } from "@muster/session-controller/snapshot";
 import { readConfig as watcherConfig } from "@muster/watcher/config";
-import { makePodReader, watchedNode } from "@muster/watcher/kube-objects";
+import { makePodReader, toWatchedNode } from "@muster/watcher/kube-objects";
 import { nodeRecordCodec, podCodec, isNode } from "@muster/watcher/messages";
 import { makeObserver } from "@muster/watcher/observer";
 import type { WatcherSnapshot } from "@muster/watcher/plan-pass";
-import { ledgerOf } from "./observe.ts";
-import { livePodsOf } from "./sim-pods.ts";
+import { getLedger } from "./observe.ts";
+import { listLivePods } from "./sim-pods.ts";
 import { decodeRecord } from "./users.ts";
 import type { World } from "./world.ts";
 
@@ -47,15 +47,15 @@ export function writeSnapshot(file: string, snapshot: SystemSnapshot): void {
 }
 
 /** The ledger and its machines, like those of a new leader. */
-export function ledgerWorld({ reservations, nextSequence, limits, nodes }: SystemSnapshot) {
-  const ledger = finish(restoreLedger(reservations, nextSequence, { limits }));
+export function makeLedgerWorld({ reservations, nextSequence, limits, nodes }: SystemSnapshot) {
+  const ledger = runToEnd(restoreLedger(reservations, nextSequence, { limits }));
   return { ledger, machines: buildMachines(nodes, ledger) };
 }
 
 /** Takes a snapshot of the simulated system. */
 export function takeSnapshot(world: World): SystemSnapshot {
   const { cluster, time } = world;
-  const ledger = ledgerOf(world);
+  const ledger = getLedger(world);
   const watcher = watcherSnapshot(world);
   const sessions = [...world.sessions.entries.values()].map(({ bytes }) => decodeRecord(bytes));
   return {
@@ -69,7 +69,7 @@ export function takeSnapshot(world: World): SystemSnapshot {
       const read = ledgerNodeCodec.decode(nodeRecordCodec.encode(state));
       return read.kind === "node" ? (toNodeFacts(read.state, POOL_LABEL) ?? []) : [];
     }),
-    livePods: Object.fromEntries(sessions.map(({ name }) => [name, livePodsOf(cluster, name)])),
+    livePods: Object.fromEntries(sessions.map(({ name }) => [name, listLivePods(cluster, name)])),
     watcher,
   };
 }
@@ -94,7 +94,7 @@ function watcherSnapshot({ cluster, time, podStates, nodeStates }: World): Watch
   const readPod = makePodReader({ systemNamespaces, workNamespace: policy.namespace });
   return makeObserver({
     pods: follow(new Map([...cluster.pods].map(([name, pod]) => [name, readPod(pod)]))),
-    nodes: follow(new Map([...cluster.nodes].map(([name, node]) => [name, watchedNode(node)]))),
+    nodes: follow(new Map([...cluster.nodes].map(([name, node]) => [name, toWatchedNode(node)]))),
     podSide: published(podStates.entries, (bytes) => podCodec.decode(bytes)),
     nodeSide: {
       published: () => nodeRecords,

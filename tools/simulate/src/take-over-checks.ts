@@ -1,4 +1,4 @@
-import { mayHoldResources, originOf, type LeaseRecord, type Origin } from "@muster/provision-engine/lease";
+import { mayHoldResources, getOrigin, type LeaseRecord, type LeaseOrigin } from "@muster/provision-engine/lease";
 
 type Find = (id: string) => LeaseRecord | undefined;
 
@@ -6,14 +6,14 @@ type Find = (id: string) => LeaseRecord | undefined;
 export type WrongTakeOver = { readonly rule: string; readonly found: string };
 
 /** The workload that a lease owns by the stored records, if any. A take-over is complete once the older record names the lease as its heir. */
-export function workloadOf(record: LeaseRecord, find: Find): Origin | undefined {
+export function findWorkload(record: LeaseRecord, find: Find): LeaseOrigin | undefined {
   if (!mayHoldResources(record.phase)) return undefined;
-  return record.takesOver === undefined ? originOf(record) : handedOver(record, find);
+  return record.takesOver === undefined ? getOrigin(record) : handedOver(record, find);
 }
 
-function handedOver({ order, takesOver = "" }: LeaseRecord, find: Find): Origin | undefined {
+function handedOver({ order, takesOver = "" }: LeaseRecord, find: Find): LeaseOrigin | undefined {
   const older = find(takesOver);
-  return older?.heir === order.id ? originOf(older) : undefined;
+  return older?.heir === order.id ? getOrigin(older) : undefined;
 }
 
 /** Checks that each workload belongs to one lease, and that no take-over loses a workload. */
@@ -22,7 +22,7 @@ export function findWrongTakeOvers(leases: readonly LeaseRecord[], find: Find): 
   const wrong: WrongTakeOver[] = [];
   for (const record of leases) {
     const { id } = record.order;
-    const workload = workloadOf(record, find);
+    const workload = findWorkload(record, find);
     if (workload !== undefined) {
       const key = keyOf(workload);
       const other = holders.get(key);
@@ -43,14 +43,14 @@ function findLost(record: LeaseRecord, find: Find): WrongTakeOver | undefined {
   const rule = "an heir has the workload of its predecessor";
   const found = find(heir);
   if (found === undefined) return { rule, found: `${order.id} names ${heir}, which is missing` };
-  const handed = keyOf(originOf(record));
-  const workload = workloadOf(found, find);
+  const handed = keyOf(getOrigin(record));
+  const workload = findWorkload(found, find);
   const has = workload === undefined ? "nothing" : keyOf(workload);
   return !mayHoldResources(found.phase) || has === handed
     ? undefined
     : { rule, found: `${heir} has ${has} and not ${handed}` };
 }
 
-function keyOf({ id, run }: Origin): string {
+function keyOf({ id, run }: LeaseOrigin): string {
   return `${id}-${run}`;
 }

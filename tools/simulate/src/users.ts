@@ -1,10 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { buildSession } from "@muster/chaos/build-session";
-import { DRIVERS, type Phase, type Shape } from "@muster/chaos/plan-shapes";
-import { describeFault, FaultError, faultOf, isRetryable } from "@muster/faults";
+import { DRIVERS, type Phase, type SessionShape } from "@muster/chaos/plan-shapes";
+import { describeFault, FaultError, findFault, isRetryable } from "@muster/faults";
 import { recordCodec } from "@muster/session-controller/messages";
-import { cancel, submit, type RequestDeps, type Submission } from "@muster/session-controller/requests";
-import { eventOf, isFinished, type SessionRecord } from "@muster/session-controller/session";
+import {
+  cancelSession,
+  submitSession,
+  type RequestDeps,
+  type SessionSubmission,
+} from "@muster/session-controller/requests";
+import { findEvent, isFinished, type SessionRecord } from "@muster/session-controller/session";
 import { CONFIG, type RequestTargets } from "./replicas/session-controller.ts";
 import type { Process } from "./task-queue.ts";
 import type { World } from "./world.ts";
@@ -22,7 +27,7 @@ const POLL_MS = 20;
 const USERS: Process = { name: "users", alive: true, frozenUntilMs: 0, clockOffsetMs: 0 };
 
 /** A session to submit. With `isShared`, its components get parts of machines. `otherPools`: further pools that its driver accepts. */
-export type UserSession = Shape & { readonly isShared?: boolean; readonly otherPools: readonly string[] };
+export type UserSession = SessionShape & { readonly isShared?: boolean; readonly otherPools: readonly string[] };
 
 /** Submits every session at its time, and cancels those with a planned cancellation. */
 export function startUsers(
@@ -47,7 +52,7 @@ async function cancelWhen(
   targets: RequestTargets,
   answers: UserAnswers,
   shape: UserSession,
-  { phase, afterMs }: NonNullable<Shape["cancel"]>,
+  { phase, afterMs }: NonNullable<SessionShape["cancel"]>,
 ): Promise<void> {
   for (;;) {
     const record = recordOf(world, shape.name);
@@ -68,14 +73,14 @@ async function sendUntilAnswered(
   verb: "submit" | "cancel",
 ): Promise<void> {
   const { name } = shape;
-  const submission: Submission = {
+  const submission: SessionSubmission = {
     requestId: `submit-${name}`,
     name,
     draft: { scenarioJson: "", queue: "", topology: "", ttlMs: 0, workerPort: 0, ...draftOf(shape) },
   };
   const policy = { defaults: CONFIG.defaults, limits: CONFIG.limits, poolLabel: CONFIG.kube.poolLabel };
   const work = (target: RequestDeps): Promise<unknown> =>
-    verb === "submit" ? submit(target, policy, submission) : cancel(target, name);
+    verb === "submit" ? submitSession(target, policy, submission) : cancelSession(target, name);
   for (;;) {
     try {
       await send(world, targets, `${verb} ${name}`, work);
@@ -83,7 +88,7 @@ async function sendUntilAnswered(
       world.trace.note(USERS.name, `${verb} ${name} is acknowledged`);
       return;
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined) throw error;
       world.trace.note(USERS.name, `${verb} ${name}: ${describeFault(fault)}`);
       if (!isRetryable(fault)) {
@@ -145,11 +150,11 @@ function isReached(record: SessionRecord, phase: Phase): boolean {
     case "queued":
       return true;
     case "accepted":
-      return eventOf(record, "ACCEPT") !== undefined;
+      return findEvent(record, "ACCEPT") !== undefined;
     case "provisioning":
       return record.components.some(({ podUid }) => podUid !== "");
     case "running":
-      return eventOf(record, "RUN") !== undefined;
+      return findEvent(record, "RUN") !== undefined;
     case "cleaning-up":
       return record.verdict !== undefined;
   }

@@ -7,7 +7,7 @@ const running = new AsyncLocalStorage<Running>();
 const nextTurn = setImmediate;
 
 /** The virtual time of the calling code; undefined outside a simulation. */
-export function virtualTime(): VirtualTime | undefined {
+export function getVirtualTime(): VirtualTime | undefined {
   return running.getStore()?.time;
 }
 

@@ -1,6 +1,6 @@
 import { MemoryWorld } from "@muster/bus";
-import type { Shape } from "@muster/chaos/plan-shapes";
-import { randomFrom, type Random } from "@muster/chaos/random";
+import type { SessionShape } from "@muster/chaos/plan-shapes";
+import { makeRandom, type Random } from "@muster/chaos/random";
 import { buckets, streams } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import { Cluster } from "./cluster.ts";
@@ -14,7 +14,7 @@ import type { LogWorld } from "./sim-log.ts";
 import { makeTrace, type Trace } from "./trace.ts";
 import { VirtualTime } from "./virtual-time.ts";
 import type { Process } from "./task-queue.ts";
-import { makeWeather, type Weather } from "./weather.ts";
+import { makeFaultRisks, type FaultRisks } from "./fault-risks.ts";
 
 /** The object of one run of a lease in the cluster. */
 export type LeaseObject = {
@@ -40,7 +40,7 @@ export type World = {
   readonly random: Random;
   /** Random source for the wall clocks of processes. */
   readonly clocks: Random;
-  readonly weather: Weather;
+  readonly weather: FaultRisks;
   readonly network: Network;
   readonly trace: Trace;
   readonly bus: BusWorld;
@@ -56,7 +56,7 @@ export type World = {
   readonly leaseObjects: LeaseObjects;
   readonly cluster: Cluster;
   readonly kubelets: Kubelets;
-  readonly shapes: ReadonlyMap<string, Shape>;
+  readonly shapes: ReadonlyMap<string, SessionShape>;
   /** Kept logs by session, pod and container. */
   readonly keptLogs: Map<string, Uint8Array>;
   /** Errors that are not faults, and log lines of level error. */
@@ -65,12 +65,12 @@ export type World = {
 
 const START_MS = Date.UTC(2030, 0, 1);
 
-export function makeWorld(seed: number, shapes: readonly Shape[]): World {
+export function makeWorld(seed: number, shapes: readonly SessionShape[]): World {
   const time = new VirtualTime(START_MS);
-  const random = randomFrom(seed, "world");
-  replaceClock(time, randomFrom(seed, "node"));
+  const random = makeRandom(seed, "world");
+  replaceClock(time, makeRandom(seed, "node"));
   const trace = makeTrace(() => time.nowMs, START_MS);
-  const weather = makeWeather(randomFrom(seed, "weather"));
+  const weather = makeFaultRisks(makeRandom(seed, "weather"));
   const network = makeNetwork(time, weather, trace);
   const memory = new MemoryWorld({
     now: () => time.nowMs,
@@ -89,7 +89,7 @@ export function makeWorld(seed: number, shapes: readonly Shape[]): World {
     time,
     startMs: START_MS,
     random,
-    clocks: randomFrom(seed, "clocks"),
+    clocks: makeRandom(seed, "clocks"),
     weather,
     network,
     trace,
@@ -113,7 +113,7 @@ export function makeWorld(seed: number, shapes: readonly Shape[]): World {
 }
 
 /** Buckets that processes watch. */
-export function watchedBuckets({
+export function listWatchedBuckets({
   sessions,
   podStates,
   nodeStates,
@@ -127,7 +127,7 @@ export function watchedBuckets({
 export const STREAMS = [streams.events, streams.dead] as const;
 
 /** Writes the log of one process into the trace. Errors count as defects. */
-export function traceLogger({ trace, defects }: World, process: Process): Logger {
+export function makeTraceLogger({ trace, defects }: World, process: Process): Logger {
   const writeLog = (level: string) => (fields: object, message: string) => {
     trace.note(process.name, `${level} ${message} ${textOf(fields)}`);
     if (level === "error") defects.push(`${process.name}: ${message} ${textOf(fields)}`);

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { simulate } from "../src/simulate.ts";
+import { runSimulation } from "../src/simulate.ts";
 import type { TamperNodes } from "../src/replicas/reservation-manager.ts";
 
 const AHEAD_MS = 600_000;
@@ -27,7 +27,7 @@ it.each<{ title: string; nodes: TamperNodes; found: boolean }>([
   async ({ nodes, found }) => {
     const runs = SEEDS.map((seed) => {
       const stop = new AbortController();
-      return simulate({
+      return runSimulation({
         seed,
         sessions: 60,
         plant: { fastWatchersMs: AHEAD_MS, nodes },

@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import type { EngineOps } from "@muster/provision-engine/engine-ops";
 import { expect, it } from "vitest";
 import type { TamperEngine } from "../src/replicas/provision-engine.ts";
@@ -41,7 +41,7 @@ const ignoresConflicts: TamperEngine = (ops) => ({
       try {
         return await ops.records.own(stored, next, fence);
       } catch (error) {
-        const now = faultOf(error)?.code === "conflict" ? await ops.records.get(next.order.id) : undefined;
+        const now = findFault(error)?.code === "conflict" ? await ops.records.get(next.order.id) : undefined;
         if (now === undefined) throw error;
         return ops.records.change(now, { ...next, fence });
       }

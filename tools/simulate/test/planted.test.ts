@@ -1,7 +1,7 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { expect, it } from "vitest";
 import type { Tamper } from "../src/replicas/session-controller.ts";
-import { simulate, type Plant } from "../src/simulate.ts";
+import { runSimulation, type PlantedDefects } from "../src/simulate.ts";
 
 /** An executor that overwrites every conflicting write: its epoch stops no other executor. */
 const ignoresRevisions: Tamper = (deps) => ({
@@ -10,7 +10,7 @@ const ignoresRevisions: Tamper = (deps) => ({
     try {
       return await deps.save(record, revision);
     } catch (error) {
-      if (faultOf(error)?.code !== "conflict") throw error;
+      if (findFault(error)?.code !== "conflict") throw error;
       const stored = await deps.load(record.name);
       return deps.save(record, stored?.revision ?? revision);
     }
@@ -48,7 +48,7 @@ const selectsFirstPool: Tamper = (deps) => ({
 
 const SEEDS = 12;
 
-it.each<{ title: string; plant: Plant; rules: RegExp }>([
+it.each<{ title: string; plant: PlantedDefects; rules: RegExp }>([
   {
     title: "an executor that ignores revisions",
     plant: { executor: ignoresRevisions },
@@ -69,7 +69,7 @@ it.each<{ title: string; plant: Plant; rules: RegExp }>([
 ])("finds $title", async ({ plant, rules }) => {
   const found: string[] = [];
   for (let seed = 1; seed <= SEEDS && found.length === 0; seed += 1) {
-    const { violations } = await simulate({ seed, sessions: 20, plant });
+    const { violations } = await runSimulation({ seed, sessions: 20, plant });
     found.push(...violations.map(({ rule }) => rule));
   }
   expect(found[0]).toMatch(rules);

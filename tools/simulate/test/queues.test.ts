@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { TamperEvents } from "../src/replicas/reservation-manager.ts";
-import { simulateQueues, type QueuePlant } from "../src/simulate-queues.ts";
+import { simulateQueues, type PlantedQueueDefects } from "../src/simulate-queues.ts";
 
 const REQUESTS = 30;
 const SEEDS = 6;
@@ -101,7 +101,7 @@ const withdrawsAccepted: TamperEvents = (events) =>
     event.kind === "preemptionAccepted" ? [event, { ...event, kind: "preemptionWithdrawn" }] : [event],
   );
 
-it.each<{ title: string; plant: QueuePlant; rule: RegExp }>([
+it.each<{ title: string; plant: PlantedQueueDefects; rule: RegExp }>([
   { title: "that grants late", plant: { events: grantsLate }, rule: /^3: the ledger grants/ },
   { title: "that counts no use", plant: { events: countsNoUse }, rule: /^2: a grant is within/ },
   { title: "that packs all parts", plant: { events: packsAll }, rule: /exceed no node|^6: a ledger that is rebuilt/ },

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { planNext } from "../src/replay.ts";
-import { simulate } from "../src/simulate.ts";
+import { runSimulation } from "../src/simulate.ts";
 import { readSnapshot, takeSnapshot, writeSnapshot } from "../src/system-snapshot.ts";
 
 it("replays a snapshot from its file: the same next steps, each with its reason", async () => {
@@ -11,7 +11,7 @@ it("replays a snapshot from its file: the same next steps, each with its reason"
   try {
     const file = join(folder, "now.json");
     const taken: ReturnType<typeof planNext>[] = [];
-    await simulate({
+    await runSimulation({
       seed: 7,
       sessions: 20,
       inspectAt: {

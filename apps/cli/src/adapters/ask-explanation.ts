@@ -1,10 +1,10 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import type { muster } from "@muster/proto";
 import { CommandError } from "../command-error.ts";
-import type { Explained } from "./explanation-messages.ts";
+import type { ExplainedReservation } from "./explanation-messages.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { CALL_TIMEOUT_MS, STATUS_TIMEOUT_MS } from "./asking.ts";
-import { explainedFromMessage } from "./explanation-messages.ts";
+import { CALL_TIMEOUT_MS, STATUS_TIMEOUT_MS } from "./read-pages.ts";
+import { toExplainedReservation } from "./explanation-messages.ts";
 
 /** The timeout is long because a service that explains calls other services, each for up to a second. */
 const EXPLAIN_TIMEOUT_MS = 6000;
@@ -20,18 +20,18 @@ export async function askExplanation(
   { service, area, stop }: { readonly service: string; readonly area: string; readonly stop: AbortSignal },
   explain: (options: Options) => Promise<Answer>,
   get: (options: Options) => Promise<unknown>,
-): Promise<Explained> {
+): Promise<ExplainedReservation> {
   const answer = await unlessUnserved(area, explain({ timeoutMs: EXPLAIN_TIMEOUT_MS, signal: stop }));
-  if (answer !== UNSERVED) return explainedFromMessage(answer.explanation);
+  if (answer !== UNSERVED) return toExplainedReservation(answer.explanation);
   await get({ timeoutMs: CALL_TIMEOUT_MS, signal: stop });
   // The service may have started since the first call.
   const again = await unlessUnserved(area, explain({ timeoutMs: STATUS_TIMEOUT_MS, signal: stop }));
-  if (again !== UNSERVED) return explainedFromMessage(again.explanation);
-  throw tooOldToExplain(service);
+  if (again !== UNSERVED) return toExplainedReservation(again.explanation);
+  throw buildTooOldError(service);
 }
 
 /** The error for a service whose version has no `explain`. */
-export function tooOldToExplain(service: string): CommandError {
+export function buildTooOldError(service: string): CommandError {
   return new CommandError(EXIT.refused, `the ${service} is too old for this command: it cannot explain`, {
     hint: `update the ${service} to the version of this command`,
   });
@@ -43,7 +43,7 @@ async function unlessUnserved(area: string, answer: Promise<Answer>): Promise<An
   try {
     return await answer;
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault?.code === "unavailable" && fault.dependency === area) return UNSERVED;
     throw error;
   }

@@ -1,7 +1,7 @@
 import { AuditService, type muster } from "@muster/proto";
-import type { Link } from "../kinds/kind.ts";
-import { CALL_TIMEOUT_MS } from "./asking.ts";
-import { pick } from "./message-fields.ts";
+import type { ServiceLink } from "../kinds/kind.ts";
+import { CALL_TIMEOUT_MS } from "./read-pages.ts";
+import { pickFields } from "./message-fields.ts";
 
 /** A change over HTTP that a user made or tried to make. */
 export type AuditedChange = ReturnType<typeof changeFromMessage>;
@@ -22,7 +22,7 @@ export type AuditQuery = {
 type AuditPage = { readonly changes: readonly AuditedChange[]; readonly lastSequence: number };
 
 /** Reads the audit of the gateway. Each call rejects with FaultError and nothing else. */
-export function auditCalls({ client, stop }: Pick<Link, "client" | "stop">) {
+export function makeAuditCalls({ client, stop }: Pick<ServiceLink, "client" | "stop">) {
   const audit = client(AuditService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   return {
@@ -50,8 +50,8 @@ export function auditCalls({ client, stop }: Pick<Link, "client" | "stop">) {
 function changeFromMessage(change: muster.gateway.v1.ChangeAudited) {
   const { status } = change;
   return {
-    ...pick(change, "atMs", "user", "groups", "verb", "resource", "namespace", "name", "method", "address"),
-    ...pick(change, "code", "requestId", "sequence"),
+    ...pickFields(change, "atMs", "user", "groups", "verb", "resource", "namespace", "name", "method", "address"),
+    ...pickFields(change, "code", "requestId", "sequence"),
     /** Undefined if the outcome of the change is unknown. */
     status: status === 0 ? undefined : status,
   };

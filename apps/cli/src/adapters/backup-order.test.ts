@@ -1,9 +1,9 @@
 import { buckets, streams } from "@muster/proto";
 import { expect, it } from "vitest";
-import { backupOrder } from "./backup-order.ts";
+import { orderBackupStreams } from "./backup-order.ts";
 
 it("copies every stream and bucket once: the ledger after all that relies on it, then locks, then the id of the installation", () => {
-  const order = backupOrder().flatMap((group) => group.streams);
+  const order = orderBackupStreams().flatMap((group) => group.streams);
   const all = [
     ...Object.values(streams).map(({ name }) => name),
     ...Object.values(buckets).map((name) => `KV_${name}`),

@@ -15,7 +15,7 @@ export type BackupGroup = { readonly streams: readonly string[]; readonly steady
  * snapshot, so both are copied within a time without one. Locks are late, because their fencing tokens must be newer than those of earlier leaders. The id
  * of the installation is last: without it, after a partial restore, no running pod counts as a leftover of this installation.
  */
-export function backupOrder(): readonly BackupGroup[] {
+export function orderBackupStreams(): readonly BackupGroup[] {
   const { locks, farmLocks, snapshots, installation, ...records } = buckets;
   const { ledger, ...others } = streams;
   return [

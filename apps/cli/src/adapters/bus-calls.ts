@@ -1,13 +1,13 @@
-import { client, type Bus } from "@muster/bus";
+import { makeClient, type Bus } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
 import type { ServiceCalls } from "../kinds/kind.ts";
 
 const { SessionEventRecorded } = muster.session.v1;
 
 /** Calls the services over NATS. */
-export function busCalls(bus: Bus): ServiceCalls {
+export function makeBusCalls(bus: Bus): ServiceCalls {
   return {
-    client: (service) => client(bus, service),
+    client: (service) => makeClient(bus, service),
     onSessionEvent: (listener) =>
       bus.listen(subjects.anySessionEventRecorded, ({ payload }) => {
         listener(SessionEventRecorded.decode(payload).name);

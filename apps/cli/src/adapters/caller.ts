@@ -1,7 +1,7 @@
 import { hostname, userInfo } from "node:os";
 
 /** Returns the user who runs the command, for audits. */
-export function caller(): string {
+export function buildCallerName(): string {
   try {
     return `${userInfo().username}@${hostname()}`;
   } catch {

@@ -1,18 +1,18 @@
 import { readFileSync } from "node:fs";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { AuditService } from "@muster/proto";
-import type { Connected } from "../cli.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { describeGateway, needsNats, type Gateway } from "../domain/decide-gateway.ts";
 import type { ServiceReplica } from "../domain/build-doctor-report.ts";
-import type { Link, ServiceCalls } from "../kinds/kind.ts";
-import { readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
-import { pathIn } from "./context-file.ts";
-import { gatewayCalls } from "./gateway-calls.ts";
+import type { ServiceLink, ServiceCalls } from "../kinds/kind.ts";
+import { readPages, STATUS_TIMEOUT_MS } from "./read-pages.ts";
+import { resolveFromContextFile } from "./context-file.ts";
+import { makeGatewayCalls } from "./gateway-calls.ts";
 import { openGatewayHttp } from "./gateway-http.ts";
-import { tokenSource } from "./gateway-token.ts";
-import { musterServices } from "./muster-services.ts";
+import { makeTokenSource } from "./gateway-token.ts";
+import { openMusterServices } from "./muster-services.ts";
 
 const CONNECT_TIMEOUT_MS = 5000;
 
@@ -20,15 +20,15 @@ const CONNECT_TIMEOUT_MS = 5000;
 export async function connectGateway(
   gateway: Gateway,
   contextFile: string,
-  { stop, namespace, allNamespaces }: Pick<Link, "stop" | "namespace" | "allNamespaces">,
-): Promise<Connected> {
+  { stop, namespace, allNamespaces }: Pick<ServiceLink, "stop" | "namespace" | "allNamespaces">,
+): Promise<ConnectedCli> {
   const authority = readAuthority(gateway, contextFile);
-  const http = openGatewayHttp(gateway, authority, tokenSource(gateway, contextFile));
+  const http = openGatewayHttp(gateway, authority, makeTokenSource(gateway, contextFile));
   await using opening = new AsyncDisposableStack();
   opening.use(http);
   await http.check(CONNECT_TIMEOUT_MS, stop);
   opening.move();
-  const calls = gatewayCalls(http, allNamespaces === true ? "" : gateway.namespace);
+  const calls = makeGatewayCalls(http, allNamespaces === true ? "" : gateway.namespace);
   const refuse = (what: string) => (): Promise<never> => {
     const { message, hint } = needsNats(what);
     return Promise.reject(new CommandError(EXIT.usage, message, { hint }));
@@ -37,7 +37,7 @@ export async function connectGateway(
   return {
     address: describeGateway(gateway),
     hint: () => gateway.hint,
-    services: musterServices(calls, stop),
+    services: openMusterServices(calls, stop),
     link: { ...calls, stop, namespace, allNamespaces },
     deadLetters: { list: letters, show: letters, replay: letters, drop: letters },
     nats: refuse("the state of NATS"),
@@ -59,7 +59,7 @@ async function listReplicas({ client }: ServiceCalls, signal: AbortSignal): Prom
     ({ service, id, version }) => ({ name: service, id, version, metadata: {} }),
   );
   return listed.catch((error: unknown) => {
-    if (faultOf(error)?.code === "not_found") return [];
+    if (findFault(error)?.code === "not_found") return [];
     throw error;
   });
 }
@@ -73,7 +73,7 @@ function readAuthority({ authority }: Gateway, contextFile: string): string | un
     case "file":
       return readFile(authority.file);
     case "context-file":
-      return readFile(pathIn(contextFile, authority.file));
+      return readFile(resolveFromContextFile(contextFile, authority.file));
   }
 }
 

@@ -89,7 +89,7 @@ export function writeContexts(path: string, contexts: Contexts): void {
 }
 
 /** Resolves a path in the file of contexts relative to that file. */
-export function pathIn(contextFile: string, path: string): string {
+export function resolveFromContextFile(contextFile: string, path: string): string {
   return isAbsolute(path) ? path : join(dirname(contextFile), path);
 }
 

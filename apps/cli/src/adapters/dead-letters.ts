@@ -1,4 +1,4 @@
-import { deadLetters, type Bus, type DeadLetter as BusDeadLetter } from "@muster/bus";
+import { openDeadLetters, type Bus, type DeadLetter as BusDeadLetter } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { muster, type AnyMessageType } from "@muster/proto";
 
@@ -10,8 +10,8 @@ export type DeadLetterBox = {
   drop(id: number): Promise<void>;
 };
 
-export function deadLetterBox(bus: Bus): DeadLetterBox {
-  const letters = deadLetters(bus);
+export function makeDeadLetterBox(bus: Bus): DeadLetterBox {
+  const letters = openDeadLetters(bus);
   return {
     list: async (area, limit) => (await letters.list({ limit, ...(area !== undefined && { area }) })).map(readable),
     show: async (id) => readable(await letters.show(id)),

@@ -3,10 +3,10 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { pause } from "@muster/backoff";
 import { connectNats, isCredentialRefused, readNatsAccess, type NatsAccess, type NatsBus } from "@muster/bus";
-import { describeFault, faultOf } from "@muster/faults";
+import { describeFault, findFault } from "@muster/faults";
 import { buckets, streams, subjects } from "@muster/proto";
 import { z } from "zod";
-import type { CommonOptions, Connected, Interrupts, Io } from "../cli.ts";
+import type { CommonOptions, ConnectedCli, Interrupts, TerminalIo } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import type { Config } from "../config.ts";
 import type { NatsObservation } from "../domain/build-doctor-report.ts";
@@ -20,14 +20,14 @@ import {
 } from "../domain/decide-connection.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { decideGateway, needsNats, type Gateway } from "../domain/decide-gateway.ts";
-import type { Link } from "../kinds/kind.ts";
+import type { ServiceLink } from "../kinds/kind.ts";
 import type { CommandLine, Resources } from "../kinds/resources.ts";
-import { busCalls } from "./bus-calls.ts";
-import { caller } from "./caller.ts";
-import { deadLetterBox } from "./dead-letters.ts";
+import { makeBusCalls } from "./bus-calls.ts";
+import { buildCallerName } from "./caller.ts";
+import { makeDeadLetterBox } from "./dead-letters.ts";
 import { makeKeys } from "./keys.ts";
-import { musterServices } from "./muster-services.ts";
-import { BACKUP_USER, streamCopies } from "./stream-copies.ts";
+import { openMusterServices } from "./muster-services.ts";
+import { BACKUP_USER, makeStreamCopies } from "./stream-copies.ts";
 
 const CONNECT_TIMEOUT_MS = 3000;
 const NATS_API_TIMEOUT_MS = 2000;
@@ -38,7 +38,7 @@ const LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 /** Implements each verb of a command. */
 export function makeCli(options: {
   readonly config: Config;
-  readonly io: Io;
+  readonly io: TerminalIo;
   readonly interrupts: Interrupts;
   readonly common: () => CommonOptions;
   readonly resources: Resources;
@@ -69,7 +69,7 @@ export function makeCli(options: {
     pause,
     randomLetters: (count) => Array.from({ length: count }, () => LETTERS.charAt(randomInt(LETTERS.length))).join(""),
     randomId: randomUUID,
-    caller,
+    caller: buildCallerName,
     keys: makeKeys(config),
     common: options.common,
     server: config.gateway.server,
@@ -91,12 +91,12 @@ export function makeCli(options: {
       await requireNats("copying streams");
       const stop = interrupts.first;
       const connection = connectionOf(BACKUP_USER);
-      return streamCopies(await connectTo(connection, BACKUP_USER, stop, () => undefined), connection, stop);
+      return makeStreamCopies(await connectTo(connection, BACKUP_USER, stop, () => undefined), connection, stop);
     },
   };
 }
 
-function scopeOf({ namespace, allNamespaces }: CommonOptions): Pick<Link, "namespace" | "allNamespaces"> {
+function scopeOf({ namespace, allNamespaces }: CommonOptions): Pick<ServiceLink, "namespace" | "allNamespaces"> {
   return { namespace, allNamespaces };
 }
 
@@ -124,19 +124,19 @@ async function findGateway(options: CommonOptions, { gateway, contextFile }: Con
 async function connectServices(
   connectionOf: () => Connection,
   stop: AbortSignal,
-  scope: Pick<Link, "namespace" | "allNamespaces">,
-): Promise<Connected> {
+  scope: Pick<ServiceLink, "namespace" | "allNamespaces">,
+): Promise<ConnectedCli> {
   const listeners = new Set<LinkListener>();
   const bus = await connectTo(connectionOf(), "cli", stop, (state) => {
     for (const listener of listeners) listener(state);
   });
-  const calls = busCalls(bus);
+  const calls = makeBusCalls(bus);
   return {
     address: describeConnection(connectionOf()),
     hint: () => connectionOf().hint,
-    services: musterServices(calls, stop),
+    services: openMusterServices(calls, stop),
     link: { ...calls, stop, ...scope },
-    deadLetters: deadLetterBox(bus),
+    deadLetters: makeDeadLetterBox(bus),
     nats: () => observeNats(bus),
     replicas: () => bus.services(),
     dropped: () => bus.droppedSignals(),
@@ -172,7 +172,7 @@ async function connectTo(
     await bus[Symbol.asyncDispose]();
     throw new CommandError(EXIT.interrupted, "interrupted");
   } catch (cause) {
-    const fault = faultOf(cause);
+    const fault = findFault(cause);
     if (fault === undefined) throw cause;
     // The client library states the reason as the cause: connection refused, wrong token, unknown host.
     const beneath = cause instanceof Error && cause.cause instanceof Error ? cause.cause.message : describeFault(fault);

@@ -1,24 +1,24 @@
 import { muster } from "@muster/proto";
-import { pick } from "./message-fields.ts";
-import { demandFromMessage, type DemandScaling } from "./node-messages.ts";
-import { explanationFromMessage } from "./reservation-messages.ts";
+import { pickFields } from "./message-fields.ts";
+import { toDemandScaling, type DemandScaling } from "./node-messages.ts";
+import { toExplanation } from "./reservation-messages.ts";
 
 /** The explanation of a service. `reason` decides the phase; `more` lists observations such as services that did not answer. */
-export type Explained = ReturnType<typeof explainedFromMessage>;
+export type ExplainedReservation = ReturnType<typeof toExplainedReservation>;
 
-export function explainedFromMessage(message = muster.explain.v1.Explanation.create()) {
+export function toExplainedReservation(message = muster.explain.v1.Explanation.create()) {
   const { reasons, reservation, scaling } = message;
   const [reason = { code: "UNKNOWN", message: "the service gives no reason", next: "" }, ...more] = reasons.map(
-    (each) => pick(each, "code", "message", "next"),
+    (each) => pickFields(each, "code", "message", "next"),
   );
   return {
-    ...pick(message, "kind", "name", "phase", "sinceMs", "isOver"),
+    ...pickFields(message, "kind", "name", "phase", "sinceMs", "isOver"),
     ...{ reason, more },
-    reservation: reservation && explanationFromMessage(reservation),
+    reservation: reservation && toExplanation(reservation),
     scaling: scaling && scalingFromMessage(scaling),
   };
 }
 
 function scalingFromMessage({ demand, trouble }: muster.explain.v1.Scaling): DemandScaling {
-  return demand === undefined ? { state: "unanswered", trouble } : demandFromMessage(demand);
+  return demand === undefined ? { state: "unanswered", trouble } : toDemandScaling(demand);
 }

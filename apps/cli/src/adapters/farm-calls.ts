@@ -1,18 +1,12 @@
 import { FarmService, type muster } from "@muster/proto";
 import type { SetDocument, SetSpec } from "../domain/set-document.ts";
-import type { Link } from "../kinds/kind.ts";
-import { caller } from "./caller.ts";
-import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
-import {
-  auditFromMessage,
-  explainedSetFromMessage,
-  rollFromMessage,
-  setFromMessage,
-  setSpecToMessage,
-} from "./farm-messages.ts";
-import { pick } from "./message-fields.ts";
+import type { ServiceLink } from "../kinds/kind.ts";
+import { buildCallerName } from "./caller.ts";
+import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./read-pages.ts";
+import { toSetAudit, toExplainedSet, toRollout, toReplicaSet, toWireSetSpec } from "./farm-messages.ts";
+import { pickFields } from "./message-fields.ts";
 
-export type Outcome = "created" | "changed" | "unchanged";
+export type RequestOutcome = "created" | "changed" | "unchanged";
 
 type RollRequest = {
   readonly oldSet: string;
@@ -29,32 +23,31 @@ type RollRequest = {
 export type RollChange = "PAUSE" | "RESUME" | "UNDO" | "REDO";
 
 /** Calls the farms. Every call rejects with FaultError and nothing else. */
-export function farmCalls({ client, stop }: Link) {
+export function makeFarmCalls({ client, stop }: ServiceLink) {
   const farms = client(FarmService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
-  const identified = (): { requestId: string; by: string } => ({ requestId: crypto.randomUUID(), by: caller() });
+  const identified = (): { requestId: string; by: string } => ({
+    requestId: crypto.randomUUID(),
+    by: buildCallerName(),
+  });
   const setOf = async (reply: Promise<Pick<muster.farm.v1.GetReplicaSetReply, "set">>) =>
-    setFromMessage((await reply).set);
-  const rollOf = async (reply: Promise<Pick<muster.farm.v1.GetRollReply, "roll">>) =>
-    rollFromMessage((await reply).roll);
+    toReplicaSet((await reply).set);
+  const rollOf = async (reply: Promise<Pick<muster.farm.v1.GetRollReply, "roll">>) => toRollout((await reply).roll);
   return {
     apply: async ({ name, spec }: SetDocument, how: { readonly replace: boolean; readonly dryRun: boolean }) => {
-      const reply = await farms.applyReplicaSet(
-        { ...identified(), name, spec: setSpecToMessage(spec), ...how },
-        options,
-      );
-      return { set: setFromMessage(reply.set), outcome: outcomeOf(reply.outcome) };
+      const reply = await farms.applyReplicaSet({ ...identified(), name, spec: toWireSetSpec(spec), ...how }, options);
+      return { set: toReplicaSet(reply.set), outcome: outcomeOf(reply.outcome) };
     },
     get: (name: string) => setOf(farms.getReplicaSet({ name }, options)),
     list: (labelSelector = "") =>
-      readPages((page) => farms.listReplicaSets({ ...page, labelSelector }, options), "sets", setFromMessage),
+      readPages((page) => farms.listReplicaSets({ ...page, labelSelector }, options), "sets", toReplicaSet),
     /** Lists sets whose records the farms cannot read. */
     unreadable: async () =>
       (await farms.listReplicaSets({ limit: 1 }, { timeoutMs: STATUS_TIMEOUT_MS, signal: stop })).unreadable.map(
-        (each) => pick(each, "name", "because"),
+        (each) => pickFields(each, "name", "because"),
       ),
     /** Returns undefined if the farm has a version that cannot explain sets. */
-    explain: async (name: string) => explainedSetFromMessage(await farms.explainReplicaSet({ name }, options)),
+    explain: async (name: string) => toExplainedSet(await farms.explainReplicaSet({ name }, options)),
     scale: (name: string, replicasDesired: number, expected: number | undefined) =>
       setOf(farms.scaleReplicaSet({ ...identified(), name, replicasDesired, expected }, options)),
     enable: (name: string, enabled: boolean) =>
@@ -62,7 +55,7 @@ export function farmCalls({ client, stop }: Link) {
     /** Undefined if the record of the deleted set could not be read. */
     delete: async (name: string, how: { readonly force: boolean; readonly keepPods: boolean }) => {
       const { set } = await farms.deleteReplicaSet({ ...identified(), name, ...how }, options);
-      return set && setFromMessage(set);
+      return set && toReplicaSet(set);
     },
     /** If `newNode` is empty, the farm chooses the node. */
     transfer: (name: string, node: string, newNode: string) =>
@@ -70,23 +63,23 @@ export function farmCalls({ client, stop }: Link) {
     hold: (name: string, hold: { readonly by: string; readonly because: string } | undefined) =>
       setOf(farms.holdTransfers({ ...identified(), name, hold: hold !== undefined, ...hold }, options)),
     audit: async (name: string, limit: number) =>
-      (await farms.listAudit({ name, limit }, options)).records.map(auditFromMessage),
+      (await farms.listAudit({ name, limit }, options)).records.map(toSetAudit),
     roll: ({ spec, replicas, minimum, delayMs, ...sets }: RollRequest) => {
       const numbers = { replicasDesired: replicas, minimumReplicas: minimum, rollDelayMs: delayMs };
-      const request = { ...identified(), ...sets, ...numbers, spec: spec && setSpecToMessage(spec) };
+      const request = { ...identified(), ...sets, ...numbers, spec: spec && toWireSetSpec(spec) };
       return rollOf(farms.createRoll(request, options));
     },
     getRoll: (id: string) => rollOf(farms.getRoll({ id }, options)),
-    rolls: () => readPages((page) => farms.listRolls(page, options), "rolls", rollFromMessage),
+    rolls: () => readPages((page) => farms.listRolls(page, options), "rolls", toRollout),
     /** If `minimum` is undefined, the roll keeps its minimum. */
     changeRoll: (id: string, change: RollChange, minimum: number | undefined) =>
       rollOf(farms.changeRoll({ ...identified(), id, change, minimumReplicas: minimum }, options)),
   };
 }
 
-export type FarmCalls = ReturnType<typeof farmCalls>;
+export type FarmCalls = ReturnType<typeof makeFarmCalls>;
 
-function outcomeOf(word: string): Outcome {
+function outcomeOf(word: string): RequestOutcome {
   if (word === "CREATED") return "created";
   return word === "UNCHANGED" ? "unchanged" : "changed";
 }

@@ -1,22 +1,22 @@
-import { capitalizeNames, enums, muster } from "@muster/proto";
+import { toCapitalizedNames, enums, muster } from "@muster/proto";
 import { MIN_READY_SECONDS, type SetSpec } from "../domain/set-document.ts";
-import { explainedFromMessage } from "./explanation-messages.ts";
-import { nameOf, pick } from "./message-fields.ts";
+import { toExplainedReservation } from "./explanation-messages.ts";
+import { nameOf, pickFields } from "./message-fields.ts";
 
 /** A set as its farm reports it. */
-export type ReplicaSet = ReturnType<typeof setFromMessage>;
+export type ReplicaSet = ReturnType<typeof toReplicaSet>;
 export type Replica = ReplicaSet["replicas"][number];
 /** A set whose record the farms cannot read. */
 export type UnreadableSet = Pick<muster.farm.v1.UnreadableSet, "name" | "because">;
 /** A rolling update as its farm reports it. */
-export type Roll = ReturnType<typeof rollFromMessage>;
+export type RolloutRecord = ReturnType<typeof toRollout>;
 /** A set as its farm explains it, with the state of each node for the set. */
-export type ExplainedSet = NonNullable<ReturnType<typeof explainedSetFromMessage>>;
-export type SetAudit = ReturnType<typeof auditFromMessage>;
+export type ExplainedSet = NonNullable<ReturnType<typeof toExplainedSet>>;
+export type SetAudit = ReturnType<typeof toSetAudit>;
 
-const STRATEGIES = capitalizeNames(enums.AllocationStrategy);
+const STRATEGIES = toCapitalizedNames(enums.AllocationStrategy);
 
-export function setSpecToMessage(spec: SetSpec): muster.farm.v1.ReplicaSetSpec.$Properties {
+export function toWireSetSpec(spec: SetSpec): muster.farm.v1.ReplicaSetSpec.$Properties {
   const { template, replicas, allocationStrategy, ...rest } = spec;
   return {
     ...rest,
@@ -32,7 +32,7 @@ function specFromMessage(message = muster.farm.v1.ReplicaSetSpec.create()): SetS
     podId: message.podId,
     replicas: daemon ? undefined : message.replicasDesired,
     daemon,
-    ...pick(message, "nodeSelector", "pool"),
+    ...pickFields(message, "nodeSelector", "pool"),
     allocationStrategy: STRATEGIES.nameOf(message.allocationStrategy) ?? "Dynamic",
     minReadySeconds: message.minReadySeconds ?? MIN_READY_SECONDS.fallback,
     template: objectOf(message.templateJson),
@@ -40,79 +40,79 @@ function specFromMessage(message = muster.farm.v1.ReplicaSetSpec.create()): SetS
   };
 }
 
-export function setFromMessage(message = muster.farm.v1.ReplicaSet.create()) {
+export function toReplicaSet(message = muster.farm.v1.ReplicaSet.create()) {
   const record = message.record ?? muster.farm.v1.ReplicaSetRecord.create();
   const { transfer, transfersHeld: held, deletion, trouble } = record;
   return {
-    ...pick(record, "name", "uid"),
+    ...pickFields(record, "name", "uid"),
     revision: message.revision,
     generation: record.generation,
     spec: specFromMessage(record.spec),
     /** The desired number of the set, or of its rolling update. */
     desired: message.replicasDesired,
-    ...pick(message, "healthy", "eligibleNodes"),
+    ...pickFields(message, "healthy", "eligibleNodes"),
     replicas: message.replicas.map(replicaFromMessage),
     farm: message.farm,
     disabled: record.disabled,
     transfer: transfer && {
-      ...pick(transfer, "oldNode", "newNode", "because", "startedAtMs"),
+      ...pickFields(transfer, "oldNode", "newNode", "because", "startedAtMs"),
       givenUpAtMs: transfer.deadlineMs,
     },
-    held: held && pick(held, "by", "because", "atMs"),
+    held: held && pickFields(held, "by", "because", "atMs"),
     transferFailures: record.transferFailures,
     transferNotBeforeAtMs: record.transferNotBeforeMs === 0 ? undefined : record.transferNotBeforeMs,
     roll: record.roll,
-    deletion: deletion && pick(deletion, "keepPods", "atMs"),
-    trouble: trouble && pick(trouble, ...TROUBLE),
+    deletion: deletion && pickFields(deletion, "keepPods", "atMs"),
+    trouble: trouble && pickFields(trouble, ...TROUBLE),
     createdAtMs: record.createdAtMs,
   };
 }
 
 function replicaFromMessage(message: muster.farm.v1.Replica) {
   return {
-    ...pick(message, "node", "pod"),
+    ...pickFields(message, "node", "pod"),
     health: nameOf(enums.Health, message.health),
-    ...pick(message, "reason", "message", "eligible"),
+    ...pickFields(message, "reason", "message", "eligible"),
   };
 }
 
 const TROUBLE = ["code", "message", "sinceMs"] as const;
 
-export function rollFromMessage(message = muster.farm.v1.Roll.create()) {
+export function toRollout(message = muster.farm.v1.Roll.create()) {
   const record = message.record ?? muster.farm.v1.RollRecord.create();
   return {
     id: record.id,
     revision: message.revision,
-    ...pick(record, "oldSet", "newSet"),
+    ...pickFields(record, "oldSet", "newSet"),
     phase: nameOf(enums.RollPhase, record.phase),
     target: record.replicasDesired,
     minimum: record.minimumReplicas,
     leaveOld: record.leaveOld,
     delayMs: record.rollDelayMs,
-    ...pick(record, "oldDesired", "newDesired"),
-    ...pick(message, "oldCurrent", "newCurrent", "oldHealthy", "newHealthy"),
+    ...pickFields(record, "oldDesired", "newDesired"),
+    ...pickFields(message, "oldCurrent", "newCurrent", "oldHealthy", "newHealthy"),
     undone: record.undone,
     waitingBecause: message.waitingBecause,
-    trouble: record.trouble && pick(record.trouble, ...TROUBLE),
+    trouble: record.trouble && pickFields(record.trouble, ...TROUBLE),
     createdAtMs: record.createdAtMs,
   };
 }
 
 /** Returns undefined if the farm has a version that does not explain sets. */
-export function explainedSetFromMessage(message: muster.farm.v1.ExplainReplicaSetReply) {
+export function toExplainedSet(message: muster.farm.v1.ExplainReplicaSetReply) {
   if (message.explanation === undefined) return undefined;
-  const { phase, reason } = explainedFromMessage(message.explanation);
+  const { phase, reason } = toExplainedReservation(message.explanation);
   return {
     ...{ phase, reason },
-    set: setFromMessage(message.set),
-    roll: message.roll && rollFromMessage(message.roll),
+    set: toReplicaSet(message.set),
+    roll: message.roll && toRollout(message.roll),
     nodesKnown: message.nodesKnown,
-    nodes: message.nodes.map((node) => pick(node, "node", "code", "message")),
+    nodes: message.nodes.map((node) => pickFields(node, "node", "code", "message")),
     nodesMore: message.nodesMore,
   };
 }
 
-export function auditFromMessage(message: muster.farm.v1.AuditRecord) {
+export function toSetAudit(message: muster.farm.v1.AuditRecord) {
   return {
     id: message.id,
     event: message.eventType,

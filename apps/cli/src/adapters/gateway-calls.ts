@@ -1,7 +1,7 @@
 import type { CallOptions, Client } from "@muster/bus";
 import type { MessageOf, MethodDescriptor, ServiceDescriptor } from "@muster/proto";
 import { pause } from "@muster/backoff";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { CommandError } from "../command-error.ts";
 import { needsNats } from "../domain/decide-gateway.ts";
 import { EXIT } from "../domain/decide-exit.ts";
@@ -19,7 +19,7 @@ const RECONNECT_MS = 2000;
 type Call = (request: object, options?: CallOptions) => Promise<MessageOf<MethodDescriptor["reply"]>>;
 
 /** Calls the services through the gateway. `namespace` is that of jobs, for requests that name none. */
-export function gatewayCalls(http: GatewayHttp, namespace: string): ServiceCalls {
+export function makeGatewayCalls(http: GatewayHttp, namespace: string): ServiceCalls {
   return {
     client: <Service extends ServiceDescriptor>(service: Service): Client<Service> => {
       const calls = Object.keys(service.methods).map((call): [string, Call] => [
@@ -78,7 +78,7 @@ function watchSessions(http: GatewayHttp, listener: (name: string) => void, expe
         for await (const name of readChanges(http, expected, over.signal)) listener(name);
       } catch (error) {
         if (error instanceof CommandError) return;
-        if (!isAborted(over.signal) && faultOf(error) === undefined) throw error;
+        if (!isAborted(over.signal) && findFault(error) === undefined) throw error;
       }
       await pause(RECONNECT_MS, over.signal);
     }

@@ -1,9 +1,9 @@
 import http, { type IncomingMessage } from "node:http";
 import https from "node:https";
-import { backoffMs, pause } from "@muster/backoff";
+import { computeBackoffMs, pause } from "@muster/backoff";
 import { FaultError, WIRE_CODE, type Fault } from "@muster/faults";
 import { CommandError } from "../command-error.ts";
-import { describeGateway, hintOfPlainServer, type Gateway } from "../domain/decide-gateway.ts";
+import { describeGateway, buildPlainServerHint, type Gateway } from "../domain/decide-gateway.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import type { TokenSource } from "./gateway-token.ts";
 
@@ -154,7 +154,7 @@ async function untilAnswered<Value>(
 function retryAfterOf(error: unknown, attempt: number): number | undefined {
   if (!(error instanceof FaultError)) return undefined;
   const { fault } = error;
-  if (fault.code === "unavailable") return backoffMs(attempt, RETRY);
+  if (fault.code === "unavailable") return computeBackoffMs(attempt, RETRY);
   return fault.code === "limit_exceeded" && fault.retryAfterMs > 0 ? fault.retryAfterMs : undefined;
 }
 
@@ -236,7 +236,7 @@ function failureOf(gateway: Gateway, cause: unknown): Error {
   const what = isPlain ? "it does not serve TLS" : `its certificate is refused: ${messageOf(cause)}`;
   return new CommandError(EXIT.unreachable, `cannot connect to ${describeGateway(gateway)}: ${what}`, {
     hint: isPlain
-      ? hintOfPlainServer(gateway.server)
+      ? buildPlainServerHint(gateway.server)
       : "name the CA certificates that verify it with --certificate-authority FILE or MUSTER_SERVER_CA_FILE",
     cause,
   });

@@ -1,4 +1,4 @@
-import { messageFromJson, OWN_FIELDS, RESOURCES, routesOf, toJson, typeName, type Route } from "@muster/gateway-api";
+import { parseMessage, OWN_FIELDS, RESOURCES, buildRoutes, toJson, getTypeName, type Route } from "@muster/gateway-api";
 import type { MessageOf, MethodDescriptor, ServiceDescriptor } from "@muster/proto";
 
 /** One call of a service as an HTTP request. */
@@ -14,7 +14,7 @@ export type GatewayRequest = {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const ROUTES = routesOf(RESOURCES);
+const ROUTES = buildRoutes(RESOURCES);
 
 /** Builds the gateway's request for a call; undefined if the gateway has no route for it. `namespace` is that of jobs, for requests that name none. */
 export function buildGatewayRequest(
@@ -38,7 +38,7 @@ export function buildGatewayRequest(
 
 /** Flattens the fields that a client may set, and adds the fields that name the item. */
 function flatFields({ method, resource, change }: Route, request: object, namespace: string): Fields {
-  const { [resource.nameIn ?? ""]: name, ...rest } = toJson(typeName(method.request), request) as Fields;
+  const { [resource.nameIn ?? ""]: name, ...rest } = toJson(getTypeName(method.request), request) as Fields;
   const all: Fields = { ...rest, ...(name as Fields | undefined) };
   const fields = Object.fromEntries(Object.entries(all).filter(([field]) => !isOwn(field)));
   if (resource.scope !== "path") return fields;
@@ -100,12 +100,12 @@ export function readGatewayReply(
   switch (answer.kind) {
     case "list": {
       const { items: _, ...rest } = first as Fields;
-      return messageFromJson(method.reply, { ...rest, [answer.items]: pages.flatMap((page) => itemsOf(page)) });
+      return parseMessage(method.reply, { ...rest, [answer.items]: pages.flatMap((page) => itemsOf(page)) });
     }
     case "item":
-      return messageFromJson(method.reply, { [answer.item]: first });
+      return parseMessage(method.reply, { [answer.item]: first });
     default:
-      return messageFromJson(method.reply, first);
+      return parseMessage(method.reply, first);
   }
 }
 

@@ -2,7 +2,7 @@ import { CommandError } from "../command-error.ts";
 import type { Exec, OidcConfig } from "../domain/contexts.ts";
 import type { Gateway } from "../domain/decide-gateway.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { pathIn, readSecretFile } from "./context-file.ts";
+import { resolveFromContextFile, readSecretFile } from "./context-file.ts";
 
 /** Provides the token of the user. Rejects with a CommandError that states the next step. */
 export type TokenSource = {
@@ -13,7 +13,7 @@ export type TokenSource = {
 };
 
 /** Renewed tokens are stored in `contextFile`. */
-export function tokenSource({ credential }: Gateway, contextFile: string): TokenSource {
+export function makeTokenSource({ credential }: Gateway, contextFile: string): TokenSource {
   const fixed = (read: () => string | undefined): TokenSource => ({
     token: () => Promise.resolve(read()),
     renew: () => Promise.resolve(undefined),
@@ -30,7 +30,9 @@ export function tokenSource({ credential }: Gateway, contextFile: string): Token
       if (user.exec !== undefined) return execTokens(name, user.exec);
       if (user["auth-provider"] !== undefined) return oidcTokens(name, user["auth-provider"].config, contextFile);
       const { tokenFile } = user;
-      return fixed(() => (tokenFile === undefined ? user.token : readSecretFile(pathIn(contextFile, tokenFile))));
+      return fixed(() =>
+        tokenFile === undefined ? user.token : readSecretFile(resolveFromContextFile(contextFile, tokenFile)),
+      );
     }
   }
 }

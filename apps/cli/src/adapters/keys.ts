@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { mkdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { makeKeyFile, readKeyFile, readSigner } from "@muster/leases/keys";
 import type { Keys } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
@@ -35,7 +35,7 @@ export function makeKeys({ key, keyFile }: Pick<Config, "key" | "keyFile">): Key
         await makeFolder(dirname(path));
         return { signer: await makeKeyFile(FILE, path), file: path };
       } catch (error) {
-        if (faultOf(error)?.code !== "already_exists") throw refused(error, undefined);
+        if (findFault(error)?.code !== "already_exists") throw refused(error, undefined);
         throw await occupied(path, error);
       }
     },
@@ -84,7 +84,7 @@ function adviseNew(file: string | undefined): string {
 
 /** States the problem of a key without its content. */
 function refused(error: unknown, hint: string | undefined): unknown {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault?.code === "invalid_request")
     return new CommandError(EXIT.usage, `${fault.field} ${fault.reason}`, { hint, cause: error });
   return error;

@@ -1,24 +1,24 @@
 import type { EndRequest, Order, Renewal } from "@muster/leases";
 import { toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
 import { enums, LeaseService, type muster } from "@muster/proto";
-import type { Link } from "../kinds/kind.ts";
-import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
+import type { ServiceLink } from "../kinds/kind.ts";
+import { CALL_TIMEOUT_MS, readPages } from "./read-pages.ts";
 import {
-  cleanupFromMessage,
-  cleanupStateFromMessage,
-  engineLoadFromMessage,
-  leaseEventFromMessage,
-  leaseFromMessage,
+  toCleanup,
+  toCleanupState,
+  toEngineLoad,
+  toLeaseEvent,
+  toLease,
   type EngineIdentity,
   type Lease,
   type LeaseEvent,
 } from "./lease-messages.ts";
-import { pick } from "./message-fields.ts";
+import { pickFields } from "./message-fields.ts";
 
 /** ORDERED: the lease is new. RESENT: it existed, and its result is published again. RETRIED: it had failed. */
 export type OrderOutcome = "ORDERED" | "RESENT" | "RETRIED";
 
-export type Ordered = { readonly lease: Lease; readonly outcome: OrderOutcome };
+export type OrderReply = { readonly lease: Lease; readonly outcome: OrderOutcome };
 
 /** An undefined field selects any value. */
 export type LeaseFilter = {
@@ -35,15 +35,15 @@ const MAX_BEFORE = 100;
 const MAX_BEFORE_CHARACTERS = 256 * 1024;
 
 /** Calls the engines. Every call rejects with FaultError and nothing else. */
-export function leaseCalls({ client, stop }: Pick<Link, "client" | "stop">, timeoutMs = CALL_TIMEOUT_MS) {
+export function makeLeaseCalls({ client, stop }: Pick<ServiceLink, "client" | "stop">, timeoutMs = CALL_TIMEOUT_MS) {
   const leases = client(LeaseService);
   const options = { timeoutMs, signal: stop };
   const identified = (): { requestId: string } => ({ requestId: crypto.randomUUID() });
-  const leaseOf = async (reply: Promise<muster.provision.v1.GetLeaseReply>) => leaseFromMessage((await reply).lease);
+  const leaseOf = async (reply: Promise<muster.provision.v1.GetLeaseReply>) => toLease((await reply).lease);
   return {
-    order: async (order: Order): Promise<Ordered> => {
+    order: async (order: Order): Promise<OrderReply> => {
       const reply = await leases.orderLease({ ...identified(), order: toWireOrder(order) }, options);
-      return { lease: leaseFromMessage(reply.lease), outcome: outcomeOf(reply.outcome) };
+      return { lease: toLease(reply.lease), outcome: outcomeOf(reply.outcome) };
     },
     /** Rejects as `order` would. Does not predict the outcome of an accepted order. */
     checkOrder: async (order: Order) => {
@@ -55,29 +55,29 @@ export function leaseCalls({ client, stop }: Pick<Link, "client" | "stop">, time
       const asked = { order: toWireOrder(order), before: asManyAsFit(before).map(toWireOrder), dryRun: true };
       const reply = await leases.orderLease({ ...identified(), ...asked }, options);
       const { refusedBecause } = reply;
-      return { lease: leaseFromMessage(reply.lease), outcome: outcomeOf(reply.outcome), refusedBecause };
+      return { lease: toLease(reply.lease), outcome: outcomeOf(reply.outcome), refusedBecause };
     },
     renew: (renewal: Renewal) =>
       leaseOf(leases.renewLease({ ...identified(), renewal: toWireRenewal(renewal) }, options)),
     end: (request: EndRequest) => leaseOf(leases.endLease({ ...identified(), end: toWireEnd(request) }, options)),
     /** Reads the identity of an engine; an empty id selects any engine. */
     engine: async (engine: string): Promise<EngineIdentity> =>
-      pick(await leases.getEngine({ engine }, options), "engine", "key"),
-    load: async (engine: string) => engineLoadFromMessage(await leases.getCounters({ engine }, options)),
-    cleanupState: async (engine: string) => cleanupStateFromMessage(await leases.getCleanup({ engine }, options)),
+      pickFields(await leases.getEngine({ engine }, options), "engine", "key"),
+    load: async (engine: string) => toEngineLoad(await leases.getCounters({ engine }, options)),
+    cleanupState: async (engine: string) => toCleanupState(await leases.getCleanup({ engine }, options)),
     /** Searches for leftovers of leases. `confirm` is the number of objects that may be removed even if records seem to be lost. */
     cleanUp: async (engine: string, dryRun: boolean, confirm: number) => {
       const request = { ...identified(), engine, dryRun, confirm };
-      return cleanupFromMessage(await leases.cleanupResources(request, { ...options, timeoutMs: CLEANUP_TIMEOUT_MS }));
+      return toCleanup(await leases.cleanupResources(request, { ...options, timeoutMs: CLEANUP_TIMEOUT_MS }));
     },
     get: (id: string) => leaseOf(leases.getLease({ id }, options)),
     list: ({ user = "", type = "", phase }: LeaseFilter) => {
       const query = { user, type, phase: enums.LeasePhase.numberOf(phase ?? "") };
-      return readPages((page) => leases.listLeases({ ...query, ...page }, options), "leases", leaseFromMessage);
+      return readPages((page) => leases.listLeases({ ...query, ...page }, options), "leases", toLease);
     },
     /** Lists the first hundred leases whose records no answering engine can read. */
     unreadable: async () =>
-      (await leases.listLeases({ limit: 1 }, options)).unreadable.map((each) => pick(each, "id", "because")),
+      (await leases.listLeases({ limit: 1 }, options)).unreadable.map((each) => pickFields(each, "id", "because")),
     /** Returns the newest events, sorted from old to new. */
     history: async (id: string, limit: number) => {
       let events: LeaseEvent[] = [];
@@ -85,7 +85,7 @@ export function leaseCalls({ client, stop }: Pick<Link, "client" | "stop">, time
       do {
         const query = { id, limit: limit - events.length, continue: page };
         const reply = await leases.listLeaseHistory(query, options);
-        events = [...reply.events.map(leaseEventFromMessage), ...events];
+        events = [...reply.events.map(toLeaseEvent), ...events];
         page = reply.continue;
       } while (page !== "" && events.length < limit);
       return events;
@@ -93,7 +93,7 @@ export function leaseCalls({ client, stop }: Pick<Link, "client" | "stop">, time
   };
 }
 
-export type LeaseCalls = ReturnType<typeof leaseCalls>;
+export type LeaseCalls = ReturnType<typeof makeLeaseCalls>;
 
 /** Keeps the first orders that fit, because an order follows those that it needs. */
 function asManyAsFit(orders: readonly Order[]): Order[] {

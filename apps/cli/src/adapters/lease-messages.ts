@@ -1,38 +1,38 @@
 import type { Result } from "@muster/leases";
-import { textOf, toEnd, toNs, toOrder, toRenewal } from "@muster/leases/wire";
-import { enums, lowercaseNames, muster } from "@muster/proto";
-import { nameOf, pick } from "./message-fields.ts";
+import { toTimeText, toEnd, toNs, toOrder, toRenewal } from "@muster/leases/wire";
+import { enums, toLowercaseNames, muster } from "@muster/proto";
+import { nameOf, pickFields } from "./message-fields.ts";
 
 /** A lease as its engine reports it. */
-export type Lease = ReturnType<typeof leaseFromMessage>;
+export type Lease = ReturnType<typeof toLease>;
 /** The signed parts of a lease, and its phase and end, which are not signed. */
 export type SignedLease = Pick<
   Lease,
   "order" | "phase" | "expiresAtNs" | "renewal" | "endRequest" | "result" | "orderHash"
 >;
 export type LeaseUsers = Lease["usedBy"];
-export type LeaseEvent = ReturnType<typeof leaseEventFromMessage>;
+export type LeaseEvent = ReturnType<typeof toLeaseEvent>;
 /** The result of one search for leftovers of leases. */
-export type Cleanup = ReturnType<typeof cleanupFromMessage>;
+export type Cleanup = ReturnType<typeof toCleanup>;
 /** The schedule of the automatic cleanup of an engine. */
-export type CleanupSchedule = ReturnType<typeof scheduleFromMessage>;
+export type CleanupSchedule = ReturnType<typeof toCleanupSchedule>;
 /** Whether an engine searches for leftovers of leases and removes them. */
-export type CleanupState = ReturnType<typeof cleanupStateFromMessage>;
+export type CleanupState = ReturnType<typeof toCleanupState>;
 /** The load of an engine: the resources that its leases use. */
-export type EngineLoad = ReturnType<typeof engineLoadFromMessage>;
+export type EngineLoad = ReturnType<typeof toEngineLoad>;
 export type EngineIdentity = Pick<muster.provision.v1.GetEngineReply, "engine" | "key">;
 /** A lease whose record the engines cannot read. */
 export type UnreadableLease = Pick<muster.provision.v1.UnreadableLease, "id" | "because">;
 
-const STATES = lowercaseNames(enums.ResultState);
+const STATES = toLowercaseNames(enums.ResultState);
 
-export function leaseFromMessage(message = muster.provision.v1.Lease.create()) {
+export function toLease(message = muster.provision.v1.Lease.create()) {
   const record = message.record ?? muster.provision.v1.LeaseRecord.create();
   const { result, renewal, ending } = record;
   return {
     order: toOrder(record.order ?? muster.provision.v1.Order.create()),
     phase: nameOf(enums.LeasePhase, record.phase),
-    ...pick(record, "source", "run"),
+    ...pickFields(record, "source", "run"),
     expiresAtNs: toNs(record.expiresAt),
     renewal: renewal && toRenewal(renewal),
     endRequest: ending?.request && toEnd(ending.request),
@@ -68,46 +68,43 @@ function usersFromMessage({ usedBy, usedByCount }: muster.provision.v1.Lease) {
 
 function resultFromMessage(message: muster.provision.v1.Result): Result {
   return {
-    ...pick(message, "id", "type"),
+    ...pickFields(message, "id", "type"),
     createdNs: toNs(message.created),
     state: STATES.nameOf(message.state) ?? "error",
     message: message.message,
-    data: textOf(message.dataJson),
+    data: toTimeText(message.dataJson),
     signature: message.signature,
   };
 }
 
-export function leaseEventFromMessage(message: muster.provision.v1.LeaseEvent) {
+export function toLeaseEvent(message: muster.provision.v1.LeaseEvent) {
   const { id, eventType, message: text, traceparent } = message;
   return { id, event: eventType, message: text, atNs: toNs(message.at), traceparent };
 }
 
-export function cleanupFromMessage(message: muster.provision.v1.CleanupResourcesReply) {
+export function toCleanup(message: muster.provision.v1.CleanupResourcesReply) {
   return {
-    steps: message.steps.map((step) => pick(step, "action", "kind", "namespace", "name", "lease", "because")),
-    ...pick(message, "found", "removed", "suspected", "heldBecause"),
-    schedule: scheduleFromMessage(message),
+    steps: message.steps.map((step) => pickFields(step, "action", "kind", "namespace", "name", "lease", "because")),
+    ...pickFields(message, "found", "removed", "suspected", "heldBecause"),
+    schedule: toCleanupSchedule(message),
   };
 }
 
-export function cleanupStateFromMessage(message: muster.provision.v1.GetCleanupReply) {
-  return { ...pick(message, "heldBecause", "waitsFor"), schedule: scheduleFromMessage(message) };
+export function toCleanupState(message: muster.provision.v1.GetCleanupReply) {
+  return { ...pickFields(message, "heldBecause", "waitsFor"), schedule: toCleanupSchedule(message) };
 }
 
-export function scheduleFromMessage({
-  mode,
-  nextLook,
-}: Pick<muster.provision.v1.GetCleanupReply, "mode" | "nextLook">) {
+export function toCleanupSchedule({ mode, nextLook }: Pick<muster.provision.v1.GetCleanupReply, "mode" | "nextLook">) {
   // Undefined if no scan follows, a scan is due now, or the engine does not know yet.
   return { mode, nextScanMs: nextLook ? Number(toNs(nextLook) / 1_000_000n) : undefined };
 }
 
-export function engineLoadFromMessage(message: muster.provision.v1.GetCountersReply) {
+export function toEngineLoad(message: muster.provision.v1.GetCountersReply) {
   const { counters, used, capacity } = message;
   const active = Object.values(counters ?? {}).reduce((sum: number, count) => sum + count, 0);
   return {
     active,
-    ...pick(message, "engine", "overdue", "unopened"),
+    ...pickFields(message, "engine", "overdue", "unopened"),
     /** The amounts include leases that are being provisioned or decommissioned. */
     used: unitsFromMessage(used),
     /** Undefined, for all or for one unit, means no limit. */

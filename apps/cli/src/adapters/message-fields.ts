@@ -1,7 +1,7 @@
 import type { EnumTable } from "@muster/proto";
 
 /** Copies fields of a decoded message. A message inherits fields that have their defaults, and a spread would omit those. */
-export function pick<Message, Name extends keyof Message>(message: Message, ...names: readonly Name[]) {
+export function pickFields<Message, Name extends keyof Message>(message: Message, ...names: readonly Name[]) {
   const fields: Partial<Pick<Message, Name>> = {};
   for (const name of names) fields[name] = message[name];
   return fields as Pick<Message, Name>;

@@ -1,14 +1,14 @@
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
-import { jobEventFromMessage } from "./messages.ts";
-import { explanationFromMessage } from "./reservation-messages.ts";
+import { toJobEvent } from "./messages.ts";
+import { toExplanation } from "./reservation-messages.ts";
 
 const { ExplainReservationReply } = muster.reservation.v1;
 
 it("reads the code for a request without a fitting part", () => {
   const parts = [{ part: { requests: { cpu: 500 } }, requested: 2 }];
   const sent = ExplainReservationReply.encode({ pools: [{ pool: "p", requested: 2, parts }] }).finish();
-  const [pool] = explanationFromMessage(ExplainReservationReply.decode(sent)).pools;
+  const [pool] = toExplanation(ExplainReservationReply.decode(sent)).pools;
   expect(pool?.parts).toMatchObject([{ requested: 2, fitting: 0 }]);
 });
 
@@ -22,7 +22,7 @@ it.each<[title: string, times: { count: number; firstAtMs?: number }, descriptio
   ["a repeated event whose first time is unknown", { count: 3 }, "Job/train: runs (x3)"],
 ])("shows %s", (_, times, description) => {
   const event = { atMs: 400_000, type: "Normal", reason: "JobRunning", message: "runs", object: "Job/train", ...times };
-  expect(jobEventFromMessage(muster.job.v1.JobEvent.create(event))).toEqual({
+  expect(toJobEvent(muster.job.v1.JobEvent.create(event))).toEqual({
     phase: "JobRunning",
     atMs: 400_000,
     description,

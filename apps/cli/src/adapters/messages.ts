@@ -1,15 +1,15 @@
 import { formatElapsed } from "@muster/faults";
 import { annotations, enums, muster } from "@muster/proto";
-import { templateRequests, type ComponentTemplate } from "@muster/session-limits";
-import { buildJobPhases, outcomeOfJob, type JobEvent } from "../domain/job-phases.ts";
-import { plural } from "../domain/plural.ts";
+import { computeTemplateRequests, type ComponentTemplate } from "@muster/session-limits";
+import { buildJobPhases, findJobOutcome, type JobEvent } from "../domain/job-phases.ts";
+import { formatCount } from "../domain/plural.ts";
 import { buildSpec } from "../domain/session-document.ts";
-import { conditionsOf, outcomeOf } from "../domain/session-phases.ts";
+import { listConditions, findOutcome } from "../domain/session-phases.ts";
 import { buildShare, type Share } from "../domain/share.ts";
 import type { ComponentStatus, Work, WorkEvent } from "../domain/work.ts";
-import { pick, unlessDefault } from "./message-fields.ts";
-import { shareOf } from "./reservation-messages.ts";
-import { KINDS, specFromMessage, type ComponentSpec, type SessionSpec } from "./session-spec-messages.ts";
+import { pickFields, unlessDefault } from "./message-fields.ts";
+import { toShare } from "./reservation-messages.ts";
+import { KINDS, toSpec, type ComponentSpec, type SessionSpec } from "./session-spec-messages.ts";
 
 /** The position in a log at which reading continues. */
 export type LogPlace = {
@@ -30,8 +30,8 @@ export type LogChunk = {
   readonly truncated: boolean;
 };
 
-export function sessionFromMessage(message = muster.session.v1.Session.create()): Work {
-  const spec = specFromMessage(message.spec);
+export function toSession(message = muster.session.v1.Session.create()): Work {
+  const spec = toSpec(message.spec);
   const specs = new Map(spec.components.map((component) => [component.name, component]));
   const events = message.events.map(({ kind, atMs, description, reason }) => {
     return { phase: enums.SessionEventKind.nameOf(kind) ?? ("UNKNOWN" as const), atMs, description, reason };
@@ -39,26 +39,26 @@ export function sessionFromMessage(message = muster.session.v1.Session.create())
   const isGranted = events.some(({ phase }) => phase === "ACCEPT");
   return {
     kind: "session",
-    ...pick(message, "name", "uid", "revision"),
+    ...pickFields(message, "name", "uid", "revision"),
     spec: buildSpec(spec),
     columns: { machines: message.components.length },
     owner: { kind: "session", id: message.name },
     facts: factsOf(spec),
     events,
-    conditions: conditionsOf(events),
-    outcome: outcomeOf(events.at(-1)?.phase),
+    conditions: listConditions(events),
+    outcome: findOutcome(events.at(-1)?.phase),
     components: message.components.map((component) => ({
       name: component.name,
       kind: KINDS.nameOf(component.kind) ?? "unknown",
-      ...pick(component, "pool", "node", "pod", "podIp", "state", "message", "exitCode"),
+      ...pickFields(component, "pool", "node", "pod", "podIp", "state", "message", "exitCode"),
       ...(isGranted ? {} : otherPoolsOf(specs.get(component.name))),
       ...shareOfComponent(specs.get(component.name)),
     })),
     resultJson: unlessDefault(message.resultJson),
-    warnings: message.warnings.map((warning) => pick(warning, "code", "message")),
+    warnings: message.warnings.map((warning) => pickFields(warning, "code", "message")),
     createdAtMs: message.createdAtMs,
     finishedAtMs: unlessDefault(message.finishedAtMs),
-    ...pick(message, "cancelRequested", "traceparent", "waitingBecause"),
+    ...pickFields(message, "cancelRequested", "traceparent", "waitingBecause"),
   };
 }
 
@@ -71,7 +71,7 @@ function otherPoolsOf(component: ComponentSpec | undefined): Pick<ComponentStatu
 function shareOfComponent(component: ComponentSpec | undefined): { readonly shared?: Share } {
   if (component?.shared === undefined || component.templateJson === undefined) return {};
   const template = JSON.parse(component.templateJson) as ComponentTemplate;
-  return { shared: buildShare(templateRequests(template)) };
+  return { shared: buildShare(computeTemplateRequests(template)) };
 }
 
 function factsOf(spec: SessionSpec): [string, string][] {
@@ -86,10 +86,10 @@ function factsOf(spec: SessionSpec): [string, string][] {
 }
 
 /** Converts a job of any kind. The kind is the lower-case form of that in documents: `tfjob`. */
-export function jobFromMessage(message = muster.job.v1.Job.create()): Work {
+export function toJob(message = muster.job.v1.Job.create()): Work {
   const { spec, cancelRequested } = manifestFrom(message.manifestJson);
   const conditions = message.conditions.map((condition) => ({
-    ...pick(condition, "type", "isTrue", "reason", "message"),
+    ...pickFields(condition, "type", "isTrue", "reason", "message"),
     sinceMs: condition.lastTransitionMs,
   }));
   const { state, createdAtMs } = message;
@@ -110,12 +110,12 @@ export function jobFromMessage(message = muster.job.v1.Job.create()): Work {
       ["owner", `job/${message.ownerId}`],
       ...message.replicas.map((each): [string, string] => [
         each.type,
-        `${plural(each.replicas, "replica")}: ${each.active} active, ${each.ready} ready, ${each.succeeded} succeeded, ${each.failed} failed, ${plural(each.restarts, "restart")}`,
+        `${formatCount(each.replicas, "replica")}: ${each.active} active, ${each.ready} ready, ${each.succeeded} succeeded, ${each.failed} failed, ${formatCount(each.restarts, "restart")}`,
       ]),
     ],
     events: buildJobPhases({ state, createdAtMs, startedAtMs: message.startedAtMs, conditions }),
     conditions,
-    outcome: outcomeOfJob(state, conditions),
+    outcome: findJobOutcome(state, conditions),
     components: members,
     resultJson: undefined,
     warnings: [],
@@ -131,7 +131,7 @@ export function jobFromMessage(message = muster.job.v1.Job.create()): Work {
 function memberFromMessage(member: muster.job.v1.JobMember): ComponentStatus {
   const { component: name, pool, node, pod, state, message } = member;
   const kind = name.replace(/-\d+$/, "");
-  return { name, kind, pool, node, ...shareOf(member), pod, podIp: "", state, message, exitCode: undefined };
+  return { name, kind, pool, node, ...toShare(member), pod, podIp: "", state, message, exitCode: undefined };
 }
 
 /** Reads fields of the custom resource, if the reply includes it. */
@@ -145,7 +145,7 @@ function manifestFrom(json: string): { readonly spec: Record<string, unknown>; r
   return { spec: manifest.spec ?? {}, cancelRequested };
 }
 
-export function jobEventFromMessage(message: muster.job.v1.JobEvent): WorkEvent {
+export function toJobEvent(message: muster.job.v1.JobEvent): WorkEvent {
   const { object, message: text, type, reason, atMs } = message;
   const description = `${object}: ${text}${repeatText(message)}`;
   return { phase: reason, atMs, description, reason: type === "Normal" ? "" : type };
@@ -160,6 +160,6 @@ function repeatText({ count, firstAtMs, atMs }: muster.job.v1.JobEvent): string 
 }
 
 /** Reads an event without its description. */
-export function rawEventFromMessage(message: muster.job.v1.JobEvent): JobEvent {
-  return pick(message, "atMs", "object", "reason", "message");
+export function toRawEvent(message: muster.job.v1.JobEvent): JobEvent {
+  return pickFields(message, "atMs", "object", "reason", "message");
 }

@@ -1,39 +1,39 @@
 import { JobService, ReservationService, WatchService } from "@muster/proto";
-import type { Link } from "../kinds/kind.ts";
-import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./asking.ts";
-import { pick } from "./message-fields.ts";
-import { jobFromMessage } from "./messages.ts";
-import { queueFromMessage } from "./queue-messages.ts";
-import { explanationFromMessage, poolFromMessage, reservationFromMessage } from "./reservation-messages.ts";
+import type { ServiceLink } from "../kinds/kind.ts";
+import { CALL_TIMEOUT_MS, readPages, STATUS_TIMEOUT_MS } from "./read-pages.ts";
+import { pickFields } from "./message-fields.ts";
+import { toJob } from "./messages.ts";
+import { toQueue } from "./queue-messages.ts";
+import { toExplanation, toPool, toReservation } from "./reservation-messages.ts";
 
 /** Calls the other services, beside those of work; the signal ends every call. Each call rejects with FaultError and nothing else. */
-export function musterServices({ client }: Pick<Link, "client">, stop: AbortSignal) {
+export function openMusterServices({ client }: Pick<ServiceLink, "client">, stop: AbortSignal) {
   const reservations = client(ReservationService);
   const watcher = client(WatchService);
   const jobs = client(JobService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const brief = { timeoutMs: STATUS_TIMEOUT_MS, signal: stop };
   return {
-    pools: async () => (await reservations.listPools({}, options)).pools.map(poolFromMessage),
+    pools: async () => (await reservations.listPools({}, options)).pools.map(toPool),
     /** The timeout is short, as for every call without a name. */
-    poolsNow: async () => (await reservations.listPools({}, brief)).pools.map(poolFromMessage),
+    poolsNow: async () => (await reservations.listPools({}, brief)).pools.map(toPool),
     reservation: async (kind: string, id: string) => {
       const { reservation } = await reservations.getReservation({ owner: { kind, id } }, options);
-      return reservationFromMessage(reservation);
+      return toReservation(reservation);
     },
     reservations: () =>
-      readPages((page) => reservations.listReservations(page, options), "reservations", reservationFromMessage),
+      readPages((page) => reservations.listReservations(page, options), "reservations", toReservation),
     reservationsNow: () =>
-      readPages((page) => reservations.listReservations(page, brief), "reservations", reservationFromMessage),
-    queues: () => readPages((page) => reservations.listQueues(page, options), "queues", queueFromMessage),
-    queuesNow: () => readPages((page) => reservations.listQueues(page, brief), "queues", queueFromMessage),
+      readPages((page) => reservations.listReservations(page, brief), "reservations", toReservation),
+    queues: () => readPages((page) => reservations.listQueues(page, options), "queues", toQueue),
+    queuesNow: () => readPages((page) => reservations.listQueues(page, brief), "queues", toQueue),
     /** Counts jobs that have machines or wait for them, up to one page. */
     jobReservationsNow: async () => {
       const { reservations: page } = await reservations.listReservations({ ownerKind: "job", limit: 0 }, brief);
       return page.length;
     },
     explanation: async (kind: string, id: string) =>
-      explanationFromMessage(await reservations.explainReservation({ owner: { kind, id } }, options)),
+      toExplanation(await reservations.explainReservation({ owner: { kind, id } }, options)),
     /**
      * Reports problems of kinds: uninstalled kinds, unreadable kinds, jobs in namespaces that no controller serves, missing rights, and whether no queue serves
      * the namespace.
@@ -53,11 +53,11 @@ export function musterServices({ client }: Pick<Link, "client">, stop: AbortSign
       };
     },
     /** Lists the jobs of every kind. */
-    jobs: () => readPages((page) => jobs.listJobs(page, brief), "jobs", jobFromMessage),
-    watcherStatus: async () => pick(await watcher.getStatus({}, brief), "ageMs", "synced", "pods", "nodes"),
+    jobs: () => readPages((page) => jobs.listJobs(page, brief), "jobs", toJob),
+    watcherStatus: async () => pickFields(await watcher.getStatus({}, brief), "ageMs", "synced", "pods", "nodes"),
   };
 }
 
-export type MusterServices = ReturnType<typeof musterServices>;
+export type MusterServices = ReturnType<typeof openMusterServices>;
 export type KindsTrouble = Awaited<ReturnType<MusterServices["kindsTrouble"]>>;
 export type WatcherStatus = Awaited<ReturnType<MusterServices["watcherStatus"]>>;

@@ -1,16 +1,10 @@
-import { describeFault, faultOf } from "@muster/faults";
+import { describeFault, findFault } from "@muster/faults";
 import { NodeService, ReservationService } from "@muster/proto";
 import { isTainted } from "../domain/build-node-views.ts";
 import type { DemandScaling, ListedNode, MachineState, ScalerDump } from "../adapters/node-messages.ts";
-import type { Link } from "../kinds/kind.ts";
-import { CALL_TIMEOUT_MS, readPages } from "./asking.ts";
-import {
-  demandFromMessage,
-  dumpFromMessage,
-  machineFromMessage,
-  nodeFromMessage,
-  staticNode,
-} from "./node-messages.ts";
+import type { ServiceLink } from "../kinds/kind.ts";
+import { CALL_TIMEOUT_MS, readPages } from "./read-pages.ts";
+import { toDemandScaling, toScalerDump, toMachineState, toListedNode, toStaticNode } from "./node-messages.ts";
 
 /** The timeout of a call whose answer is optional. */
 const EXTRA_TIMEOUT_MS = 2000;
@@ -18,7 +12,7 @@ const EXTRA_TIMEOUT_MS = 2000;
 const BRIEF_TIMEOUT_MS = 500;
 
 /** Calls the node scaler. Every call rejects with FaultError and nothing else. */
-export function nodeCalls(link: Link) {
+export function makeNodeCalls(link: ServiceLink) {
   const { client, stop } = link;
   const nodes = client(NodeService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
@@ -30,7 +24,7 @@ export function nodeCalls(link: Link) {
     );
   return {
     /** Lists the nodes of one pool, or of all pools. */
-    list: async (pool = "") => (await records(pool)).map((record) => nodeFromMessage(record)),
+    list: async (pool = "") => (await records(pool)).map((record) => toListedNode(record)),
     /**
      * Lists the nodes with the machine states of the ledger if it answers, and then the nodes of pools that the scaler did not create. `trouble` states that
      * the scaler does not answer. Rejects with its fault if the ledger has no node either.
@@ -43,16 +37,16 @@ export function nodeCalls(link: Link) {
       const others = [...machines.values()].filter(({ node }) => !known.has(node));
       return {
         nodes: [
-          ...made.map((record) => nodeFromMessage(record, machines.get(record.kubernetesNode))),
-          ...others.map(staticNode),
+          ...made.map((record) => toListedNode(record, machines.get(record.kubernetesNode))),
+          ...others.map(toStaticNode),
         ],
         trouble: Array.isArray(listed) ? undefined : troubleOf(listed.error),
       };
     },
-    dump: async () => dumpFromMessage(await nodes.dumpNodes({}, options)),
+    dump: async () => toScalerDump(await nodes.dumpNodes({}, options)),
     terminate: async (name: string, requestedBy: string) => {
       const { node } = await nodes.terminateNode({ requestId: crypto.randomUUID(), name, requestedBy }, options);
-      return nodeFromMessage(node);
+      return toListedNode(node);
     },
   };
 }
@@ -61,55 +55,55 @@ type NodeList = { readonly nodes: readonly ListedNode[]; readonly trouble: strin
 
 /** A FaultError of an interrupt is thrown, because it ends the command. */
 function faultOrThrow(error: unknown): { readonly error: unknown } {
-  if (faultOf(error)?.code !== "unavailable") throw error;
+  if (findFault(error)?.code !== "unavailable") throw error;
   return { error };
 }
 
 /** Returns machine states by node; the map is empty if the ledger does not answer, because the list of nodes is useful without them. */
-async function machineStates({ client, stop }: Link, pool: string): Promise<ReadonlyMap<string, MachineState>> {
+async function machineStates({ client, stop }: ServiceLink, pool: string): Promise<ReadonlyMap<string, MachineState>> {
   const ledger = client(ReservationService);
   const options = { timeoutMs: BRIEF_TIMEOUT_MS, signal: stop };
-  const asked = readPages((page) => ledger.listMachines({ pool, ...page }, options), "machines", machineFromMessage);
+  const asked = readPages((page) => ledger.listMachines({ pool, ...page }, options), "machines", toMachineState);
   return asked.then(
     (machines) => new Map(machines.map((machine) => [machine.node, machine])),
     (error: unknown) => {
       // An interrupt ends the command.
-      if (faultOf(error)?.code === "cancelled") throw error;
+      if (findFault(error)?.code === "cancelled") throw error;
       return new Map<string, MachineState>();
     },
   );
 }
 
 /** Counts the tainted nodes of one pool; undefined: the ledger does not answer. */
-export async function countTainted(link: Link, pool: string): Promise<number | undefined> {
+export async function countTainted(link: ServiceLink, pool: string): Promise<number | undefined> {
   const machines = await machineStates(link, pool);
   return machines.size === 0 ? undefined : [...machines.values()].filter(isTainted).length;
 }
 
 /** Returns the scaler's work for an owner that waits. A scaler that does not answer is a result here: everything else works without one. */
-export async function demandScaling(
-  { client, stop }: Link,
+export async function readDemandScaling(
+  { client, stop }: ServiceLink,
   owner: { readonly kind: string; readonly id: string },
 ): Promise<DemandScaling> {
   const asked = client(NodeService).explainDemand({ owner }, { timeoutMs: EXTRA_TIMEOUT_MS, signal: stop });
-  return asked.then(demandFromMessage, (error: unknown) => ({ state: "unanswered", trouble: troubleOf(error) }));
+  return asked.then(toDemandScaling, (error: unknown) => ({ state: "unanswered", trouble: troubleOf(error) }));
 }
 
 /** Reads how pools are scaled, or why the scaler does not answer. */
-export async function scalerDump({
+export async function readScalerDump({
   client,
   stop,
-}: Link): Promise<{ readonly value: ScalerDump } | { readonly trouble: string }> {
+}: ServiceLink): Promise<{ readonly value: ScalerDump } | { readonly trouble: string }> {
   const asked = client(NodeService).dumpNodes({}, { timeoutMs: EXTRA_TIMEOUT_MS, signal: stop });
   return asked.then(
-    (reply) => ({ value: dumpFromMessage(reply) }),
+    (reply) => ({ value: toScalerDump(reply) }),
     (error: unknown) => ({ trouble: troubleOf(error) }),
   );
 }
 
 /** Returns the trouble that a fault describes. Rethrows a defect and an interrupt. */
 function troubleOf(error: unknown): string {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault === undefined || fault.code === "cancelled") throw error;
   const isAlone = fault.code === "unavailable" && fault.dependency === "node";
   return isAlone ? "no replica of it is connected as the leader" : describeFault(fault);

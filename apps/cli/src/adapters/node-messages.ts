@@ -1,24 +1,24 @@
 import { enums, muster } from "@muster/proto";
-import { nameOf, pick, unlessDefault } from "./message-fields.ts";
+import { nameOf, pickFields, unlessDefault } from "./message-fields.ts";
 
 /** A node that the node scaler creates or has created. */
-export type ScaledNode = ReturnType<typeof nodeFromMessage>;
+export type ScaledNode = ReturnType<typeof toListedNode>;
 /** A row of the list of nodes. A node that Muster did not create has only these fields, and the phase STATIC. */
-export type ListedNode = Pick<ScaledNode, Exclude<keyof ReturnType<typeof staticNode>, "zone">> & Partial<ScaledNode>;
+export type ListedNode = Pick<ScaledNode, Exclude<keyof ReturnType<typeof toStaticNode>, "zone">> & Partial<ScaledNode>;
 /** A node as the ledger reports it. */
-export type MachineState = ReturnType<typeof machineFromMessage>;
+export type MachineState = ReturnType<typeof toMachineState>;
 export type BootingNodes = ReturnType<typeof bootingFromMessage>;
-export type PoolScaling = ReturnType<typeof scalingFromMessage>;
+export type PoolScaling = ReturnType<typeof toPoolScaling>;
 export type PoolTrouble = ReturnType<typeof troubleFromMessage>;
 /** The state of the scaler's leader: its current steps and its memory. */
-export type ScalerDump = ReturnType<typeof dumpFromMessage>;
+export type ScalerDump = ReturnType<typeof toScalerDump>;
 /** The scaler's steps towards the machines that an owner waits for. */
 export type DemandScaling =
-  | ReturnType<typeof demandFromMessage>
+  | ReturnType<typeof toDemandScaling>
   /** No scaler answered. */
   | { readonly state: "unanswered"; readonly trouble: string };
 
-export function nodeFromMessage(message = muster.node.v1.NodeRecord.create(), machine?: MachineState) {
+export function toListedNode(message = muster.node.v1.NodeRecord.create(), machine?: MachineState) {
   const { spec, holder } = message;
   const terminate = spec?.terminate;
   return {
@@ -28,11 +28,11 @@ export function nodeFromMessage(message = muster.node.v1.NodeRecord.create(), ma
     spot: spec?.spot ?? false,
     zone: spec?.zone ?? "",
     phase: nameOf(enums.NodePhase, message.phase),
-    ...pick(message, "phaseSinceMs", "createdAtMs", "instanceId", "kubernetesNode", "addresses", "boundTo"),
+    ...pickFields(message, "phaseSinceMs", "createdAtMs", "instanceId", "kubernetesNode", "addresses", "boundTo"),
     holder: holder ? `${holder.kind}/${holder.id}` : "",
     /** Undefined while no termination is requested. */
     terminate: terminate && {
-      ...pick(terminate, "code", "message", "atMs"),
+      ...pickFields(terminate, "code", "message", "atMs"),
       drainUntilMs: unlessDefault(terminate.drainUntilMs),
     },
     unhealthySinceMs: unlessDefault(message.unhealthySinceMs),
@@ -43,10 +43,10 @@ export function nodeFromMessage(message = muster.node.v1.NodeRecord.create(), ma
   };
 }
 
-export function machineFromMessage(message: muster.reservation.v1.MachineState) {
+export function toMachineState(message: muster.reservation.v1.MachineState) {
   const { foreign, holder } = message;
   return {
-    ...pick(message, "node", "pool", "standing", "allocatable", "free", "excess"),
+    ...pickFields(message, "node", "pool", "standing", "allocatable", "free", "excess"),
     ...(message.zone !== "" && { zone: message.zone }),
     /** False with the standing CORDONED: it is tainted. Undefined: a ledger that does not report the tolerated standing may not report cordons either. */
     cordoned: message.toleratedStanding === "" ? undefined : message.cordoned,
@@ -55,57 +55,57 @@ export function machineFromMessage(message: muster.reservation.v1.MachineState) 
       owner: `${owner?.kind ?? ""}/${owner?.id ?? ""}`,
       sinceMs,
     })),
-    foreign: foreign && pick(foreign, "pods", "requests", "examples"),
+    foreign: foreign && pickFields(foreign, "pods", "requests", "examples"),
   };
 }
 
 /** A node that the node scaler did not make. */
-export function staticNode(machine: MachineState) {
+export function toStaticNode(machine: MachineState) {
   const { node, pool, holder } = machine;
   const phase: string = "STATIC";
   const place = machine.zone === undefined ? {} : { zone: machine.zone };
   return { name: node, pool, phase, kubernetesNode: node, holder, ...place, machine };
 }
 
-export function scalingFromMessage(message: muster.node.v1.PoolScaling) {
+export function toPoolScaling(message: muster.node.v1.PoolScaling) {
   const { blockedCode, blockedMessage } = message;
   return {
-    ...pick(message, "pool", "max", "standby"),
+    ...pickFields(message, "pool", "max", "standby"),
     booting: message.booting.map(bootingFromMessage),
     /** Why needed nodes are not created; undefined if all are. */
     blocked: blockedCode ? { code: blockedCode, message: blockedMessage } : undefined,
   };
 }
 
-export function dumpFromMessage(message: muster.node.v1.DumpNodesReply) {
+export function toScalerDump(message: muster.node.v1.DumpNodesReply) {
   return {
-    ...pick(message, "leader", "term", "nodes"),
+    ...pickFields(message, "leader", "term", "nodes"),
     loops: message.loops.map((loop) => ({
-      ...pick(loop, "name", "intervalMs", "rounds", "failures"),
+      ...pickFields(loop, "name", "intervalMs", "rounds", "failures"),
       /** Undefined until the loop has run. */
       lastStartedAtMs: unlessDefault(loop.lastStartedAtMs),
-      ...pick(loop, "lastDurationMs", "meanDurationMs", "error"),
+      ...pickFields(loop, "lastDurationMs", "meanDurationMs", "error"),
     })),
     unavailable: message.unavailable.map((kind) => ({
-      ...pick(kind, "provider", "instanceType", "spot"),
+      ...pickFields(kind, "provider", "instanceType", "spot"),
       place: [kind.zone, kind.subnet].filter((part) => part !== "").join(" "),
-      ...pick(kind, "message", "sinceMs", "untilMs"),
+      ...pickFields(kind, "message", "sinceMs", "untilMs"),
     })),
-    pools: message.pools.map(scalingFromMessage),
-    bindings: message.bindings.map((each) => pick(each, "demand", "node")),
+    pools: message.pools.map(toPoolScaling),
+    bindings: message.bindings.map((each) => pickFields(each, "demand", "node")),
     bindingsMore: message.bindingsMore,
     troubles: message.troubles.map(troubleFromMessage),
     undecided: message.undecided,
   };
 }
 
-export function demandFromMessage(message: muster.node.v1.ExplainDemandReply) {
+export function toDemandScaling(message: muster.node.v1.ExplainDemandReply) {
   // The scaler knows no need of this owner that it could meet.
   if (!message.known) return { state: "unknown" } as const;
   return {
     state: "known" as const,
     /** `code` is BOOTING, or the reason why no node is created. */
-    ...pick(message, "code", "message"),
+    ...pickFields(message, "code", "message"),
     booting: message.booting.map(bootingFromMessage),
     troubles: message.troubles.map(troubleFromMessage),
   };
@@ -113,7 +113,7 @@ export function demandFromMessage(message: muster.node.v1.ExplainDemandReply) {
 
 function troubleFromMessage(trouble: muster.node.v1.PoolTrouble) {
   return {
-    ...pick(trouble, "pool", "code", "provider", "instanceType", "spot", "zone", "message", "sinceMs"),
+    ...pickFields(trouble, "pool", "code", "provider", "instanceType", "spot", "zone", "message", "sinceMs"),
     /** Undefined if the scaler retries as soon as a node is needed. */
     nextTryAtMs: unlessDefault(trouble.nextTryAtMs),
     boots: trouble.boots,
@@ -121,5 +121,5 @@ function troubleFromMessage(trouble: muster.node.v1.PoolTrouble) {
 }
 
 function bootingFromMessage(message: muster.node.v1.BootingNodes) {
-  return pick(message, "instanceType", "spot", "count", "sinceMs");
+  return pickFields(message, "instanceType", "spot", "count", "sinceMs");
 }

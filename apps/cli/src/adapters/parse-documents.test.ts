@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import { readSessionDocument } from "../domain/read-session-document.ts";
 import type { SessionDocument } from "../domain/session-document.ts";
-import { anySession } from "../../test/any-session.ts";
+import { makeAnySession } from "../../test/any-session.ts";
 import { SESSION_LIMITS } from "@muster/session-limits";
 import { readWork, type ReadWork } from "../kinds/documents.ts";
 import { RESOURCES } from "../kinds/resources.ts";
@@ -13,8 +13,8 @@ import {
   MAX_DOCUMENTS,
   MAX_FILE_BYTES,
   parseDocuments,
-  type Parsed,
-  type Placed,
+  type ParsedDocuments,
+  type PlacedDocument,
 } from "./parse-documents.ts";
 
 const VALID = `apiVersion: muster.dev/v1
@@ -54,12 +54,12 @@ function withTemplate(line: string): string {
   return withComponents(open, ...rest.map((each) => `  ${each}`));
 }
 
-function parse(file: string, text: string): Parsed<ReadWork> {
+function parse(file: string, text: string): ParsedDocuments<ReadWork> {
   return parseDocuments(file, text, (document) => readWork(RESOURCES, document));
 }
 
 /** Reads the session that a document asks for, and checks that `--dry-run` writes what is submitted. */
-function sessionOf({ value: { draft } }: Placed<ReadWork>): SessionDocument | undefined {
+function sessionOf({ value: { draft } }: PlacedDocument<ReadWork>): SessionDocument | undefined {
   const read = readSessionDocument(draft.document);
   return read.ok ? read.value : undefined;
 }
@@ -592,7 +592,7 @@ describe("for any input", () => {
 
   it("a session that is written as YAML is read as the same session", () => {
     fc.assert(
-      fc.property(fc.array(anySession(), { minLength: 1, maxLength: 3 }), (documents) => {
+      fc.property(fc.array(makeAnySession(), { minLength: 1, maxLength: 3 }), (documents) => {
         const text = documents.map((document) => stringify(buildDocument(document))).join("---\n");
         const parsed = parse("f", text);
         expect(parsed.problems).toEqual([]);

@@ -16,7 +16,7 @@ import {
   type YAMLMap,
 } from "yaml";
 import type { Finding } from "@muster/documents";
-import { fieldsOf, type ReadDocument } from "../domain/read-document.ts";
+import { toFields, type ReadDocument } from "../domain/read-document.ts";
 import { shortenWords } from "../domain/shorten.ts";
 
 /** A file with more text than this is refused before it is read as YAML. */
@@ -31,28 +31,31 @@ const MAX_DEPTH = 100;
 const MAX_SYNTAX_ERRORS = 3;
 
 /** Lines and columns count from 1. */
-export type Place = { readonly file: string; readonly line: number; readonly column: number };
+export type DocumentPlace = { readonly file: string; readonly line: number; readonly column: number };
 
 /** A problem of a file, with its position. */
-export type Problem = Place & { readonly message: string };
+export type DocumentProblem = DocumentPlace & { readonly message: string };
 
 /** The value of a document, with the position of its name. */
-export type Placed<Value> = {
+export type PlacedDocument<Value> = {
   readonly value: Value;
-  readonly place: Place;
+  readonly place: DocumentPlace;
   /** Returns the position of a field such as `spec.components[0].name`, or of the nearest existing part of the document around it. */
-  readonly placeOf: (field: string) => Place;
+  readonly placeOf: (field: string) => DocumentPlace;
 };
 
 /** The valid documents, and the problems of the others. A caller reports the problems before it acts. */
-export type Parsed<Value> = { readonly documents: readonly Placed<Value>[]; readonly problems: readonly Problem[] };
+export type ParsedDocuments<Value> = {
+  readonly documents: readonly PlacedDocument<Value>[];
+  readonly problems: readonly DocumentProblem[];
+};
 
 /** Reads the documents of one YAML text, each by `read`. Reports every problem of the text, in the order of lines. Never throws. */
 export function parseDocuments<Value>(
   file: string,
   text: string,
   read: (document: unknown) => ReadDocument<Value>,
-): Parsed<Value> {
+): ParsedDocuments<Value> {
   // Reading stops shortly after the limit, so the size of the file is not known.
   if (Buffer.byteLength(text) > MAX_FILE_BYTES)
     return onlyProblem(file, `the file has more than ${MAX_FILE_BYTES} bytes, the limit for one file`);
@@ -63,9 +66,9 @@ export function parseDocuments<Value>(
   if (count > MAX_DOCUMENTS)
     return onlyProblem(file, `the file has ${count} documents; ${MAX_DOCUMENTS} at most are read`);
 
-  const documents: Placed<Value>[] = [];
-  const problems: Problem[] = [];
-  const placeOf = (offset: number): Place => {
+  const documents: PlacedDocument<Value>[] = [];
+  const problems: DocumentProblem[] = [];
+  const placeOf = (offset: number): DocumentPlace => {
     const { line, col } = lines.linePos(offset);
     return { file, line: Math.max(1, line), column: Math.max(1, col) };
   };
@@ -89,7 +92,7 @@ export function parseDocuments<Value>(
     const found = readYamlDocument(yamlDocument, read, title, report);
     if (found === undefined) continue;
     const at = { path: ["metadata", "name"], at: "value" } as const;
-    const placeOfField = (field: string): Place =>
+    const placeOfField = (field: string): DocumentPlace =>
       placeOf(offsetOf(yamlDocument, { path: readPath(field), at: "value" }));
     documents.push({ ...found, place: placeOf(offsetOf(yamlDocument, at)), placeOf: placeOfField });
   }
@@ -99,11 +102,11 @@ export function parseDocuments<Value>(
 }
 
 /** `file:line:column: message`, the form that editors and terminals make clickable. */
-export function describeProblem(problem: Problem): string {
+export function describeProblem(problem: DocumentProblem): string {
   return `${describePlace(problem)}: ${shortenWords(problem.message)}`;
 }
 
-export function describePlace({ file, line, column }: Place): string {
+export function describePlace({ file, line, column }: DocumentPlace): string {
   return `${file}:${line}:${column}`;
 }
 
@@ -153,8 +156,8 @@ function describeFinding(finding: Finding, title: string): string {
 
 /** Returns ` (Job train)`, as far as the document states kind and name. */
 function named(document: unknown): string {
-  const { kind, metadata } = fieldsOf(document);
-  const { name, generateName } = fieldsOf(metadata);
+  const { kind, metadata } = toFields(document);
+  const { name, generateName } = toFields(metadata);
   const words = [kind, name ?? generateName].filter((word) => typeof word === "string" && word !== "");
   return words.length === 0 ? "" : ` (${words.join(" ")})`;
 }
@@ -243,6 +246,6 @@ function nestingOf(document: CST.Token): number {
   return deepest;
 }
 
-function onlyProblem(file: string, message: string): Parsed<never> {
+function onlyProblem(file: string, message: string): ParsedDocuments<never> {
   return { documents: [], problems: [{ file, line: 1, column: 1, message }] };
 }

@@ -1,11 +1,11 @@
 import { muster } from "@muster/proto";
-import { pick, unlessDefault } from "./message-fields.ts";
+import { pickFields, unlessDefault } from "./message-fields.ts";
 
-export type Queue = ReturnType<typeof queueFromMessage>;
+export type Queue = ReturnType<typeof toQueue>;
 export type QueueAmount = ReturnType<typeof amountsFrom>[number];
 
 /** A queue as the ledger reports it. Amounts are millicores of cpu, and otherwise bytes or pieces. */
-export function queueFromMessage(message: muster.reservation.v1.QueueState) {
+export function toQueue(message: muster.reservation.v1.QueueState) {
   const { queue = muster.reservation.v1.Queue.create() } = message;
   return {
     name: queue.name,
@@ -14,11 +14,11 @@ export function queueFromMessage(message: muster.reservation.v1.QueueState) {
     problem: message.problem,
     /** The error in the queue's specification; empty: it has none. */
     specProblem: queue.problem,
-    ...pick(queue, "strategy", "stopPolicy", "weightMilli", "maxPriority", "pastUseHalfLifeMs"),
-    ...pick(queue, "minRunTimeMs", "readyTimeoutMs", "permitsNonPreemptible"),
+    ...pickFields(queue, "strategy", "stopPolicy", "weightMilli", "maxPriority", "pastUseHalfLifeMs"),
+    ...pickFields(queue, "minRunTimeMs", "readyTimeoutMs", "permitsNonPreemptible"),
     /** The work that requests of the queue may preempt; undefined for none. */
     preemption: queue.preemption && preemptionFrom(queue.preemption),
-    ...pick(message, "pending", "admitted", "shareMillionths", "pastShareMillionths"),
+    ...pickFields(message, "pending", "admitted", "shareMillionths", "pastShareMillionths"),
     /** The labels of the namespaces that the queue serves; empty for all, undefined for none. */
     namespaces: queue.namespaces ? selectorText(queue.namespaces) : undefined,
     hasQuotas: queue.quotas.some(({ resources }) => resources.length > 0),
@@ -30,7 +30,7 @@ function preemptionFrom(policy: muster.reservation.v1.PreemptionPolicy) {
   const { reclaim, fairSharing, withinQueue, whileBorrowing } = policy;
   return {
     ...{ reclaim: reclaim || "Never", fairSharing: fairSharing || "Never", withinQueue: withinQueue || "Never" },
-    ...(whileBorrowing && { whileBorrowing: pick(whileBorrowing, "maxPriority") }),
+    ...(whileBorrowing && { whileBorrowing: pickFields(whileBorrowing, "maxPriority") }),
   };
 }
 
@@ -66,7 +66,7 @@ function amountsFrom(
       return {
         ...{ pool, resource },
         /** The quota that the specification states; undefined: it does not name the resource. */
-        stated: row && pick(row, "nominal", "borrowingLimit", "lendingLimit"),
+        stated: row && pickFields(row, "nominal", "borrowingLimit", "lendingLimit"),
         /** The quota including the queues below; undefined if no quota limits the resource. */
         quota: ofQuota.get(pool)?.[resource],
         used: ofUsed.get(pool)?.[resource] ?? 0,

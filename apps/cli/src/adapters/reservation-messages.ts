@@ -1,43 +1,52 @@
-import { enums, lowercaseNames, muster } from "@muster/proto";
+import { enums, toLowercaseNames, muster } from "@muster/proto";
 import { printAmount } from "@muster/resources";
-import { plural } from "../domain/plural.ts";
+import { formatCount } from "../domain/plural.ts";
 import { buildShare, type Share } from "../domain/share.ts";
-import { pick, unlessDefault } from "./message-fields.ts";
+import { pickFields, unlessDefault } from "./message-fields.ts";
 
-const STATES = lowercaseNames(enums.ReservationState);
+const STATES = toLowercaseNames(enums.ReservationState);
 
-export type Pool = ReturnType<typeof poolFromMessage>;
-export type Reservation = ReturnType<typeof reservationFromMessage>;
-export type ReservationExplanation = ReturnType<typeof explanationFromMessage>;
+export type Pool = ReturnType<typeof toPool>;
+export type Reservation = ReturnType<typeof toReservation>;
+export type ReservationExplanation = ReturnType<typeof toExplanation>;
 export type PoolExplanation = ReservationExplanation["pools"][number];
 
-export function poolFromMessage(message: muster.reservation.v1.Pool) {
+export function toPool(message: muster.reservation.v1.Pool) {
   return {
-    ...pick(message, "name", "available", "capacity", "held", "unusable"),
-    unusableByReason: message.unusableByReason.map((each) => pick(each, "reason", "count")),
-    ...pick(message, "waiting", "elasticMax", "shared", "allocatable", "free", "overcommitted", "overcommittedNodes"),
-    foreign: message.foreign?.pods ? pick(message.foreign, "pods", "requests") : undefined,
+    ...pickFields(message, "name", "available", "capacity", "held", "unusable"),
+    unusableByReason: message.unusableByReason.map((each) => pickFields(each, "reason", "count")),
+    ...pickFields(
+      message,
+      "waiting",
+      "elasticMax",
+      "shared",
+      "allocatable",
+      "free",
+      "overcommitted",
+      "overcommittedNodes",
+    ),
+    foreign: message.foreign?.pods ? pickFields(message.foreign, "pods", "requests") : undefined,
     /** Undefined if the node scaler never wrote the time, or the ledger does not report it. */
     elasticAtMs: unlessDefault(message.elasticAtMs),
   };
 }
 
-export function reservationFromMessage(message = muster.reservation.v1.Reservation.create()) {
+export function toReservation(message = muster.reservation.v1.Reservation.create()) {
   const { because } = message;
   return {
     id: message.id,
     ownerKind: message.owner?.kind ?? "",
     ownerId: message.owner?.id ?? "",
     state: STATES.nameOf(message.state) ?? ("unknown" as const),
-    needs: message.needs.map((need) => ({ ...pick(need, "component", "pool"), ...shareOf(need) })),
-    machines: message.machines.map((each) => ({ ...pick(each, "component", "pool", "node"), ...shareOf(each) })),
-    ...pick(message, "priority", "createdAtMs"),
+    needs: message.needs.map((need) => ({ ...pickFields(need, "component", "pool"), ...toShare(need) })),
+    machines: message.machines.map((each) => ({ ...pickFields(each, "component", "pool", "node"), ...toShare(each) })),
+    ...pickFields(message, "priority", "createdAtMs"),
     grantedAtMs: unlessDefault(message.grantedAtMs),
     ...queueOf(message),
     ...preemptionOf(message),
     /** Undefined if the request does not wait. */
     because: because && {
-      ...pick(because, "code", "pool", "requested", "parts", "available", "ahead"),
+      ...pickFields(because, "code", "pool", "requested", "parts", "available", "ahead"),
       ...quotaOf(because),
     },
   };
@@ -90,17 +99,17 @@ function quotaOf({ queue, quota }: muster.reservation.v1.WaitReason): { readonly
 }
 
 /** Returns the part of a machine that a need requests; empty if it requests a whole machine. */
-export function shareOf({ shared }: Pick<muster.reservation.v1.Need, "shared">): { readonly shared?: Share } {
+export function toShare({ shared }: Pick<muster.reservation.v1.Need, "shared">): { readonly shared?: Share } {
   return shared === undefined ? {} : { shared: buildShare(shared.requests) };
 }
 
-export function explanationFromMessage(message: muster.reservation.v1.ExplainReservationReply) {
+export function toExplanation(message: muster.reservation.v1.ExplainReservationReply) {
   const { place, hold, concurrency } = message;
   return {
-    reservation: reservationFromMessage(message.reservation),
-    ...pick(message, "code", "message"),
+    reservation: toReservation(message.reservation),
+    ...pickFields(message, "code", "message"),
     pools: message.pools.map((pool) => ({
-      ...pick(pool, "pool", "requested", "partsMore", "available", "kept", "capacity", "held", "elasticMax"),
+      ...pickFields(pool, "pool", "requested", "partsMore", "available", "kept", "capacity", "held", "elasticMax"),
       /** The selector of the nodes that can be granted, such as `disk=ssd`; undefined for all nodes without taints. */
       nodes: unlessDefault(pool.nodes),
       parts: pool.parts.map(partDemandFrom),
@@ -122,11 +131,11 @@ export function explanationFromMessage(message: muster.reservation.v1.ExplainRes
     })),
     place: {
       ahead: place?.ahead ?? 0,
-      byPriority: (place?.aheadByPriority ?? []).map((each) => pick(each, "priority", "requests")),
+      byPriority: (place?.aheadByPriority ?? []).map((each) => pickFields(each, "priority", "requests")),
     },
-    hold: hold && { owner: ownerText(hold.owner), ...pick(hold, "own", "waitingSinceMs") },
+    hold: hold && { owner: ownerText(hold.owner), ...pickFields(hold, "own", "waitingSinceMs") },
     concurrency: concurrency && {
-      ...pick(concurrency, "limit", "granted"),
+      ...pickFields(concurrency, "limit", "granted"),
       holders: concurrency.holders.map(holderFromMessage),
     },
     /** Lists requests that go first, the most important rules first. */
@@ -138,7 +147,7 @@ export function explanationFromMessage(message: muster.reservation.v1.ExplainRes
     /** The work that would have to leave for it; undefined: its queue preempts nothing, or it does not wait. */
     preemption: message.preemption && {
       victims: message.preemption.victims.map(victimFromMessage),
-      ...pick(message.preemption, "victimsMore", "limit"),
+      ...pickFields(message.preemption, "victimsMore", "limit"),
       againAtMs: unlessDefault(message.preemption.againAtMs),
     },
   };
@@ -147,7 +156,7 @@ export function explanationFromMessage(message: muster.reservation.v1.ExplainRes
 function aheadFromMessage({ owner, compared, comparedWith, ...request }: muster.reservation.v1.RequestAhead) {
   return {
     owner: ownerText(owner),
-    ...pick(request, "queue", "priority", "createdAtMs", "rule"),
+    ...pickFields(request, "queue", "priority", "createdAtMs", "rule"),
     /** Compares the shares of two queues below their nearest common parent: one on the path of this request, one on the path of the explained request. */
     ...(compared && { compared: comparedFromMessage(compared) }),
     ...(comparedWith && { comparedWith: comparedFromMessage(comparedWith) }),
@@ -156,7 +165,7 @@ function aheadFromMessage({ owner, compared, comparedWith, ...request }: muster.
 
 function comparedFromMessage(compared: muster.reservation.v1.ComparedQueue) {
   const { share } = compared;
-  return { ...pick(compared, "queue", "level", "share", "pastShareMillionths"), shareDecimal: decimalOf(share) };
+  return { ...pickFields(compared, "queue", "level", "share", "pastShareMillionths"), shareDecimal: decimalOf(share) };
 }
 
 /** Returns a fraction such as 3/8 as a decimal with up to 6 digits; undefined if the denominator is 0. */
@@ -169,9 +178,9 @@ function partDemandFrom(message: muster.reservation.v1.PartDemand) {
   const { part, shortage } = message;
   return {
     part: buildShare(part?.requests ?? {}),
-    ...pick(message, "requested", "fitting"),
+    ...pickFields(message, "requested", "fitting"),
     shortage: shortage && {
-      ...pick(shortage, "node", "placed"),
+      ...pickFields(shortage, "node", "placed"),
       resources: shortage.resources.map(({ resource, requested, free }) => ({
         resource,
         requested: printAmount(resource, requested),
@@ -182,11 +191,11 @@ function partDemandFrom(message: muster.reservation.v1.PartDemand) {
 }
 
 function holderFromMessage(message: muster.reservation.v1.Holder) {
-  return { owner: ownerText(message.owner), ...pick(message, "machines", "parts", "sinceMs") };
+  return { owner: ownerText(message.owner), ...pickFields(message, "machines", "parts", "sinceMs") };
 }
 
 function victimFromMessage(message: muster.reservation.v1.Holder) {
-  return { ...holderFromMessage(message), ...pick(message, "reason") };
+  return { ...holderFromMessage(message), ...pickFields(message, "reason") };
 }
 
 function ownerText(owner: muster.common.v1.Owner | undefined): string {
@@ -196,6 +205,6 @@ function ownerText(owner: muster.common.v1.Owner | undefined): string {
 /** Names the first foreign pod, and counts the others. */
 function foreignText({ pods, examples }: muster.watch.v1.NodeUse): string {
   const [first] = examples;
-  if (first === undefined) return plural(pods, "foreign pod");
+  if (first === undefined) return formatCount(pods, "foreign pod");
   return pods === 1 ? `pod ${first}` : `pod ${first} and ${pods - 1} more`;
 }

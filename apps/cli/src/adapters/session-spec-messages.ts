@@ -1,26 +1,26 @@
-import { enums, lowercaseNames, muster } from "@muster/proto";
-import { pick, unlessDefault } from "./message-fields.ts";
+import { enums, toLowercaseNames, muster } from "@muster/proto";
+import { pickFields, unlessDefault } from "./message-fields.ts";
 
 /** The service applies its default to each undefined field. */
-export type SessionSpec = ReturnType<typeof specFromMessage>;
+export type SessionSpec = ReturnType<typeof toSpec>;
 export type ComponentSpec = SessionSpec["components"][number];
 
-export const KINDS = lowercaseNames(enums.ComponentKind);
+export const KINDS = toLowercaseNames(enums.ComponentKind);
 
 /** Converts a spec to its wire format. Undefined fields stay absent, and get the service's default. */
-export function specToMessage(spec: SessionSpec): muster.session.v1.SessionSpec.$Properties {
+export function toWireSpec(spec: SessionSpec): muster.session.v1.SessionSpec.$Properties {
   const components = spec.components.map((component) => ({ ...component, kind: KINDS.numbers[component.kind] }));
   return { ...spec, components };
 }
 
-export function specFromMessage(message = muster.session.v1.SessionSpec.create()) {
+export function toSpec(message = muster.session.v1.SessionSpec.create()) {
   return {
     components: message.components.map((component) => ({
       name: component.name,
       // Services store no component without a kind, so the fallback is never used.
       kind: KINDS.nameOf(component.kind) ?? "client",
-      ...pick(component, "pool", "otherPools", "image", "command", "args"),
-      env: component.env.map((variable) => pick(variable, "name", "value")),
+      ...pickFields(component, "pool", "otherPools", "image", "command", "args"),
+      env: component.env.map((variable) => pickFields(variable, "name", "value")),
       // Undefined means the image's working directory, readiness once it runs, no template, and a whole machine.
       workingDir: unlessDefault(component.workingDir),
       readyPort: unlessDefault(component.readyPort),

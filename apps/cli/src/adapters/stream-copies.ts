@@ -42,7 +42,7 @@ const KEY_HINT = `MUSTER_NATS_NKEY_FILE must name the key file of that user, ${B
 type Answer<Fields> = { readonly error?: { readonly description?: string; readonly err_code?: number } } & Fields;
 
 /** Copies streams over `bus`, the connection to `from`. */
-export function streamCopies(bus: NatsBus, from: Connection, stop: AbortSignal): StreamCopies {
+export function makeStreamCopies(bus: NatsBus, from: Connection, stop: AbortSignal): StreamCopies {
   const { connection } = bus;
   const { ask, send } = requestsOf(bus, from, stop);
   return {

@@ -1,14 +1,14 @@
 import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
 import { CommandError } from "../command-error.ts";
-import type { Io } from "../cli.ts";
+import type { TerminalIo } from "../cli.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 
 /** The size for a terminal that does not report one. */
 const SIZE_DEFAULT = { columns: 80, rows: 24 };
 
 /** The real terminal. Colours, widths and redrawing apply only if a terminal shows the output. */
-export function terminal(options: { readonly colours: boolean; readonly columns: number | undefined }): Io {
+export function makeTerminal(options: { readonly colours: boolean; readonly columns: number | undefined }): TerminalIo {
   const { stdin, stdout, stderr } = process;
   const closed = new AbortController();
   for (const stream of [stdout, stderr]) {

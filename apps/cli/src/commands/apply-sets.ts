@@ -1,38 +1,38 @@
-import { faultOf } from "@muster/faults";
-import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
-import type { Placed, Problem } from "../adapters/parse-documents.ts";
+import { findFault } from "@muster/faults";
+import { makeFarmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
+import type { PlacedDocument, DocumentProblem } from "../adapters/parse-documents.ts";
 import type { ReplicaSet } from "../adapters/farm-messages.ts";
-import type { Cli, Connected } from "../cli.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { describeCounts, describeSetState, setRecord } from "../domain/build-set-views.ts";
-import { plain } from "../domain/build-table.ts";
+import { describeCounts, describeSetState, buildSetRecord } from "../domain/build-set-views.ts";
+import { escapeControls } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { decideSetWait } from "../domain/decide-set-wait.ts";
 import { describeTimeout } from "../domain/decide-wait.ts";
-import { phaseOfSet, SET_NOUN } from "../domain/replica-set.ts";
+import { getSetPhase, SET_NOUN } from "../domain/replica-set.ts";
 import { buildSetDocument, type SetDocument } from "../domain/set-document.ts";
-import { askOfSet, documentField } from "../kinds/farm-refusals.ts";
-import type { Applying, ApplyOptions, Sent } from "../kinds/resource.ts";
+import { askAboutSet, toDocumentField } from "../kinds/farm-refusals.ts";
+import type { ApplyOperations, ApplyOptions, ApplyResult } from "../kinds/resource.ts";
 import { followGoal } from "./follow.ts";
 
 type Applied = Awaited<ReturnType<FarmCalls["apply"]>>;
 
 /** `muster apply` of replica sets: the farms check all of them in a dry run before they get the first one. */
-export const APPLY_SETS: Applying<SetDocument> = {
+export const APPLY_SETS: ApplyOperations<SetDocument> = {
   titleOf: ({ name }) => `${SET_NOUN} ${name}`,
   prepare: (cli, documents, options) =>
     Promise.resolve(async (connected) => {
-      const { sets, problems } = await checkAll(farmCalls(connected.link), documents, options.replace);
+      const { sets, problems } = await checkAll(makeFarmCalls(connected.link), documents, options.replace);
       return { problems, send: () => applySets(cli, connected, { sets: documents, checked: sets }, options) };
     }),
 };
 
 async function applySets(
   cli: Cli,
-  connected: Connected,
-  { sets, checked }: { readonly sets: readonly Placed<SetDocument>[]; readonly checked: readonly Applied[] },
+  connected: ConnectedCli,
+  { sets, checked }: { readonly sets: readonly PlacedDocument<SetDocument>[]; readonly checked: readonly Applied[] },
   options: ApplyOptions,
-): Promise<Sent> {
+): Promise<ApplyResult> {
   const applied: Applied[] = [];
   const done = (each: Applied): void => {
     applied.push(each);
@@ -43,32 +43,32 @@ async function applySets(
   else
     for (const { value } of sets)
       done(
-        await askOfSet(connected, value.name, (asked) =>
+        await askAboutSet(connected, value.name, (asked) =>
           asked.apply(value, { replace: options.replace, dryRun: false }),
         ),
       );
   const code = options.wait && !options.dryRun ? await followAll(cli, connected, applied, options) : EXIT.ok;
   const records = options.dryRun
     ? sets.map(({ value }) => buildSetDocument(value))
-    : applied.map(({ set, outcome }) => ({ outcome, ...setRecord(set) }));
+    : applied.map(({ set, outcome }) => ({ outcome, ...buildSetRecord(set) }));
   return { code, records };
 }
 
 /** Returns the changes that the farms would make, and every problem that they would report, with its place. */
 async function checkAll(
   farms: FarmCalls,
-  documents: readonly Placed<SetDocument>[],
+  documents: readonly PlacedDocument<SetDocument>[],
   replace: boolean,
-): Promise<{ readonly sets: readonly Applied[]; readonly problems: readonly Problem[] }> {
-  const problems: Problem[] = [];
+): Promise<{ readonly sets: readonly Applied[]; readonly problems: readonly DocumentProblem[] }> {
+  const problems: DocumentProblem[] = [];
   const checked: Applied[] = [];
   for (const { value, placeOf } of documents) {
     try {
       checked.push(await farms.apply(value, { replace, dryRun: true }));
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault?.code !== "invalid_request") throw error;
-      const field = documentField(fault.field);
+      const field = toDocumentField(fault.field);
       problems.push({ ...placeOf(field), message: `${field}: ${adviceOn(field, fault.reason, value)}` });
     }
   }
@@ -83,7 +83,7 @@ function adviceOn(field: string, reason: string, { name }: SetDocument): string 
 
 async function followAll(
   cli: Cli,
-  connected: Connected,
+  connected: ConnectedCli,
   applied: readonly Applied[],
   { timeoutMs, output }: ApplyOptions,
 ): Promise<ExitCode> {
@@ -97,11 +97,11 @@ async function followAll(
 
 const SETS = {
   decide: decideSetWait,
-  next: ({ link }: Connected, { name }: ReplicaSet) => farmCalls(link).get(name),
+  next: ({ link }: ConnectedCli, { name }: ReplicaSet) => makeFarmCalls(link).get(name),
 };
 export const READY = { kind: "condition", type: "Ready", isTrue: true } as const;
 
-export function setTimedOut(set: ReplicaSet, what: string, timeoutMs: number): CommandError {
+export function buildSetTimeout(set: ReplicaSet, what: string, timeoutMs: number): CommandError {
   return new CommandError(EXIT.failed, describeTimeout(timeoutMs, what, describeSetState(set)), {
     hint: `\`muster explain ${SET_NOUN}/${set.name}\` shows why`,
   });
@@ -110,7 +110,7 @@ export function setTimedOut(set: ReplicaSet, what: string, timeoutMs: number): C
 /** Waits until the set has all replicas and they are ready. Throws CommandError on timeout. */
 async function followSet(
   cli: Cli,
-  connected: Connected,
+  connected: ConnectedCli,
   start: ReplicaSet,
   timeoutMs: number | undefined,
 ): Promise<ExitCode> {
@@ -118,13 +118,13 @@ async function followSet(
   const { last, verdict } = await followGoal(cli, connected, SETS, start, {
     ...{ goal: READY, timeoutMs },
     line: (set) => {
-      const trouble = set.trouble === undefined ? "" : ` (${plain(set.trouble.message)})`;
-      return `${target} ${phaseOfSet(set)}: ${describeCounts(set)}${trouble}`;
+      const trouble = set.trouble === undefined ? "" : ` (${escapeControls(set.trouble.message)})`;
+      return `${target} ${getSetPhase(set)}: ${describeCounts(set)}${trouble}`;
     },
     left: () => `${SET_NOUN} ${start.name} continues; \`muster explain ${target}\` shows its progress`,
   });
   if (verdict === "interrupted") return EXIT.interrupted;
-  if (verdict === "open") throw setTimedOut(last, "all replicas to be ready", timeoutMs ?? 0);
+  if (verdict === "open") throw buildSetTimeout(last, "all replicas to be ready", timeoutMs ?? 0);
   if (verdict !== "met" || last.deletion !== undefined)
     throw new CommandError(EXIT.failed, `${SET_NOUN} ${start.name} was deleted before its replicas were ready`);
   return EXIT.ok;

@@ -1,12 +1,12 @@
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { readApplied } from "../kinds/documents.ts";
-import type { ApplyOptions, CheckDocuments, Sent } from "../kinds/resource.ts";
+import type { ApplyOptions, CheckDocuments, ApplyResult } from "../kinds/resource.ts";
 import type { CommandLine } from "../kinds/resources.ts";
 import { printRecords } from "./output.ts";
 import { readFiles, refuseProblems } from "./read-files.ts";
 
 /** `muster apply -f FILE`: creates or updates the items of the files, resource by resource, in the order of the table. */
-export async function apply(cli: CommandLine, files: readonly string[], options: ApplyOptions): Promise<ExitCode> {
+export async function applyFiles(cli: CommandLine, files: readonly string[], options: ApplyOptions): Promise<ExitCode> {
   const documents = await readFiles(cli, files, {
     read: (document) => readApplied(cli.resources, document),
     titleOf: ({ applying, value }) => applying.titleOf(value),
@@ -25,7 +25,7 @@ export async function apply(cli: CommandLine, files: readonly string[], options:
     checked.flatMap(({ problems }) => problems),
   );
   const all: unknown[] = [];
-  let last: Sent = { code: EXIT.ok, records: [] };
+  let last: ApplyResult = { code: EXIT.ok, records: [] };
   for (const { send } of checked) {
     last = await send();
     all.push(...last.records);

@@ -1,5 +1,5 @@
-import { auditCalls, type AuditedChange, type AuditQuery } from "../adapters/audit-calls.ts";
-import type { Connected } from "../cli.ts";
+import { makeAuditCalls, type AuditedChange, type AuditQuery } from "../adapters/audit-calls.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { buildChangeLine, buildChangeRecord, buildChangeTable } from "../domain/build-change-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import type { EventLog } from "../kinds/resource.ts";
@@ -34,8 +34,8 @@ export async function showAudit(cli: CommandLine, { query, limit, follow, output
 /** The first read returns the newest changes, and each later read the changes after those. */
 function auditLog(query: AuditQuery, limit: number): EventLog<AuditedChange> {
   let lastSequence: number | undefined;
-  const readNext = async ({ link }: Connected) => {
-    const calls = auditCalls(link);
+  const readNext = async ({ link }: ConnectedCli) => {
+    const calls = makeAuditCalls(link);
     // The number is 0 while the stream is empty, because the first event has number 1.
     const page = lastSequence ? await calls.after(query, lastSequence) : await calls.newest(query, limit);
     lastSequence = page.lastSequence;

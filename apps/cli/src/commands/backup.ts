@@ -3,19 +3,19 @@ import type { StreamCopies } from "../adapters/stream-copies.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { backupOrder, type BackupGroup } from "../adapters/backup-order.ts";
-import { plural } from "../domain/plural.ts";
+import { orderBackupStreams, type BackupGroup } from "../adapters/backup-order.ts";
+import { formatCount } from "../domain/plural.ts";
 
 /** A busy ledger writes a snapshot every few seconds; copying it takes less. */
 const ATTEMPTS = 10;
 
 /** `muster backup FILE`: copies all state of Muster in NATS while the services run. */
-export async function backup(cli: Cli, file: string): Promise<ExitCode> {
+export async function backUpStreams(cli: Cli, file: string): Promise<ExitCode> {
   await using copies = await cli.streamCopies();
   await using writer = await writeBackup(file, cli.now());
   let messages = 0;
   let streams = 0;
-  for (const group of backupOrder()) {
+  for (const group of orderBackupStreams()) {
     const copied = await copyGroup(copies, writer, group);
     streams += copied.streams;
     messages += copied.messages;
@@ -25,7 +25,7 @@ export async function backup(cli: Cli, file: string): Promise<ExitCode> {
       hint: "check MUSTER_NATS_URL, the address of the NATS server",
     });
   await writer.finish();
-  cli.io.out([`${file}: ${plural(streams, "stream")} with ${plural(messages, "message")}`]);
+  cli.io.out([`${file}: ${formatCount(streams, "stream")} with ${formatCount(messages, "message")}`]);
   return EXIT.ok;
 }
 
@@ -66,12 +66,12 @@ async function lastOf(copies: StreamCopies, stream: string | undefined): Promise
 /** `muster backup --check FILE`: checks the file as a restore would, without NATS. */
 export async function checkBackup(cli: Cli, file: string): Promise<ExitCode> {
   const { at, streams } = await readThrough(file);
-  cli.io.out([`${file} is complete: ${plural(streams, "stream")} as of ${at}`]);
+  cli.io.out([`${file} is complete: ${formatCount(streams, "stream")} as of ${at}`]);
   return EXIT.ok;
 }
 
 /** `muster restore FILE`: restores a backup into a NATS without any state of Muster. */
-export async function restore(cli: Cli, file: string): Promise<ExitCode> {
+export async function restoreBackup(cli: Cli, file: string): Promise<ExitCode> {
   // A damaged file is refused before anything is written, because a partial restore is worse than none.
   const { at, streams } = await readThrough(file);
   await using reader = await readBackup(file);
@@ -86,24 +86,28 @@ export async function restore(cli: Cli, file: string): Promise<ExitCode> {
   } catch (error) {
     throw error instanceof CommandError ? partialRestore(error, made, streams) : error;
   }
-  cli.io.out([`${plural(made, "stream")} as of ${at}; start the services`]);
+  cli.io.out([`${formatCount(made, "stream")} as of ${at}; start the services`]);
   return EXIT.ok;
 }
 
 async function refuseFilled(copies: StreamCopies): Promise<void> {
   const found: string[] = [];
-  for (const stream of backupOrder().flatMap((group) => group.streams)) {
+  for (const stream of orderBackupStreams().flatMap((group) => group.streams)) {
     if ((await copies.inspect(stream)) !== undefined) found.push(stream);
   }
   if (found.length === 0) return;
-  throw new CommandError(EXIT.refused, `NATS has ${plural(found.length, "stream")} of Muster: ${found.join(", ")}`, {
-    hint: "stop the services, which make their streams when they start, and give NATS an empty volume; an interrupted restore leaves streams, too",
-  });
+  throw new CommandError(
+    EXIT.refused,
+    `NATS has ${formatCount(found.length, "stream")} of Muster: ${found.join(", ")}`,
+    {
+      hint: "stop the services, which make their streams when they start, and give NATS an empty volume; an interrupted restore leaves streams, too",
+    },
+  );
 }
 
 /** Services that start on a partial restore would remove the pods of missing records. */
 function partialRestore(cause: CommandError, made: number, streams: number): CommandError {
-  return new CommandError(cause.exitCode, `${cause.message}; NATS holds ${made} of ${plural(streams, "stream")}`, {
+  return new CommandError(cause.exitCode, `${cause.message}; NATS holds ${made} of ${formatCount(streams, "stream")}`, {
     hint: "start no service; give NATS an empty volume and run the restore again",
     cause,
   });

@@ -34,13 +34,13 @@ complete -c muster -a '(__muster_offers)'`,
 };
 
 /** `muster completion SHELL`: prints the script with which the shell calls `muster __complete`. */
-export function completion(cli: CommandLine, shell: Shell): ExitCode {
+export function printCompletion(cli: CommandLine, shell: Shell): ExitCode {
   cli.io.out([SCRIPTS[shell]]);
   return EXIT.ok;
 }
 
 /** `muster __complete -- WORDS`: prints the offers for the last word, one per line. Prints nothing if the services do not answer. */
-export async function complete(cli: CommandLine, program: Command, line: readonly string[]): Promise<ExitCode> {
+export async function completeLine(cli: CommandLine, program: Command, line: readonly string[]): Promise<ExitCode> {
   const { words, source } = planCompletion(shapesOf(program), optionsOf(program), line);
   const current = line.at(-1) ?? "";
   const names = source === undefined ? [] : await namesOf(cli, source, current);

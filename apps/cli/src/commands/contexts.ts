@@ -1,11 +1,11 @@
 import { resolve } from "node:path";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { putNamed, resolveContext, withoutSlash, type Contexts, type User } from "../domain/contexts.ts";
+import { putNamed, resolveContext, removeTrailingSlash, type Contexts, type User } from "../domain/contexts.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { hideUserInfo, isGatewayAddress } from "../domain/decide-gateway.ts";
 import { buildTable } from "../domain/build-table.ts";
-import { print, printLine, type Format } from "./output.ts";
+import { printForms, printLine, type Format } from "./output.ts";
 
 const KNOWN = "`muster config get-contexts` shows those that exist";
 
@@ -17,7 +17,7 @@ export async function getContexts(cli: Cli, output: Format): Promise<ExitCode> {
     const server = resolveContext(all, name)?.cluster.server ?? "";
     return { name, server, user, namespace, isCurrent: name === current };
   });
-  print(cli.io, output, {
+  printForms(cli.io, output, {
     table: (style) =>
       rows.length === 0
         ? ["no contexts"]
@@ -70,7 +70,7 @@ export async function setContext(cli: Cli, name: string, output: Format): Promis
 export async function viewContexts(cli: Cli, output: Format): Promise<ExitCode> {
   const { stringify } = await import("yaml");
   const all = withoutSecrets(await cli.contexts.read());
-  print(cli.io, output, { table: () => stringify(all).trimEnd().split("\n"), data: () => all });
+  printForms(cli.io, output, { table: () => stringify(all).trimEnd().split("\n"), data: () => all });
   return EXIT.ok;
 }
 
@@ -100,7 +100,7 @@ export function putContext(
   const userName = before?.user ?? name;
   const cluster = {
     ...known?.cluster,
-    server: withoutSlash(address),
+    server: removeTrailingSlash(address),
     ...(authority !== undefined && { "certificate-authority": resolve(authority) }),
   };
   const context = {

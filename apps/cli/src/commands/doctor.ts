@@ -1,9 +1,9 @@
-import { faultOf } from "@muster/faults";
-import { STATUS_TIMEOUT_MS } from "../adapters/asking.ts";
-import { farmCalls } from "../adapters/farm-calls.ts";
-import { leaseCalls } from "../adapters/lease-calls.ts";
-import { scalerDump } from "../adapters/node-calls.ts";
-import type { Cli, Connected } from "../cli.ts";
+import { findFault } from "@muster/faults";
+import { STATUS_TIMEOUT_MS } from "../adapters/read-pages.ts";
+import { makeFarmCalls } from "../adapters/farm-calls.ts";
+import { makeLeaseCalls } from "../adapters/lease-calls.ts";
+import { readScalerDump } from "../adapters/node-calls.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import {
   buildChecks,
@@ -13,17 +13,17 @@ import {
   type Observations,
 } from "../domain/build-doctor-report.ts";
 import type { SeenEngine } from "../domain/build-lease-checks.ts";
-import type { Check, Seen } from "../domain/check.ts";
+import type { Check, ObservedValue } from "../domain/check.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
-import { enginesOf } from "../domain/lease-engine.ts";
+import { listEngines } from "../domain/lease-engine.ts";
 import type { Lease } from "../adapters/lease-messages.ts";
-import { print, type Format } from "./output.ts";
+import { printForms, type Format } from "./output.ts";
 
 /** `muster doctor`: checks everything that a session needs, and prints the next step for each problem. */
-export async function doctor(cli: Cli, format: Format): Promise<ExitCode> {
+export async function runDoctor(cli: Cli, format: Format): Promise<ExitCode> {
   const checks = await check(cli);
-  print(cli.io, format, { table: (style) => buildDoctorTable(checks, style), data: () => checks });
+  printForms(cli.io, format, { table: (style) => buildDoctorTable(checks, style), data: () => checks });
   if (isHealthy(checks)) return EXIT.ok;
   return checks.some(({ check, status }) => check === "nats" && status === "failed") ? EXIT.unreachable : EXIT.failed;
 }
@@ -38,7 +38,7 @@ async function check(cli: Cli): Promise<Check[]> {
 
 type Observed = Omit<Observations, "connection">;
 
-async function observe(bus: Connected): Promise<Observed> {
+async function observe(bus: ConnectedCli): Promise<Observed> {
   const { services, link } = bus;
   const all = {
     nats: see(bus.nats()),
@@ -48,12 +48,12 @@ async function observe(bus: Connected): Promise<Observed> {
     queues: see(services.queuesNow()),
     reservations: see(services.reservationsNow()),
     jobReservations: see(services.jobReservationsNow()),
-    scaler: scalerDump(link),
+    scaler: readScalerDump(link),
     dropped: see(bus.dropped()),
     kinds: see(services.kindsTrouble()),
-    unreadableSets: see(farmCalls(link).unreadable()),
+    unreadableSets: see(makeFarmCalls(link).unreadable()),
     leases: see(readEngines(bus)),
-    unreadableLeases: see(leaseCalls(link, STATUS_TIMEOUT_MS).unreadable()),
+    unreadableLeases: see(makeLeaseCalls(link, STATUS_TIMEOUT_MS).unreadable()),
     jobs: see(services.jobs()),
   } satisfies { readonly [Name in keyof Observed]: Promise<Observed[Name]> };
   const values = await Promise.all(Object.entries(all).map(async ([name, value]) => [name, await value] as const));
@@ -62,11 +62,11 @@ async function observe(bus: Connected): Promise<Observed> {
 }
 
 /** Reads every engine with a replica; leases without a problem are only counted. */
-async function readEngines({ link, replicas }: Connected): Promise<SeenEngine[]> {
-  const calls = leaseCalls(link, STATUS_TIMEOUT_MS);
+async function readEngines({ link, replicas }: ConnectedCli): Promise<SeenEngine[]> {
+  const calls = makeLeaseCalls(link, STATUS_TIMEOUT_MS);
   const all = (phase: string): Promise<Lease[]> => calls.list({ user: undefined, type: undefined, phase });
   const [engines, listed] = await Promise.all([
-    replicas().then(enginesOf),
+    replicas().then(listEngines),
     see(Promise.all([all("ORDERED"), all("PROVISIONING"), all("DECOMMISSIONING")])),
   ]);
   const [ordered, provisioning, ending] = "trouble" in listed ? [[], [], []] : listed.value;
@@ -84,7 +84,7 @@ async function readEngines({ link, replicas }: Connected): Promise<SeenEngine[]>
   );
 }
 
-async function see<Value>(value: Promise<Value>): Promise<Seen<Value>> {
+async function see<Value>(value: Promise<Value>): Promise<ObservedValue<Value>> {
   try {
     return { value: await value };
   } catch (error) {
@@ -94,7 +94,7 @@ async function see<Value>(value: Promise<Value>): Promise<Seen<Value>> {
 
 /** The command shows expected failures; it rethrows a defect. */
 function reason(error: unknown): string {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault !== undefined) return describeTrouble(fault);
   if (error instanceof CommandError) return error.message;
   throw error;

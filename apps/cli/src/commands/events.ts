@@ -1,10 +1,10 @@
-import type { Connected } from "../cli.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import type { EventLog, Resource } from "../kinds/resource.ts";
-import { namedResource, type CommandLine } from "../kinds/resources.ts";
+import type { EventLog, ResourceRow } from "../kinds/resource.ts";
+import { findNamedResource, type CommandLine } from "../kinds/resources.ts";
 import { askAbout } from "./find-work.ts";
-import { keepContact } from "./contact.ts";
+import { keepContact } from "./service-contact.ts";
 import { printList, toJson, type Format } from "./output.ts";
 
 export type EventsOptions = {
@@ -14,7 +14,7 @@ export type EventsOptions = {
   readonly output: Format;
 };
 
-type Target = { readonly resource: Resource; readonly name: string | undefined };
+type Target = { readonly resource: ResourceRow; readonly name: string | undefined };
 
 /** `muster events [NAME]`: lists events, oldest first; `--follow` adds later events. */
 export async function showEvents(
@@ -46,13 +46,13 @@ function readTarget({ resources }: CommandLine, text: string | undefined): Targe
   const [first] = resources;
   if (text === undefined) return { resource: first, name: undefined };
   const all = resources.find(({ plural, events }) => plural === text && events?.ofAll === true);
-  return all === undefined ? namedResource(resources, [text]) : { resource: all, name: undefined };
+  return all === undefined ? findNamedResource(resources, [text]) : { resource: all, name: undefined };
 }
 
 /** Follows events until an interrupt, or until the named item is over. Prints each event once, as text or as a line of JSON. */
 export async function followEvents(
   cli: CommandLine,
-  connected: Connected,
+  connected: ConnectedCli,
   { noun, name }: { readonly noun: string; readonly name: string | undefined },
   log: EventLog,
   { output, limit }: Pick<EventsOptions, "output" | "limit">,

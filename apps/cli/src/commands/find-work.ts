@@ -1,11 +1,11 @@
-import { faultOf } from "@muster/faults";
-import type { Connected } from "../cli.ts";
+import { findFault } from "@muster/faults";
+import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
-import type { Kind } from "../kinds/kind.ts";
-import type { Resource } from "../kinds/resource.ts";
-import { findResource, namedResource, splitTarget, workKinds, type CommandLine } from "../kinds/resources.ts";
+import type { WorkKind } from "../kinds/kind.ts";
+import type { ResourceRow } from "../kinds/resource.ts";
+import { findResource, findNamedResource, splitTarget, listWorkKinds, type CommandLine } from "../kinds/resources.ts";
 
 /** The timeout for a kind whose service may not be installed. */
 const OTHER_KINDS_TIMEOUT_MS = 2000;
@@ -15,17 +15,17 @@ export function readWorkTarget(
   { resources }: Pick<CommandLine, "resources">,
   text: string,
   command?: "cancel" | "logs",
-): { readonly kind: Kind; readonly name: string } {
+): { readonly kind: WorkKind; readonly name: string } {
   const { word, name: id } = splitTarget(text);
   const refusal = word !== "" && command ? findResource(resources, word)?.refusals?.[command] : undefined;
   if (refusal !== undefined)
     throw new CommandError(EXIT.usage, refusal.message, { hint: refusal.hint(id === "" ? "ID" : id) });
-  const { resource: kind, name } = namedResource(workKinds(resources), [text]);
+  const { resource: kind, name } = findNamedResource(listWorkKinds(resources), [text]);
   return { kind, name };
 }
 
 /** Formats the argument with which a command finds work: the name alone suffices for the first kind. */
-export function shortTarget(
+export function buildShortTarget(
   { resources: [first] }: CommandLine,
   { kind, name }: { readonly kind: string; readonly name: string },
 ): string {
@@ -34,15 +34,15 @@ export function shortTarget(
 
 /** The item that `text` names; `name` is its name at its service. */
 type Subject = {
-  readonly resource: Pick<Resource, "ask">;
+  readonly resource: Pick<ResourceRow, "ask">;
   readonly text: string | undefined;
   readonly name: string | undefined;
 };
 
 /** Answers a question about one item. If its resource can, it translates a refusal into the terms of the command. */
-export function askOf<Answer>(
-  connected: Connected,
-  resource: Pick<Resource, "ask">,
+export function askResource<Answer>(
+  connected: ConnectedCli,
+  resource: Pick<ResourceRow, "ask">,
   name: string,
   question: () => Promise<Answer>,
 ): Promise<Answer> {
@@ -52,20 +52,26 @@ export function askOf<Answer>(
 /** Answers a question about the subject. A refusal includes a hint. */
 export function askAbout<Answer>(
   cli: CommandLine,
-  connected: Connected,
+  connected: ConnectedCli,
   { resource, text, name }: Subject,
   question: () => Promise<Answer>,
 ): Promise<Answer> {
   const isBareName = text !== undefined && name !== undefined && !text.includes("/");
-  return isBareName ? askOfName(cli, connected, text, question) : askOf(connected, resource, name ?? "", question);
+  return isBareName
+    ? askOfName(cli, connected, text, question)
+    : askResource(connected, resource, name ?? "", question);
 }
 
 /**
  * Finds the kind of the one item with this name. Throws CommandError if several items have it, or none. A kind whose service does not answer counts as having
  * none: only the first kind must be installed.
  */
-export async function kindOfName({ resources }: CommandLine, { link }: Connected, name: string): Promise<Kind> {
-  const kinds = workKinds(resources);
+export async function findKindOfName(
+  { resources }: CommandLine,
+  { link }: ConnectedCli,
+  name: string,
+): Promise<WorkKind> {
+  const kinds = listWorkKinds(resources);
   const answers = await nounsOf(kinds, link, name, kinds[0]);
   // `job` and the own kind of a job both find it with the same noun, so equal nouns count once.
   const nouns = [...new Set(answers.filter((noun) => noun !== undefined && noun !== NONE))];
@@ -91,16 +97,16 @@ export async function kindOfName({ resources }: CommandLine, { link }: Connected
 /** Answers a question about work of the first kind. If only another kind has the name, the CommandError names that kind. */
 async function askOfName<Answer>(
   { resources }: CommandLine,
-  { link }: Connected,
+  { link }: ConnectedCli,
   text: string,
   question: () => Promise<Answer>,
 ): Promise<Answer> {
   try {
     return await question();
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault?.code !== "not_found") throw error;
-    const [, ...others] = workKinds(resources);
+    const [, ...others] = listWorkKinds(resources);
     const answers = await nounsOf(others, link, text);
     const noun = answers.find((answer) => answer !== undefined && answer !== NONE);
     const meant = noun === undefined ? findByForm(resources, text) : (findResource(others, noun)?.noun ?? noun);
@@ -111,7 +117,7 @@ async function askOfName<Answer>(
 }
 
 /** Returns the noun of the resource whose names have the form of this text. */
-function findByForm(resources: readonly Resource[], text: string): string | undefined {
+function findByForm(resources: readonly ResourceRow[], text: string): string | undefined {
   return resources.find(({ isNameOfForm }) => isNameOfForm?.(text) === true)?.noun;
 }
 
@@ -122,10 +128,10 @@ const NONE = Symbol("none has this name");
  * timeout, and its failure fails the command.
  */
 function nounsOf(
-  kinds: readonly Kind[],
-  link: Connected["link"],
+  kinds: readonly WorkKind[],
+  link: ConnectedCli["link"],
   name: string,
-  expected?: Kind,
+  expected?: WorkKind,
 ): Promise<(string | typeof NONE | undefined)[]> {
   const brief = { ...link, stop: AbortSignal.any([link.stop, AbortSignal.timeout(OTHER_KINDS_TIMEOUT_MS)]) };
   return Promise.all(
@@ -133,7 +139,7 @@ function nounsOf(
       try {
         return (await kind.calls(kind === expected ? link : brief).get(name)).kind;
       } catch (error) {
-        const fault = faultOf(error);
+        const fault = findFault(error);
         if (fault?.code === "not_found") return NONE;
         if (fault === undefined || kind === expected) throw error;
         return undefined;

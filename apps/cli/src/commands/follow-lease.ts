@@ -1,10 +1,10 @@
-import { leaseCalls } from "../adapters/lease-calls.ts";
-import type { Cli, Connected } from "../cli.ts";
+import { makeLeaseCalls } from "../adapters/lease-calls.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { describeState, whyOf } from "../domain/build-lease-views.ts";
-import { plain } from "../domain/build-table.ts";
+import { describeState, describeCause } from "../domain/build-lease-views.ts";
+import { escapeControls } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { describeTimeoutOf, type Goal } from "../domain/decide-wait.ts";
+import { describeTimeoutOf, type WaitGoal } from "../domain/decide-wait.ts";
 import { decideLeaseCondition } from "../domain/lease.ts";
 import type { Lease } from "../adapters/lease-messages.ts";
 import { LEASE_NOUN } from "../domain/lease-document.ts";
@@ -12,12 +12,12 @@ import { followGoal } from "./follow.ts";
 
 /** An engine deletes the record of a lease only after its end. */
 const LEASES = {
-  decide: (lease: Lease, goal: Goal) => decideLeaseCondition(lease, goal),
-  next: ({ link }: Connected, { order }: Lease) => leaseCalls(link).get(order.id),
+  decide: (lease: Lease, goal: WaitGoal) => decideLeaseCondition(lease, goal),
+  next: ({ link }: ConnectedCli, { order }: Lease) => makeLeaseCalls(link).get(order.id),
 };
 
 type Options = {
-  readonly goal: Goal;
+  readonly goal: WaitGoal;
   readonly timeoutMs: number | undefined;
   /** True if the caller prints the first state and the last one. */
   readonly printsEnds?: boolean;
@@ -28,7 +28,7 @@ type Options = {
  */
 export async function followLease(
   cli: Cli,
-  connected: Connected,
+  connected: ConnectedCli,
   start: Lease,
   { goal, timeoutMs, printsEnds = false }: Options,
 ): Promise<{ readonly last: Lease; readonly code: ExitCode }> {
@@ -37,10 +37,10 @@ export async function followLease(
   const { last, verdict } = await followGoal(cli, connected, LEASES, start, {
     ...{ goal, timeoutMs },
     line: (lease) => {
-      const why = whyOf(lease);
+      const why = describeCause(lease);
       const isEnd = lease === start ? why === "" : decideLeaseCondition(lease, goal) !== "open";
       if (printsEnds && isEnd) return undefined;
-      return `${LEASE_NOUN}/${id} ${lease.phase}${why === "" ? "" : `: ${plain(why)}`}`;
+      return `${LEASE_NOUN}/${id} ${lease.phase}${why === "" ? "" : `: ${escapeControls(why)}`}`;
     },
     left: () => `lease ${id} continues; \`muster lease get ${id}\` shows its state, \`muster lease end ${id}\` ends it`,
   });

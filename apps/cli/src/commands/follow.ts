@@ -1,8 +1,8 @@
-import { faultOf } from "@muster/faults";
-import type { Cli, Connected } from "../cli.ts";
-import type { Goal, WaitVerdict } from "../domain/decide-wait.ts";
-import type { Waiting } from "../kinds/resource.ts";
-import { keepContact, type Contact } from "./contact.ts";
+import { findFault } from "@muster/faults";
+import type { Cli, ConnectedCli } from "../cli.ts";
+import type { WaitGoal, WaitVerdict } from "../domain/decide-wait.ts";
+import type { WaitOperations } from "../kinds/resource.ts";
+import { keepContact, type ServiceContact } from "./service-contact.ts";
 
 /** The service has no long poll for these parts, because they change without the record. */
 const POLL_MS = 1000;
@@ -10,7 +10,7 @@ const POLL_MS = 1000;
 type FollowDeps<Item> = {
   /** Reads the next state. A long poll answers once the record differs from `seen`, or after some seconds. */
   readonly next: (seen: Item, signal: AbortSignal) => Promise<Item>;
-  readonly contact: Pick<Contact, "ask">;
+  readonly contact: Pick<ServiceContact, "ask">;
   /** The name of the item in messages. */
   readonly title: string;
   /** Runs before each call if `next` is no long poll. */
@@ -23,7 +23,7 @@ type FollowDeps<Item> = {
  * Follows one item until `isEnough` accepts its state, and returns that state; after an abort, the last state read. Rejects if the item is deleted, or contact
  * is lost for longer than the limit.
  */
-export async function follow<Item extends object>(
+export async function followItem<Item extends object>(
   { next, contact, title, pause, changed, isEnough }: FollowDeps<Item>,
   start: Item,
   signal: AbortSignal,
@@ -46,11 +46,14 @@ function revisionOf(item: object): unknown {
 }
 
 /** The properties of a resource that following needs. */
-type Followable<Item extends object> = Pick<Waiting<Item>, "decide" | "isLongPoll" | "uidOf" | "isMetByDeletion"> &
-  Required<Pick<Waiting<Item>, "next">>;
+type Followable<Item extends object> = Pick<
+  WaitOperations<Item>,
+  "decide" | "isLongPoll" | "uidOf" | "isMetByDeletion"
+> &
+  Required<Pick<WaitOperations<Item>, "next">>;
 
 type FollowOptions<Item> = {
-  readonly goal: Goal;
+  readonly goal: WaitGoal;
   readonly timeoutMs: number | undefined;
   /** Printed to standard error whenever it differs; undefined prints nothing. */
   readonly line?: (item: Item) => string | undefined;
@@ -64,7 +67,7 @@ type Followed<Item> = { readonly last: Item; readonly verdict: WaitVerdict | "de
 /** Follows one item until it meets the goal or can no longer meet it, at most until the timeout. */
 export async function followGoal<Item extends object>(
   cli: Cli,
-  connected: Connected,
+  connected: ConnectedCli,
   waiting: Followable<Item>,
   start: Item,
   { goal, timeoutMs, line, left }: FollowOptions<Item>,
@@ -92,9 +95,9 @@ export async function followGoal<Item extends object>(
     ...(waiting.isLongPoll !== true && { pause: (signal: AbortSignal) => cli.pause(POLL_MS, signal) }),
   };
   try {
-    await follow(deps, start, stop);
+    await followItem(deps, start, stop);
   } catch (error) {
-    if (faultOf(error)?.code !== "not_found") throw error;
+    if (findFault(error)?.code !== "not_found") throw error;
     state.verdict = "deleted";
   } finally {
     over.abort();

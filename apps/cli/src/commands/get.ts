@@ -1,9 +1,9 @@
 import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import type { Resource } from "../kinds/resource.ts";
+import type { ResourceRow } from "../kinds/resource.ts";
 import type { CommandLine } from "../kinds/resources.ts";
-import { askOf } from "./find-work.ts";
-import { print, type Format } from "./output.ts";
+import { askResource } from "./find-work.ts";
+import { printForms, type Format } from "./output.ts";
 
 export type GetOptions = {
   readonly output: Format;
@@ -14,7 +14,7 @@ export type GetOptions = {
 /** `muster get KIND [NAME]`: prints one item or a list. */
 export async function getItems(
   cli: CommandLine,
-  resource: Resource,
+  resource: ResourceRow,
   name: string | undefined,
   { output, selector }: GetOptions,
 ): Promise<ExitCode> {
@@ -23,9 +23,9 @@ export async function getItems(
   const items =
     name === undefined
       ? await resource.list(connected, selector)
-      : [await askOf(connected, resource, name, () => resource.get(connected, name))];
+      : [await askResource(connected, resource, name, () => resource.get(connected, name))];
   const nowMs = cli.now();
-  print(cli.io, output, {
+  printForms(cli.io, output, {
     table: (style) =>
       items.length === 0
         ? [selector === undefined ? resource.none : `no ${resource.plural} match ${selector}`]
@@ -39,7 +39,7 @@ export async function getItems(
   return EXIT.ok;
 }
 
-function checkSelectable({ plural, hasLabels }: Resource, name: string | undefined): void {
+function checkSelectable({ plural, hasLabels }: ResourceRow, name: string | undefined): void {
   if (hasLabels !== true)
     throw new CommandError(EXIT.usage, `${plural} have no labels`, { hint: "--selector is for jobs and replica sets" });
   if (name !== undefined)

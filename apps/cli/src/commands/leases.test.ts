@@ -1,19 +1,19 @@
-import { memoryBus, serve, type Handlers } from "@muster/bus";
+import { makeMemoryBus, serveMethods, type Handlers } from "@muster/bus";
 import { makeSigner } from "@muster/leases/keys";
 import { toWireOrder } from "@muster/leases/wire";
 import { enums, LeaseService } from "@muster/proto";
 import { expect, it } from "vitest";
-import { busCalls } from "../adapters/bus-calls.ts";
+import { makeBusCalls } from "../adapters/bus-calls.ts";
 import type { Cli } from "../cli.ts";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLease } from "../../test/a-lease.ts";
 import type { Lease } from "../adapters/lease-messages.ts";
 import { endLease } from "./leases.ts";
 
 const { signer } = makeSigner();
-const { order } = aLease();
+const { order } = makeLease();
 
 function lease(id: string, type: string, data: unknown): Lease {
-  return aLease({ order: { ...order, id, type, data: JSON.stringify(data), user: signer.userId } });
+  return makeLease({ order: { ...order, id, type, data: JSON.stringify(data), user: signer.userId } });
 }
 
 /** Ends a network that a volume uses; the engine knows both leases. */
@@ -22,7 +22,7 @@ async function ending(force: boolean) {
   const all = [network, lease("1-2", "volume", { size: 1, type: "ssd", network: "net" })];
   const ended: string[] = [];
   const out: string[] = [];
-  await using bus = memoryBus();
+  await using bus = makeMemoryBus();
   const toWire = (each: Lease) => ({
     record: { order: toWireOrder(each.order), phase: enums.LeasePhase.numberOf(each.phase) },
     revision: 1,
@@ -35,9 +35,9 @@ async function ending(force: boolean) {
       return Promise.resolve({ lease: toWire(network) });
     },
   } as unknown as Handlers<typeof LeaseService>;
-  await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
+  await using _served = await serveMethods(bus, LeaseService, handlers, { version: "1", description: "" });
   const connected = {
-    link: { ...busCalls(bus), stop: new AbortController().signal },
+    link: { ...makeBusCalls(bus), stop: new AbortController().signal },
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
   const cli = {

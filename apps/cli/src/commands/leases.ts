@@ -1,9 +1,9 @@
-import { buildEndBytes, isSealed, nsFromMs } from "@muster/leases";
+import { buildEndBytes, isSealed, toNanosecondsFromMs } from "@muster/leases";
 import { verifySignature } from "@muster/leases/keys";
-import { contextOfTraceparent, inSpan } from "@muster/tracing";
+import { parseTraceparent, inSpan } from "@muster/tracing";
 import type { Lease, SignedLease } from "../adapters/lease-messages.ts";
-import type { Placed } from "../adapters/parse-documents.ts";
-import type { Cli, Connected } from "../cli.ts";
+import type { PlacedDocument } from "../adapters/parse-documents.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { buildVerdictTable } from "../domain/build-lease-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
@@ -12,12 +12,12 @@ import { LEASE_NOUN } from "../domain/lease-document.ts";
 import { buildLeaseRecord, readLeaseRecord } from "../domain/lease-record.ts";
 import { buildEnd, isLeaseOver } from "../domain/lease.ts";
 import { listSome } from "../domain/list-some.ts";
-import { plural } from "../domain/plural.ts";
+import { formatCount } from "../domain/plural.ts";
 import type { ReadDocument } from "../domain/read-document.ts";
 import { isProven, verifyLease } from "../domain/verify-lease.ts";
-import { askOfLeases, ownLease } from "../kinds/lease-refusals.ts";
+import { askAboutLeases, requireOwnLease } from "../kinds/lease-refusals.ts";
 import { followLease } from "./follow-lease.ts";
-import { print, printLine, type Format } from "./output.ts";
+import { printForms, printLine, type Format } from "./output.ts";
 import { readFiles } from "./read-files.ts";
 import { openResult } from "./seal-order.ts";
 
@@ -41,12 +41,12 @@ export async function endLease(
 ): Promise<ExitCode> {
   const signer = await cli.keys.read(keyFile);
   await using connected = await cli.connect();
-  const found = await ownLease(connected, id, signer);
+  const found = await requireOwnLease(connected, id, signer);
   if (!force) await requireUnused(connected, found);
-  const unsigned = buildEnd(found, nsFromMs(cli.now()));
+  const unsigned = buildEnd(found, toNanosecondsFromMs(cli.now()));
   const request = { ...unsigned, signature: signer.sign(buildEndBytes(unsigned, found.order)) };
-  const asked = await inTraceOf(found, "muster lease end", () =>
-    askOfLeases(connected, (leases) => leases.end(request)),
+  const asked = await runInOrderTrace(found, "muster lease end", () =>
+    askAboutLeases(connected, (leases) => leases.end(request)),
   );
   const { last, code } = wait
     ? await followLease(cli, connected, asked, { goal: { kind: "delete" }, timeoutMs })
@@ -58,11 +58,11 @@ export async function endLease(
 }
 
 /** Throws CommandError if other leases use the lease. */
-async function requireUnused(connected: Connected, lease: Lease): Promise<void> {
+async function requireUnused(connected: ConnectedCli, lease: Lease): Promise<void> {
   if (!mayHaveUsers(lease) || isLeaseOver(lease)) return;
   const { id, type, user } = lease.order;
   const filter = { user, type: undefined, phase: undefined };
-  const users = findLeaseUsers(lease, await askOfLeases(connected, (leases) => leases.list(filter)));
+  const users = findLeaseUsers(lease, await askAboutLeases(connected, (leases) => leases.list(filter)));
   if (users.length === 0) return;
   const named = listSome(users, USERS_SHOWN, ",");
   throw new CommandError(EXIT.refused, `lease ${id} was not ended: its ${type} is in use by ${named}`, {
@@ -71,13 +71,13 @@ async function requireUnused(connected: Connected, lease: Lease): Promise<void> 
 }
 
 /** Adds later requests of the user to the trace of the order. */
-export function inTraceOf<Answer>(
+export function runInOrderTrace<Answer>(
   { order, traceparent }: Lease,
   doing: string,
   work: () => Promise<Answer>,
 ): Promise<Answer> {
   const attributes = { "muster.lease": order.id };
-  return inSpan("@muster/cli", doing, { parent: contextOfTraceparent(traceparent), attributes }, work);
+  return inSpan("@muster/cli", doing, { parent: parseTraceparent(traceparent), attributes }, work);
 }
 
 /** `muster lease get ID --secret FIELD`: prints this field of the result, decrypted. */
@@ -87,7 +87,7 @@ export async function printSecret(
   { secret, keyFile }: { readonly secret: string; readonly keyFile: string | undefined },
 ): Promise<ExitCode> {
   await using connected = await cli.connect();
-  const lease = await askOfLeases(connected, (leases) => leases.get(id));
+  const lease = await askAboutLeases(connected, (leases) => leases.get(id));
   await cli.io.write(secretOf(lease, await openedResult(cli, lease, keyFile), secret));
   return EXIT.ok;
 }
@@ -123,7 +123,7 @@ type VerifyOptions = { readonly file: string; readonly engineKey: string | undef
  * `muster lease verify -f FILE`: checks the signatures in the output of `lease get -o json`, without any service. Exits with 0 only if every order is proven.
  */
 export async function verifyLeases(cli: Cli, { file, engineKey, output }: VerifyOptions): Promise<ExitCode> {
-  const documents: readonly Placed<readonly SignedLease[]>[] = await readFiles(cli, [file], {
+  const documents: readonly PlacedDocument<readonly SignedLease[]>[] = await readFiles(cli, [file], {
     read: readRecords,
     titleOf: () => undefined,
     hint: "`muster lease get ID -o json > FILE` writes what can be verified",
@@ -132,17 +132,21 @@ export async function verifyLeases(cli: Cli, { file, engineKey, output }: Verify
     .flatMap(({ value }) => value)
     .map((lease) => ({ lease: lease.order.id, verdicts: verifyLease(lease, engineKey, verifySignature) }));
   const verdicts = verified.flatMap((each) => each.verdicts.map((verdict) => ({ lease: each.lease, ...verdict })));
-  print(cli.io, output, { table: (style) => buildVerdictTable(verdicts, style), data: () => verdicts });
+  printForms(cli.io, output, { table: (style) => buildVerdictTable(verdicts, style), data: () => verdicts });
   const wrong = verdicts.filter(({ verdict }) => verdict === "wrong");
   if (wrong.length > 0)
-    throw new CommandError(EXIT.failed, `${plural(wrong.length, "signature")} of ${verdicts.length} wrong`, {
+    throw new CommandError(EXIT.failed, `${formatCount(wrong.length, "signature")} of ${verdicts.length} wrong`, {
       hint: "do not trust these leases; `muster lease get -o json` reads them from the engine again",
     });
   const unproven = verified.filter((each) => !isProven(each.verdicts));
   if (unproven.length === 0) return EXIT.ok;
-  throw new CommandError(EXIT.failed, `${plural(unproven.length, "lease")} of ${verified.length} cannot be verified`, {
-    hint: "the engine no longer keeps the signed data: add your own copy to the file",
-  });
+  throw new CommandError(
+    EXIT.failed,
+    `${formatCount(unproven.length, "lease")} of ${verified.length} cannot be verified`,
+    {
+      hint: "the engine no longer keeps the signed data: add your own copy to the file",
+    },
+  );
 }
 
 /** Reads one record, or the list that `get` prints without a name. */

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import {
-  contextOfServer,
+  findServerContext,
   putNamed,
   resolveContext,
   type Contexts,
@@ -66,7 +66,7 @@ function findContext(cli: Cli, all: Contexts): ResolvedContext | undefined {
       hint: "`muster config get-contexts` shows those that exist",
     });
   }
-  return server === undefined ? resolveContext(all, all["current-context"] ?? "") : contextOfServer(all, server);
+  return server === undefined ? resolveContext(all, all["current-context"] ?? "") : findServerContext(all, server);
 }
 
 function requireUrl(server: string): string {

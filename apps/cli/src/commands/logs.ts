@@ -1,14 +1,14 @@
 import type { CommandLine } from "../kinds/resources.ts";
-import { describeFault, faultOf } from "@muster/faults";
+import { describeFault, findFault } from "@muster/faults";
 import type { LogChunk, LogPlace } from "../adapters/messages.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { listSome } from "../domain/list-some.ts";
-import { nearestName } from "@muster/documents";
+import { findNearestName } from "@muster/documents";
 import { isFinished } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
 import { isAborted } from "../is-aborted.ts";
-import { keepContact, type Contact } from "./contact.ts";
+import { keepContact, type ServiceContact } from "./service-contact.ts";
 import { askAbout, readWorkTarget } from "./find-work.ts";
 
 /** `-f` waits this long after an empty answer. */
@@ -17,7 +17,7 @@ const POLL_MS = 500;
 type Sink = (bytes: Uint8Array | undefined) => Promise<void>;
 
 /** `muster logs NAME [COMPONENT]`: prints the log of a component. With replicas or all components, each line begins with the component's name. */
-export async function logs(
+export async function printLogs(
   cli: CommandLine,
   target: string,
   component: string | undefined,
@@ -30,7 +30,7 @@ export async function logs(
   const names = work.components.map((each) => each.name);
   const chosen = component === undefined ? names : withReplicas(component, names);
   if (component !== undefined && chosen.length === 0) {
-    const near = nearestName(component, names);
+    const near = findNearestName(component, names);
     throw new CommandError(EXIT.usage, `${kind.noun} ${name} has no component ${component}`, {
       hint: [
         ...(near === undefined ? [] : [`did you mean "${near}"?`]),
@@ -112,7 +112,7 @@ const WAITS = "`-f` waits until it has one";
 type LogSource = {
   readonly cli: CommandLine;
   readonly calls: WorkCalls;
-  readonly contact: Contact;
+  readonly contact: ServiceContact;
   readonly name: string;
   readonly component: string;
   /** True if the command names only this component; a missing log is then an error. */
@@ -160,7 +160,7 @@ async function readChunk(source: LogSource, from: LogPlace): Promise<LogChunk | 
     } catch (error) {
       if (isAborted(stop)) break;
       // A component that has not started has no log yet; after the end of the work it never gets one.
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault?.code !== "not_found") throw error;
       const work = follow ? await contact.ask(`state of ${component}`, () => calls.get(name), stop) : undefined;
       if (!follow || (work !== undefined && isFinished(work))) {

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { parse } from "yaml";
-import type { Io } from "../cli.ts";
-import { print, toJson, type Format } from "./output.ts";
+import type { TerminalIo } from "../cli.ts";
+import { printForms, toJson, type Format } from "./output.ts";
 
 const NAME = "a\u009b31m\u007f\u001b[2Jb";
 // eslint-disable-next-line no-control-regex -- control characters are what this is about
@@ -9,8 +9,8 @@ const STEERING = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/;
 
 function printed(format: Format): string {
   const lines: string[] = [];
-  const io = { out: (added: readonly string[]) => void lines.push(...added) } as Io;
-  print(io, format, { table: () => [], data: () => ({ name: NAME }) });
+  const io = { out: (added: readonly string[]) => void lines.push(...added) } as TerminalIo;
+  printForms(io, format, { table: () => [], data: () => ({ name: NAME }) });
   return lines.join("\n");
 }
 

@@ -1,13 +1,13 @@
 import { stringify } from "yaml";
-import type { Io } from "../cli.ts";
+import type { TerminalIo } from "../cli.ts";
 import type { TableStyle } from "../domain/build-table.ts";
 
 export const FORMATS = ["table", "json", "yaml"] as const;
 export type Format = (typeof FORMATS)[number];
 
 /** Prints one item in the requested format. */
-export function print(
-  io: Io,
+export function printForms(
+  io: TerminalIo,
   format: Format,
   forms: { readonly table: (style: TableStyle) => readonly string[]; readonly data: () => unknown },
 ): void {
@@ -18,7 +18,7 @@ export function print(
 
 /** Prints a list, or `none` if it is empty. */
 export function printList<Item>(
-  io: Io,
+  io: TerminalIo,
   format: Format,
   items: readonly Item[],
   forms: {
@@ -28,17 +28,17 @@ export function printList<Item>(
   },
 ): void {
   const table = (style: TableStyle) => (items.length === 0 ? [forms.none] : forms.table(style));
-  print(io, format, { table, data: () => items.map((item) => forms.record(item)) });
+  printForms(io, format, { table, data: () => items.map((item) => forms.record(item)) });
 }
 
 /** Prints a change: one line for people, or the record for programs. */
-export function printLine(io: Io, format: Format, line: string, record: () => unknown): void {
-  print(io, format, { table: () => [line], data: record });
+export function printLine(io: TerminalIo, format: Format, line: string, record: () => unknown): void {
+  printForms(io, format, { table: () => [line], data: record });
 }
 
 /** Prints records for programs. For people each record was already printed as a line. */
-export function printRecords(io: Io, format: Format, records: readonly unknown[]): void {
-  if (format !== "table") print(io, format, { table: () => [], data: () => records });
+export function printRecords(io: TerminalIo, format: Format, records: readonly unknown[]): void {
+  if (format !== "table") printForms(io, format, { table: () => [], data: () => records });
 }
 
 /** Formats JSON in one line, or with this indent. Control characters and changes of text direction in its texts are escaped. */

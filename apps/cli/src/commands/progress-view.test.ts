@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { session, START_MS } from "../../test/session-fixture.ts";
-import { progressView } from "./progress-view.ts";
+import { makeProgressView } from "./progress-view.ts";
 
 /** Emulates the control sequences that the view sends: text, cursor up, and clear to the end. */
 function screen() {
@@ -35,7 +35,7 @@ it("overwrites its last block, keeps permanent lines, and leaves the last state"
     closed: new AbortController().signal,
   };
   {
-    using view = progressView(io, () => START_MS + 1500);
+    using view = makeProgressView(io, () => START_MS + 1500);
     view.update(session(["QUEUE"]));
     view.update(session(["QUEUE", "RUN"]));
     view.print(["cancelling echo"]);

@@ -1,8 +1,8 @@
-import type { Io } from "../cli.ts";
+import type { TerminalIo } from "../cli.ts";
 import { buildProgressBlock, buildProgressLines, buildScalingLine, buildWaitLine } from "../domain/build-progress.ts";
-import type { Followed } from "../domain/build-progress.ts";
+import type { FollowedItem } from "../domain/build-progress.ts";
 import type { DemandScaling } from "../adapters/node-messages.ts";
-import { phaseOf, type Work } from "../domain/work.ts";
+import { getWorkPhase, type Work } from "../domain/work.ts";
 
 /** Shows the progress of work: a block that is redrawn on a terminal, appended lines everywhere else. */
 export type ProgressView = Disposable & {
@@ -20,7 +20,7 @@ const WAIT_SHOWN_AFTER_MS = 2000;
 /** Moves the cursor up by this many lines, and clears everything below. */
 const clearBlock = (lines: number): string => (lines === 0 ? "" : `\u001b[${lines}A\u001b[J`);
 
-export function progressView(io: Io, now: () => number): ProgressView {
+export function makeProgressView(io: TerminalIo, now: () => number): ProgressView {
   return io.errStyle().interactive ? drawnView(io, now) : appendedView(io, now);
 }
 
@@ -34,7 +34,7 @@ type Shown = {
   readonly lastScaling: string;
 };
 
-function appendedView(io: Io, now: () => number): ProgressView {
+function appendedView(io: TerminalIo, now: () => number): ProgressView {
   const shown = new Map<string, Shown>();
   const showWaits = (): void => {
     const nowMs = now();
@@ -73,8 +73,8 @@ function appendedView(io: Io, now: () => number): ProgressView {
   };
 }
 
-function drawnView(io: Io, now: () => number): ProgressView {
-  const all = new Map<string, Followed>();
+function drawnView(io: TerminalIo, now: () => number): ProgressView {
+  const all = new Map<string, FollowedItem>();
   let drawn = 0;
   const draw = (above: readonly string[] = []): void => {
     const style = io.errStyle();
@@ -110,7 +110,7 @@ function keyOf({ kind, name }: Work): string {
 
 /** A line about nodes belongs to one phase, because work waits for no nodes after the grant. */
 function hasMoved(one: Work, other: Work): boolean {
-  return phaseOf(one) !== phaseOf(other);
+  return getWorkPhase(one) !== getWorkPhase(other);
 }
 
 /** Returns the parts whose change needs another line. Times are excluded, because they always change. */

@@ -3,14 +3,14 @@ import {
   describeProblem,
   MAX_FILE_BYTES,
   parseDocuments,
-  type Place,
-  type Placed,
-  type Problem,
+  type DocumentPlace,
+  type PlacedDocument,
+  type DocumentProblem,
 } from "../adapters/parse-documents.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { plural } from "../domain/plural.ts";
+import { formatCount } from "../domain/plural.ts";
 import type { ReadDocument } from "../domain/read-document.ts";
 
 /** Limits the printed problems of a file, because the first ones usually explain the rest. */
@@ -31,10 +31,10 @@ export async function readFiles<Value>(
     /** The remedy for the problems; undefined: the one for submitted work. */
     readonly hint?: string;
   },
-): Promise<Placed<Value>[]> {
-  const documents: Placed<Value>[] = [];
-  const problems: Problem[] = [];
-  const firstOf = new Map<string, Place>();
+): Promise<PlacedDocument<Value>[]> {
+  const documents: PlacedDocument<Value>[] = [];
+  const problems: DocumentProblem[] = [];
+  const firstOf = new Map<string, DocumentPlace>();
   for (const file of files) {
     const parsed = parseDocuments(file === "-" ? "stdin" : file, await cli.io.read(file, MAX_FILE_BYTES), read);
     problems.push(...parsed.problems);
@@ -55,12 +55,12 @@ export async function readFiles<Value>(
 /** Prints the problems, and throws CommandError if any exist. */
 export function refuseProblems(
   cli: Cli,
-  problems: readonly Problem[],
+  problems: readonly DocumentProblem[],
   hint = "nothing was submitted; examples/ has valid files",
 ): void {
   if (problems.length === 0) return;
   const more = problems.length - MAX_PROBLEMS;
   cli.io.err(problems.slice(0, MAX_PROBLEMS).map((problem) => `error: ${describeProblem(problem)}`));
-  if (more > 0) cli.io.err([`error: ${plural(more, "more problem")}`]);
-  throw new CommandError(EXIT.usage, `${plural(problems.length, "problem")} found`, { hint });
+  if (more > 0) cli.io.err([`error: ${formatCount(more, "more problem")}`]);
+  throw new CommandError(EXIT.usage, `${formatCount(problems.length, "problem")} found`, { hint });
 }

@@ -1,26 +1,26 @@
 import { findResource, type CommandLine } from "../kinds/resources.ts";
 import { inSpan } from "@muster/tracing";
 import { SpanStatusCode } from "@opentelemetry/api";
-import { faultOf, formatDuration } from "@muster/faults";
-import type { Placed, Problem } from "../adapters/parse-documents.ts";
-import type { Connected } from "../cli.ts";
+import { findFault, formatDuration } from "@muster/faults";
+import type { PlacedDocument, DocumentProblem } from "../adapters/parse-documents.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { plain } from "../domain/build-table.ts";
+import { escapeControls } from "../domain/build-table.ts";
 import { buildSummary } from "../domain/build-result.ts";
 import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { GENERATED_LENGTH } from "../domain/read-name.ts";
 import { isFinished, type Work } from "../domain/work.ts";
-import type { Kind, Link, WorkCalls } from "../kinds/kind.ts";
+import type { WorkKind, ServiceLink, WorkCalls } from "../kinds/kind.ts";
 import { readWork, type ReadWork } from "../kinds/documents.ts";
 import { explainError } from "../explain-error.ts";
-import { follow } from "./follow.ts";
-import { keepContact } from "./contact.ts";
-import { print, toYaml, type Format } from "./output.ts";
-import { progressView, type ProgressView } from "./progress-view.ts";
+import { followItem } from "./follow.ts";
+import { keepContact } from "./service-contact.ts";
+import { printForms, toYaml, type Format } from "./output.ts";
+import { makeProgressView, type ProgressView } from "./progress-view.ts";
 import { readFiles, refuseProblems } from "./read-files.ts";
 import { showFailedLogs } from "./show-failed-logs.ts";
-import { shortTarget } from "./find-work.ts";
+import { buildShortTarget } from "./find-work.ts";
 import { watchScaling } from "./watch-scaling.ts";
 
 export type RunOptions = {
@@ -30,13 +30,13 @@ export type RunOptions = {
   readonly output: Format;
 };
 
-type Named = Placed<ReadWork> & { readonly name: string };
+type Named = PlacedDocument<ReadWork> & { readonly name: string };
 
 /** Each attempt takes up to ten seconds, which is enough to replace a service. */
 const SUBMIT_ATTEMPTS = 3;
 
 /** `muster run FILE...`: submits the work of the files, and follows it until it is over. */
-export async function run(cli: CommandLine, files: readonly string[], options: RunOptions): Promise<ExitCode> {
+export async function runFiles(cli: CommandLine, files: readonly string[], options: RunOptions): Promise<ExitCode> {
   const documents = await readFiles(cli, files, {
     read: (document) => readWork(cli.resources, document),
     titleOf: ({ kind, draft: { name } }) => ("exact" in name ? `${kind.noun} ${name.exact}` : undefined),
@@ -44,7 +44,7 @@ export async function run(cli: CommandLine, files: readonly string[], options: R
   if (options.dryRun) {
     await checkDry(cli, documents);
     const plain = documents.map(({ value }) => value.draft.document);
-    if (options.output === "json") print(cli.io, "json", { table: () => [], data: () => plain });
+    if (options.output === "json") printForms(cli.io, "json", { table: () => [], data: () => plain });
     else cli.io.out([plain.map(toYaml).join("\n---\n")]);
     return EXIT.ok;
   }
@@ -56,14 +56,14 @@ export async function run(cli: CommandLine, files: readonly string[], options: R
   });
 }
 
-function nameOf(cli: CommandLine, { value }: Placed<ReadWork>): string {
+function nameOf(cli: CommandLine, { value }: PlacedDocument<ReadWork>): string {
   const { name } = value.draft;
   return "exact" in name ? name.exact : name.prefix + cli.randomLetters(GENERATED_LENGTH);
 }
 
 /** Runs the checks of the services. Throws CommandError if they would refuse anything; resolves with their warnings. */
-async function checkAll(cli: CommandLine, { link }: Connected, named: readonly Named[]): Promise<string[]> {
-  const problems: Problem[] = [];
+async function checkAll(cli: CommandLine, { link }: ConnectedCli, named: readonly Named[]): Promise<string[]> {
+  const problems: DocumentProblem[] = [];
   const warned: string[] = [];
   let taken: string | undefined;
   for (const { value, name, placeOf } of named) {
@@ -73,14 +73,14 @@ async function checkAll(cli: CommandLine, { link }: Connected, named: readonly N
       problems.push({ ...placeOf(field), message: `${field}: ${reason}` });
     if (found.problems.some(({ field }) => field === "metadata.name"))
       taken ??= await adviseOnTakenName(link, value.kind, name);
-    warned.push(...found.warnings.map((message) => `warning: ${value.kind.noun} ${name}: ${plain(message)}`));
+    warned.push(...found.warnings.map((message) => `warning: ${value.kind.noun} ${name}: ${escapeControls(message)}`));
   }
   refuseProblems(cli, problems, taken);
   return warned;
 }
 
 /** Returns the advice about a name that is in use; undefined where the name is free or the answer is unknown. */
-async function adviseOnTakenName(link: Link, kind: Kind, name: string): Promise<string | undefined> {
+async function adviseOnTakenName(link: ServiceLink, kind: WorkKind, name: string): Promise<string | undefined> {
   try {
     const work = await kind.calls(link).get(name);
     const state = isFinished(work)
@@ -88,20 +88,20 @@ async function adviseOnTakenName(link: Link, kind: Kind, name: string): Promise<
       : `is not over: \`muster cancel ${kind.noun}/${name}\` ends it`;
     return `nothing was submitted; choose another name, or free this one. ${kind.noun}/${name} ${state}`;
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     return undefined;
   }
 }
 
 /** A dry run succeeds without services, and prints a note. */
-async function checkDry(cli: CommandLine, documents: readonly Placed<ReadWork>[]): Promise<void> {
+async function checkDry(cli: CommandLine, documents: readonly PlacedDocument<ReadWork>[]): Promise<void> {
   const named = documents.map((placed) => ({ ...placed, name: nameOf(cli, placed) }));
   if (named.every(({ value }) => value.draft.check === undefined)) return;
   try {
     await using connected = await cli.connect();
     cli.io.err(await checkAll(cli, connected, named));
   } catch (error) {
-    const isAway = error instanceof CommandError ? error.exitCode === EXIT.unreachable : faultOf(error) !== undefined;
+    const isAway = error instanceof CommandError ? error.exitCode === EXIT.unreachable : findFault(error) !== undefined;
     if (!isAway) throw error;
     cli.io.err(["note: only the files were checked, because the job controller does not answer"]);
   }
@@ -113,7 +113,7 @@ async function submitAndFollow(cli: CommandLine, named: readonly Named[], option
   await checkAll(cli, connected, named);
   const { submitted, refused } = await submitAll(cli, connected, named);
   if (options.detach && !cli.interrupts.first.aborted) {
-    print(cli.io, options.output, {
+    printForms(cli.io, options.output, {
       table: () =>
         submitted.map(({ kind, name }) => `${kind} ${name} submitted; \`muster get ${kind} ${name}\` shows it`),
       data: () => submitted.map(buildWorkRecord),
@@ -124,10 +124,10 @@ async function submitAndFollow(cli: CommandLine, named: readonly Named[], option
   const logged = ended.all.map((work) => ({
     work,
     calls: callsOf(cli, connected, work),
-    target: shortTarget(cli, work),
+    target: buildShortTarget(cli, work),
   }));
   await showFailedLogs(cli, logged);
-  print(cli.io, options.output, {
+  printForms(cli.io, options.output, {
     table: (style) => ended.all.filter(isFinished).flatMap((work) => buildSummary(work, cli.now(), style)),
     data: () => ended.all.map(buildWorkRecord),
   });
@@ -139,7 +139,7 @@ async function submitAndFollow(cli: CommandLine, named: readonly Named[], option
 /** Submits the work one by one. Reports a refusal and continues; the first refusal decides the exit code. */
 async function submitAll(
   cli: CommandLine,
-  connected: Connected,
+  connected: ConnectedCli,
   named: readonly Named[],
 ): Promise<{ submitted: Work[]; refused: ExitCode | undefined }> {
   const submitted: Work[] = [];
@@ -149,7 +149,7 @@ async function submitAll(
     try {
       const work = await submit(cli, connected, each);
       submitted.push(work);
-      cli.io.err(work.warnings.map(({ message }) => `warning: ${titleOf(work)}: ${plain(message)}`));
+      cli.io.err(work.warnings.map(({ message }) => `warning: ${titleOf(work)}: ${escapeControls(message)}`));
     } catch (error) {
       refused = refused ?? report(cli, `submitting ${each.value.kind.noun} ${each.name}`, error);
     }
@@ -158,13 +158,17 @@ async function submitAll(
 }
 
 /** An unanswered attempt may have taken effect; the next one finds its work by the request id. */
-async function submit(cli: CommandLine, { link }: Connected, { value: { kind, draft }, name }: Named): Promise<Work> {
+async function submit(
+  cli: CommandLine,
+  { link }: ConnectedCli,
+  { value: { kind, draft }, name }: Named,
+): Promise<Work> {
   const requestId = cli.randomId();
   for (let attempt = 1; ; attempt++) {
     try {
       return await draft.submit(link, { requestId, name });
     } catch (error) {
-      const code = faultOf(error)?.code;
+      const code = findFault(error)?.code;
       const unanswered = code === "deadline_exceeded" || code === "unavailable";
       if (!unanswered || attempt === SUBMIT_ATTEMPTS || cli.interrupts.first.aborted) throw error;
       cli.io.err([`submitting ${kind.noun} ${name} again: no answer`]);
@@ -173,7 +177,7 @@ async function submit(cli: CommandLine, { link }: Connected, { value: { kind, dr
 }
 
 /** Returns the calls for the work, in the namespace that its document may name. */
-function callsOf(cli: CommandLine, { link }: Connected, { kind, namespace = link.namespace }: Work): WorkCalls {
+function callsOf(cli: CommandLine, { link }: ConnectedCli, { kind, namespace = link.namespace }: Work): WorkCalls {
   return (findResource(cli.resources, kind)?.work ?? cli.resources[0].work).calls({ ...link, namespace });
 }
 
@@ -185,7 +189,7 @@ function titleOf({ kind, name }: Work): string {
 /** Follows all work. The first interrupt cancels it and waits for its end; the second interrupt and the timeout stop following without ending it. */
 async function followAll(
   cli: CommandLine,
-  connected: Connected,
+  connected: ConnectedCli,
   submitted: readonly Work[],
   options: RunOptions,
 ): Promise<{ all: Work[]; lost: ExitCode | undefined }> {
@@ -197,7 +201,7 @@ async function followAll(
   const newest = new Map(submitted.map((work) => [titleOf(work), work]));
   const asked = new Map<string, Asked>();
   let lost: ExitCode | undefined;
-  using view = progressView(cli.io, cli.now);
+  using view = makeProgressView(cli.io, cli.now);
   using contact = keepContact(cli, connected, (lines) => view.print(lines));
   for (const work of submitted) view.update(work);
 
@@ -218,7 +222,7 @@ async function followAll(
     submitted.map(async (work) => {
       try {
         const { after: next } = callsOf(cli, connected, work);
-        await follow({ next, contact, title: titleOf(work), changed, isEnough: isFinished }, work, leave);
+        await followItem({ next, contact, title: titleOf(work), changed, isEnough: isFinished }, work, leave);
       } catch (error) {
         lost = lost ?? report(cli, `following ${titleOf(work)}`, error, view);
         // If contact is lost for one, it is lost for all.
@@ -239,7 +243,7 @@ type Asked = "asked" | "answered";
 
 type Cancelling = {
   readonly cli: CommandLine;
-  readonly connected: Connected;
+  readonly connected: ConnectedCli;
   readonly view: ProgressView;
   readonly newest: readonly Work[];
   /** Maps titles of work to whether a service has answered its cancellation. */
@@ -249,7 +253,7 @@ type Cancelling = {
 async function cancelAll({ cli, connected, view, newest, asked }: Cancelling): Promise<void> {
   const open = newest.filter((work) => !isFinished(work));
   if (open.length === 0) return;
-  const names = open.map((work) => shortTarget(cli, work)).join(", ");
+  const names = open.map((work) => buildShortTarget(cli, work)).join(", ");
   view.print([`cancelling ${names} and waiting for the end; Ctrl-C again leaves immediately`]);
   await Promise.all(
     open.map(async (work) => {
@@ -280,7 +284,7 @@ function reportLeftWork(left: {
     .filter((work) => !isFinished(work))
     .map((work) => {
       const title = titleOf(work);
-      const cancel = `\`muster cancel ${shortTarget(left.cli, work)}\``;
+      const cancel = `\`muster cancel ${buildShortTarget(left.cli, work)}\``;
       const shows = `\`muster get ${title}\` shows it`;
       const asked = work.cancelRequested ? "answered" : left.asked.get(title);
       if (asked === "answered") return `left${why}: ${title} is being cancelled; ${shows}`;
@@ -293,7 +297,7 @@ function reportLeftWork(left: {
 
 /** Reports the failure of one of several, and returns its exit code. Rethrows a defect. */
 function report(cli: CommandLine, doing: string, error: unknown, view?: ProgressView): ExitCode {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault === undefined && !(error instanceof CommandError)) throw error;
   const { exitCode, lines } = explainError(error, cli.resources, doing);
   if (view === undefined) cli.io.err(lines);

@@ -1,24 +1,24 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { isSealed, mapSecrets, type Order, type Result } from "@muster/leases";
 import { openText, sealText, type Signer } from "@muster/leases/keys";
-import { STATUS_TIMEOUT_MS } from "../adapters/asking.ts";
-import { leaseCalls } from "../adapters/lease-calls.ts";
-import type { Connected } from "../cli.ts";
+import { STATUS_TIMEOUT_MS } from "../adapters/read-pages.ts";
+import { makeLeaseCalls } from "../adapters/lease-calls.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
-import { enginesOf } from "../domain/lease-engine.ts";
+import { listEngines } from "../domain/lease-engine.ts";
 import type { EngineIdentity } from "../adapters/lease-messages.ts";
 import type { LeaseDocument } from "../domain/lease-document.ts";
 
 /** Reads the identity of an engine. If it does not answer, throws a CommandError with the ids of the engines that do. */
-export async function askEngine({ link, replicas }: Connected, id: string): Promise<EngineIdentity> {
+export async function askEngine({ link, replicas }: ConnectedCli, id: string): Promise<EngineIdentity> {
   try {
-    return await leaseCalls(link, STATUS_TIMEOUT_MS).engine(id);
+    return await makeLeaseCalls(link, STATUS_TIMEOUT_MS).engine(id);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined) throw error;
-    const known = enginesOf(await replicas());
+    const known = listEngines(await replicas());
     if (fault.code === "cancelled" || known.length === 0 || known.includes(id))
       throw new CommandError(decideExit(fault).code, describeTrouble(fault), {
         hint: decideExit(fault).hint ?? "`muster doctor` shows what is missing",
@@ -55,7 +55,7 @@ export function openResult(
       isSealed(secret) ? openText(signer, secret, { kind: "result", id, user, field }) : secret,
     );
   } catch (error) {
-    if (faultOf(error)?.code === "invalid_request") return undefined;
+    if (findFault(error)?.code === "invalid_request") return undefined;
     throw error;
   }
 }

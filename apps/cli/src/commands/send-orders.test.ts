@@ -1,13 +1,13 @@
-import { memoryBus, serve, type Handlers } from "@muster/bus";
+import { makeMemoryBus, serveMethods, type Handlers } from "@muster/bus";
 import { throwFault, type Fault } from "@muster/faults";
 import type { Order } from "@muster/leases";
 import { makeSigner, openText, sealText } from "@muster/leases/keys";
 import { toOrder, toWireOrder } from "@muster/leases/wire";
 import { LeaseService, muster } from "@muster/proto";
 import { expect, it } from "vitest";
-import { busCalls } from "../adapters/bus-calls.ts";
-import type { Cli, Connected } from "../cli.ts";
-import { aLease } from "../../test/a-lease.ts";
+import { makeBusCalls } from "../adapters/bus-calls.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
+import { makeLease } from "../../test/a-lease.ts";
 import type { LeaseDocument } from "../domain/lease-document.ts";
 import { checkOrders, sendOrders } from "./send-orders.ts";
 import { openResult, sealData } from "./seal-order.ts";
@@ -26,7 +26,7 @@ async function sendingAs(
 ) {
   const came: Order[] = [];
   const before: string[][] = [];
-  await using bus = memoryBus();
+  await using bus = makeMemoryBus();
   const handlers = {
     orderLease: ({
       order,
@@ -45,8 +45,8 @@ async function sendingAs(
       return Promise.resolve({ lease, outcome: "ORDERED", refusedBecause: taken.id === "1-2" ? "no room" : "" });
     },
   } as unknown as Handlers<typeof LeaseService>;
-  await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
-  const link = { ...busCalls(bus), stop: new AbortController().signal };
+  await using _served = await serveMethods(bus, LeaseService, handlers, { version: "1", description: "" });
+  const link = { ...makeBusCalls(bus), stop: new AbortController().signal };
   const cli = { now: () => 0, io: { out: () => undefined } } as unknown as Cli;
   const options = {
     named: new Set<string>(),
@@ -55,10 +55,10 @@ async function sendingAs(
     timeoutMs: undefined,
     output: "json",
   } as const;
-  return { came, before, sent: await sendOrders(cli, { link } as unknown as Connected, orders, options) };
+  return { came, before, sent: await sendOrders(cli, { link } as unknown as ConnectedCli, orders, options) };
 }
 
-const orderOf = (id: string): Order => ({ ...aLease().order, id });
+const orderOf = (id: string): Order => ({ ...makeLease().order, id });
 
 it("sends only an order that may not have arrived again, exactly as signed", async () => {
   const { came, sent } = await sending([orderOf("1-1")], SILENT, SILENT);
@@ -95,7 +95,7 @@ const { signer: engine } = makeSigner();
 
 it("has an engine check new orders without a prediction of their outcome", async () => {
   const asked: object[] = [];
-  await using bus = memoryBus();
+  await using bus = makeMemoryBus();
   const handlers = {
     getEngine: () => Promise.resolve({ engine: "main", key: engine.userId }),
     orderLease: ({ dryRun, skipForesight }: { readonly dryRun: boolean; readonly skipForesight: boolean }) => {
@@ -103,10 +103,10 @@ it("has an engine check new orders without a prediction of their outcome", async
       return Promise.resolve({ lease: { record: {}, revision: 0 }, outcome: "ORDERED" });
     },
   } as unknown as Handlers<typeof LeaseService>;
-  await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
-  const connected = { link: { ...busCalls(bus), stop: new AbortController().signal } } as unknown as Connected;
+  await using _served = await serveMethods(bus, LeaseService, handlers, { version: "1", description: "" });
+  const connected = { link: { ...makeBusCalls(bus), stop: new AbortController().signal } } as unknown as ConnectedCli;
   const cli = { now: () => 0, randomId: () => "5b0c9d1e" } as unknown as Cli;
-  const { engine: engineId, type, data, durationNs } = aLease().order;
+  const { engine: engineId, type, data, durationNs } = makeLease().order;
   const value = { id: undefined, engine: engineId, type, data, durationNs, reference: undefined } as LeaseDocument;
   const place = { file: "f", line: 1, column: 1 };
   const documents = [{ value, place, placeOf: () => place }];

@@ -1,12 +1,17 @@
-import { faultOf, unlessMissing } from "@muster/faults";
-import { buildOrderBytes, nsFromMs, type Order } from "@muster/leases";
+import { findFault, unlessMissing } from "@muster/faults";
+import { buildOrderBytes, toNanosecondsFromMs, type Order } from "@muster/leases";
 import { digest, type Signer } from "@muster/leases/keys";
-import type { Ordered } from "../adapters/lease-calls.ts";
-import { describePlace, type Place, type Placed, type Problem } from "../adapters/parse-documents.ts";
-import type { Cli, Connected } from "../cli.ts";
+import type { OrderReply } from "../adapters/lease-calls.ts";
+import {
+  describePlace,
+  type DocumentPlace,
+  type PlacedDocument,
+  type DocumentProblem,
+} from "../adapters/parse-documents.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { describeEnd, withoutPrefix } from "../domain/build-lease-views.ts";
-import { plain } from "../domain/build-table.ts";
+import { escapeControls } from "../domain/build-table.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { LEASE_NOUN, type LeaseDocument } from "../domain/lease-document.ts";
 import { buildLeaseRecord } from "../domain/lease-record.ts";
@@ -14,17 +19,17 @@ import { buildLeaseId, buildOrder, planOrder } from "../domain/lease.ts";
 import type { Lease } from "../adapters/lease-messages.ts";
 import type { EngineIdentity } from "../adapters/lease-messages.ts";
 import { readLeaseDocument } from "../domain/read-lease-document.ts";
-import { sealedFields, showResultData } from "../domain/sealed-view.ts";
+import { listSealedFields, showResultData } from "../domain/sealed-view.ts";
 import { followLease } from "./follow-lease.ts";
-import { askOfLeases, leaseField } from "../kinds/lease-refusals.ts";
-import type { Applying, ApplyOptions, Sent } from "../kinds/resource.ts";
+import { askAboutLeases, toLeaseField } from "../kinds/lease-refusals.ts";
+import type { ApplyOperations, ApplyOptions, ApplyResult } from "../kinds/resource.ts";
 import { askEngine, sealData } from "./seal-order.ts";
 
 /** The command sends an order again, up to this often, while no engine confirms it. */
 const MAX_SEND_ATTEMPTS = 3;
 
 /** `muster apply` of leases requires a name, because each `apply` would order another lease otherwise. */
-export const APPLY_LEASES: Applying<LeaseDocument> = {
+export const APPLY_LEASES: ApplyOperations<LeaseDocument> = {
   titleOf: ({ id = "" }) => `${LEASE_NOUN} ${id}`,
   read: (document) => {
     const read = readLeaseDocument(document);
@@ -46,16 +51,16 @@ export const APPLY_LEASES: Applying<LeaseDocument> = {
 /** Sends the checked orders, prints each, and waits if `wait` is set. */
 export async function sendOrders(
   cli: Cli,
-  connected: Connected,
+  connected: ConnectedCli,
   orders: readonly Order[],
   options: Pick<ApplyOptions, "dryRun" | "wait" | "timeoutMs" | "output"> & {
     /** Ids that the files state; all other ids were generated for this command. */
     readonly named: ReadonlySet<string>;
   },
-): Promise<Sent> {
+): Promise<ApplyResult> {
   if (options.dryRun) return tryOrders(cli, connected, orders, options);
-  const done: Ordered[] = [];
-  const sent = (code: ExitCode, failure?: CommandError): Sent => ({
+  const done: OrderReply[] = [];
+  const sent = (code: ExitCode, failure?: CommandError): ApplyResult => ({
     code,
     records: done.map(({ lease, outcome }) => ({ outcome, ...buildLeaseRecord(lease) })),
     failure,
@@ -76,15 +81,15 @@ export async function sendOrders(
 /** Prints the predicted outcome of each order, assuming the earlier ones begun. Exits with 1 if one of them would be FAILED. */
 async function tryOrders(
   cli: Cli,
-  connected: Connected,
+  connected: ConnectedCli,
   orders: readonly Order[],
   { named, output }: Pick<ApplyOptions, "output"> & { readonly named: ReadonlySet<string> },
-): Promise<Sent> {
+): Promise<ApplyResult> {
   const records: unknown[] = [];
   const before: Order[] = [];
   let code: ExitCode = EXIT.ok;
   for (const order of orders) {
-    const tried = await askOfLeases(connected, (leases) => leases.tryOrder(order, before));
+    const tried = await askAboutLeases(connected, (leases) => leases.tryOrder(order, before));
     const { lease, outcome, refusedBecause } = tried;
     records.push({ outcome, refusedBecause, ...buildLeaseRecord(lease) });
     // A failed order takes no capacity from later ones.
@@ -96,11 +101,11 @@ async function tryOrders(
 }
 
 /** An order that may not have arrived is sent again unchanged: the engine creates one lease for it. */
-async function sendOne(connected: Connected, order: Order): Promise<Ordered> {
+async function sendOne(connected: ConnectedCli, order: Order): Promise<OrderReply> {
   const { stop } = connected.link;
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await askOfLeases(connected, (leases) => leases.order(order));
+      return await askAboutLeases(connected, (leases) => leases.order(order));
     } catch (error) {
       const isUnknown = error instanceof CommandError && error.exitCode === EXIT.unreachable;
       if (!isUnknown) throw error;
@@ -117,11 +122,11 @@ async function sendOne(connected: Connected, order: Order): Promise<Ordered> {
 /** Returns the signed orders, and every problem that the engine reports for them, with its position. */
 export async function checkOrders(
   cli: Cli,
-  connected: Connected,
-  documents: readonly Placed<LeaseDocument>[],
+  connected: ConnectedCli,
+  documents: readonly PlacedDocument<LeaseDocument>[],
   { signer, engineKey }: { readonly signer: Signer; readonly engineKey: string | undefined },
-): Promise<{ readonly orders: readonly Order[]; readonly problems: readonly Problem[] }> {
-  const problems: Problem[] = [];
+): Promise<{ readonly orders: readonly Order[]; readonly problems: readonly DocumentProblem[] }> {
+  const problems: DocumentProblem[] = [];
   const orders: Order[] = [];
   const engines = new Map<string, EngineIdentity>();
   for (const { value, placeOf } of documents) {
@@ -130,13 +135,13 @@ export async function checkOrders(
     requireKey(engine, engineKey);
     const order = await orderOf(cli, connected, value, { signer, engine }, placeOf("metadata.name"));
     orders.push(order);
-    await askOfLeases(connected, async (leases) => {
+    await askAboutLeases(connected, async (leases) => {
       try {
         await leases.checkOrder(order);
       } catch (error) {
-        const fault = faultOf(error);
+        const fault = findFault(error);
         if (fault?.code !== "invalid_request") throw error;
-        const field = leaseField(fault.field);
+        const field = toLeaseField(fault.field);
         problems.push({ ...placeOf(field), message: `${field}: ${fault.reason}` });
       }
     });
@@ -145,7 +150,7 @@ export async function checkOrders(
 }
 
 /** Reads the engine of a document. Throws a CommandError with the document's position before anything is ordered. */
-async function engineOf(connected: Connected, id: string, place: Place): Promise<EngineIdentity> {
+async function engineOf(connected: ConnectedCli, id: string, place: DocumentPlace): Promise<EngineIdentity> {
   try {
     return await askEngine(connected, id);
   } catch (error) {
@@ -166,10 +171,10 @@ function requireKey({ engine, key }: EngineIdentity, expected: string | undefine
 
 async function orderOf(
   cli: Cli,
-  connected: Connected,
+  connected: ConnectedCli,
   open: LeaseDocument,
   { signer, engine }: { readonly signer: Signer; readonly engine: EngineIdentity },
-  place: Place,
+  place: DocumentPlace,
 ): Promise<Order> {
   const id = open.id ?? buildLeaseId(cli.now(), cli.randomId());
   const document = { ...open, data: sealData(open, { id, signer, engine }) };
@@ -180,15 +185,15 @@ async function orderOf(
       hint: "nothing was ordered; use another metadata.name, or omit it",
     });
   if (plan.send === "again" && found !== undefined) return { ...found.order, data: document.data };
-  const unsigned = buildOrder(document, { id, user: signer.userId, createdNs: nsFromMs(cli.now()) });
+  const unsigned = buildOrder(document, { id, user: signer.userId, createdNs: toNanosecondsFromMs(cli.now()) });
   return { ...unsigned, signature: signer.sign(buildOrderBytes(unsigned)) };
 }
 
-function findLease(connected: Connected, id: string): Promise<Lease | undefined> {
-  return askOfLeases(connected, (leases) => unlessMissing(leases.get(id)));
+function findLease(connected: ConnectedCli, id: string): Promise<Lease | undefined> {
+  return askAboutLeases(connected, (leases) => unlessMissing(leases.get(id)));
 }
 
-function describeOrdered({ lease, outcome }: Ordered, nowMs: number): string {
+function describeOrdered({ lease, outcome }: OrderReply, nowMs: number): string {
   const what = {
     ORDERED: `ordered: ends ${describeEnd(lease, nowMs)}`,
     RESENT: `was ordered before: ${lease.phase}, ends ${describeEnd(lease, nowMs)}`,
@@ -199,7 +204,7 @@ function describeOrdered({ lease, outcome }: Ordered, nowMs: number): string {
 
 /** Describes the outcome of a dry run. It omits a generated id, because no lease has it. */
 function describeTried(
-  { lease, outcome, refusedBecause }: Ordered & { readonly refusedBecause: string },
+  { lease, outcome, refusedBecause }: OrderReply & { readonly refusedBecause: string },
   nowMs: number,
   isNamed: boolean,
 ): string {
@@ -209,8 +214,9 @@ function describeTried(
     RESENT: `was ordered before: ${phase}, ends ${describeEnd(lease, nowMs)}`,
     RETRIED: "has failed, and would be retried",
   }[outcome];
-  const what = refusedBecause === "" ? becomes : `would be FAILED immediately: ${plain(withoutPrefix(refusedBecause))}`;
-  const sealed = sealedFields(order);
+  const what =
+    refusedBecause === "" ? becomes : `would be FAILED immediately: ${escapeControls(withoutPrefix(refusedBecause))}`;
+  const sealed = listSealedFields(order);
   const secrets = sealed.length === 0 ? "" : `; sealed to engine ${order.engine}: ${sealed.join(", ")}`;
   return `${isNamed ? leaseTarget(lease) : `a ${LEASE_NOUN} of type ${order.type}`} ${what} (dry run: nothing was done${secrets})`;
 }
@@ -221,8 +227,8 @@ function leaseTarget({ order }: Lease): string {
 
 async function followAll(
   cli: Cli,
-  connected: Connected,
-  ordered: Ordered[],
+  connected: ConnectedCli,
+  ordered: OrderReply[],
   { timeoutMs, output }: Pick<ApplyOptions, "timeoutMs" | "output">,
 ): Promise<ExitCode> {
   for (const [index, { lease, outcome }] of ordered.entries()) {

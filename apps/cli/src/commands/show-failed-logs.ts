@@ -1,6 +1,6 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import type { Cli } from "../cli.ts";
-import { plain } from "../domain/build-table.ts";
+import { escapeControls } from "../domain/build-table.ts";
 import { digestLine, EMPTY_DIGEST, type LogDigest } from "../domain/digest-log.ts";
 import type { Work } from "../domain/work.ts";
 import type { WorkCalls } from "../kinds/kind.ts";
@@ -10,7 +10,7 @@ const MAX_COMPONENTS = 3;
 /** Limits the bytes of a log that are read to find its end. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
-export type Followed = {
+export type FollowedWork = {
   readonly work: Work;
   readonly calls: Pick<WorkCalls, "log">;
   /** The argument with which commands find the work. */
@@ -24,7 +24,7 @@ const UNREADY = ["NOT_READY", "UNKNOWN"];
  * Shows the first and the last error line, and the last lines, of each failed component, so that the cause appears beside the failure. If no component failed,
  * shows those that never became ready.
  */
-export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): Promise<void> {
+export async function showFailedLogs(cli: Cli, followed: readonly FollowedWork[]): Promise<void> {
   for (const { work, calls, target } of followed) {
     if (work.outcome !== "failure") continue;
     const isLost = work.warnings.some(({ code }) => code === "LOGS_LOST");
@@ -41,7 +41,7 @@ export async function showFailedLogs(cli: Cli, followed: readonly Followed[]): P
       cli.io.err(
         lines.length === 0
           ? [`${name} has written nothing; \`${command} -c CONTAINER\` shows the log of another container`]
-          : [`last lines of ${name} (\`${command}\` shows all):`, ...lines.map((line) => `  ${plain(line)}`)],
+          : [`last lines of ${name} (\`${command}\` shows all):`, ...lines.map((line) => `  ${escapeControls(line)}`)],
       );
     }
   }
@@ -68,7 +68,7 @@ async function readDigest(
     }
   } catch (error) {
     // A warning already reports the missing log.
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     return undefined;
   }
   return digestLine(digest, rest);

@@ -1,12 +1,12 @@
-import { demandScaling } from "../adapters/node-calls.ts";
-import type { Cli, Connected } from "../cli.ts";
+import { readDemandScaling } from "../adapters/node-calls.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { waitsForNodes } from "@muster/ledger-client/explanation";
-import { buildOwnerExplanation, ownerRecord } from "../domain/build-explanation.ts";
+import { isWaitingForNodes } from "@muster/ledger-client/explanation";
+import { buildOwnerExplanation, buildOwnerRecord } from "../domain/build-explanation.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
-import type { Shown } from "../kinds/resource.ts";
-import { seeQueueWait } from "./see-queue.ts";
+import type { FormattedAnswer } from "../kinds/resource.ts";
+import { readQueueWait } from "./read-queue-wait.ts";
 
 /**
  * Shows the machines that an owner holds or waits for. Throws CommandError if the ledger does not know the owner: before its first request, and after its
@@ -14,19 +14,21 @@ import { seeQueueWait } from "./see-queue.ts";
  */
 export async function showReservation(
   cli: Cli,
-  { link, services }: Pick<Connected, "link" | "services">,
+  { link, services }: Pick<ConnectedCli, "link" | "services">,
   { kind, id }: { readonly kind: string; readonly id: string },
   reservation: ReservationExplanation | undefined,
-): Promise<Shown> {
+): Promise<FormattedAnswer> {
   if (reservation === undefined)
     throw new CommandError(EXIT.refused, `${kind} ${id} holds no machines and waits for none`, {
       hint: "`muster get reservations` lists the owners that do",
     });
   const { ownerKind, ownerId } = reservation.reservation;
-  const scaling = waitsForNodes(reservation) ? await demandScaling(link, { kind: ownerKind, id: ownerId }) : undefined;
-  const queue = await seeQueueWait({ services }, reservation);
+  const scaling = isWaitingForNodes(reservation)
+    ? await readDemandScaling(link, { kind: ownerKind, id: ownerId })
+    : undefined;
+  const queue = await readQueueWait({ services }, reservation);
   return {
     table: (style) => buildOwnerExplanation(reservation, scaling, cli.now(), style, queue),
-    data: () => ownerRecord(`${kind}/${id}`, reservation, scaling, queue),
+    data: () => buildOwnerRecord(`${kind}/${id}`, reservation, scaling, queue),
   };
 }

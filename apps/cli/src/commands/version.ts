@@ -7,21 +7,21 @@ import {
   type ServiceVersions,
 } from "../domain/build-versions.ts";
 import { VERSION } from "../version.ts";
-import { print, type Format } from "./output.ts";
+import { printForms, type Format } from "./output.ts";
 
 /** `muster version`: prints the version of this command and, unless `isClientOnly`, of each service. If no server answers, rejects after printing its own. */
-export async function version(cli: CommandLine, format: Format, isClientOnly: boolean): Promise<ExitCode> {
+export async function printVersion(cli: CommandLine, format: Format, isClientOnly: boolean): Promise<ExitCode> {
   const own = { muster: VERSION, node: process.versions.node };
   const ownLines = [`muster ${own.muster}`, `node ${own.node}`];
   if (isClientOnly) {
-    print(cli.io, format, { table: () => ownLines, data: () => own });
+    printForms(cli.io, format, { table: () => ownLines, data: () => own });
     return EXIT.ok;
   }
   const services = await readServices(cli).catch((error: unknown) => {
-    print(cli.io, format, { table: () => ownLines, data: () => own });
+    printForms(cli.io, format, { table: () => ownLines, data: () => own });
     throw error;
   });
-  print(cli.io, format, {
+  printForms(cli.io, format, {
     table: () => [...ownLines, ...buildVersionLines(services)],
     data: () => ({ ...own, services }),
   });

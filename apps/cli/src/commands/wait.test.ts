@@ -1,9 +1,9 @@
-import { memoryBus, serve, type Handlers } from "@muster/bus";
+import { makeMemoryBus, serveMethods, type Handlers } from "@muster/bus";
 import { toWireOrder } from "@muster/leases/wire";
 import { enums, LeaseService } from "@muster/proto";
 import { expect, it } from "vitest";
-import { busCalls } from "../adapters/bus-calls.ts";
-import { aLease } from "../../test/a-lease.ts";
+import { makeBusCalls } from "../adapters/bus-calls.ts";
+import { makeLease } from "../../test/a-lease.ts";
 import { readGoal } from "../domain/decide-wait.ts";
 import { LEASE } from "../kinds/lease.ts";
 import type { CommandLine } from "../kinds/resources.ts";
@@ -13,19 +13,19 @@ import { waitFor } from "./wait.ts";
 async function waiting(phase: string, cause: string, goal: string) {
   const out: string[] = [];
   const err: string[] = [];
-  await using bus = memoryBus();
+  await using bus = makeMemoryBus();
   const record = {
-    order: toWireOrder(aLease().order),
+    order: toWireOrder(makeLease().order),
     phase: enums.LeasePhase.numberOf(phase),
     ending: { cause, message: "" },
   };
   const handlers = {
     getLease: () => Promise.resolve({ lease: { record, revision: 1 } }),
   } as unknown as Handlers<typeof LeaseService>;
-  await using _served = await serve(bus, LeaseService, handlers, { version: "1", description: "" });
+  await using _served = await serveMethods(bus, LeaseService, handlers, { version: "1", description: "" });
   const { signal } = new AbortController();
   const connected = {
-    link: { ...busCalls(bus), stop: signal },
+    link: { ...makeBusCalls(bus), stop: signal },
     onLink: () => new DisposableStack(),
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };

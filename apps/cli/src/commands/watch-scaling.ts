@@ -1,9 +1,9 @@
-import { faultOf } from "@muster/faults";
-import { demandScaling } from "../adapters/node-calls.ts";
+import { findFault } from "@muster/faults";
+import { readDemandScaling } from "../adapters/node-calls.ts";
 import type { Cli } from "../cli.ts";
 import { isFinished, type Work } from "../domain/work.ts";
 import { isAborted } from "../is-aborted.ts";
-import type { Link } from "../kinds/kind.ts";
+import type { ServiceLink } from "../kinds/kind.ts";
 import type { ProgressView } from "./progress-view.ts";
 
 const POLL_MS = 2000;
@@ -14,7 +14,7 @@ const MAX_WORKS = 20;
 
 /** Reports to the view what the scaler does about the nodes that work waits for, until the signal is aborted. Reports nothing without a scaler. */
 export async function watchScaling(
-  { cli, link, view }: { readonly cli: Cli; readonly link: Link; readonly view: Pick<ProgressView, "scaling"> },
+  { cli, link, view }: { readonly cli: Cli; readonly link: ServiceLink; readonly view: Pick<ProgressView, "scaling"> },
   works: () => Iterable<Work>,
   signal: AbortSignal,
 ): Promise<void> {
@@ -36,11 +36,11 @@ export async function watchScaling(
 }
 
 /** Returns undefined once the signal is aborted. */
-async function readScaling(link: Link, { owner }: Work) {
+async function readScaling(link: ServiceLink, { owner }: Work) {
   try {
-    return await demandScaling(link, owner);
+    return await readDemandScaling(link, owner);
   } catch (error) {
-    if (link.stop.aborted && faultOf(error) !== undefined) return undefined;
+    if (link.stop.aborted && findFault(error) !== undefined) return undefined;
     throw error;
   }
 }

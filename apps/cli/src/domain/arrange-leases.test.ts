@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLease } from "../../test/a-lease.ts";
 import { arrangeLeases } from "./arrange-leases.ts";
 
 const lease = (id: string, phase: string) =>
-  aLease({ order: { ...aLease().order, id, createdNs: BigInt(id.replace("-", "")) }, phase });
+  makeLease({ order: { ...makeLease().order, id, createdNs: BigInt(id.replace("-", "")) }, phase });
 const LEASES = [
   lease("1-1", "ENDED"),
   lease("1-5", "FAILED"),

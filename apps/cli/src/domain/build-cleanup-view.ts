@@ -1,7 +1,7 @@
 import type { Cleanup, CleanupSchedule } from "../adapters/lease-messages.ts";
 import { formatElapsed } from "@muster/faults";
-import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
-import { plural } from "./plural.ts";
+import { buildTable, escapeControls, type Cell, type TableStyle } from "./build-table.ts";
+import { formatCount } from "./plural.ts";
 
 /** Returns a one-line summary; undefined if the engine reports no schedule. */
 export function describeSchedule({ mode, nextScanMs }: CleanupSchedule, nowMs: number): string | undefined {
@@ -40,10 +40,10 @@ export function buildCleanupView(
   return [
     ...(rows.length === 0 ? [] : buildTable(["ACTION", "KIND", "NAME", "LEASE", "WHY"], rows, style)),
     ...(more > 0 ? [`and ${more} more`] : []),
-    `${plural(found, "object")} of leases: ${removed} ${dryRun ? "would be removed" : "removed"}, ${suspected} suspected to be left over`,
+    `${formatCount(found, "object")} of leases: ${removed} ${dryRun ? "would be removed" : "removed"}, ${suspected} suspected to be left over`,
     ...(own === undefined ? [] : [`automatic clean-up is ${own}`]),
     ...(suspected > 0 && heldBecause === "" ? [LATER] : []),
-    ...(heldBecause === "" ? [] : [`nothing is removed: ${plain(heldBecause)}`]),
+    ...(heldBecause === "" ? [] : [`nothing is removed: ${escapeControls(heldBecause)}`]),
     ...(heldBecause === "" ? [] : [`next: if that is expected, \`muster lease cleanup --confirm ${suspected}\``]),
   ];
 }

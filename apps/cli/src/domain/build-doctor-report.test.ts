@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aQueue } from "../../test/a-queue.ts";
+import { makeQueue } from "../../test/a-queue.ts";
 import type { KindsTrouble } from "../adapters/muster-services.ts";
 import { buildChecks, isHealthy, type Observations } from "./build-doctor-report.ts";
 
@@ -292,7 +292,7 @@ it("warns of jobs that wait for machines that their pools can never have, and of
 });
 
 it("warns of queues with a problem", () => {
-  const queues = { value: [aQueue("lost", { parent: "nowhere", problem: "PARENT_MISSING" })] };
+  const queues = { value: [makeQueue("lost", { parent: "nowhere", problem: "PARENT_MISSING" })] };
   const found = buildChecks({ ...healthy, queues }, NOW).filter(({ status }) => status !== "ok");
   expect(found).toMatchObject([{ check: "queues", status: "warning" }]);
 });

@@ -3,15 +3,22 @@ import type { UnreadableSet } from "../adapters/farm-messages.ts";
 import type { UnreadableLease } from "../adapters/lease-messages.ts";
 import type { KindsTrouble, WatcherStatus } from "../adapters/muster-services.ts";
 import type { Pool } from "../adapters/reservation-messages.ts";
-import { buildTable, plain, type TableStyle } from "./build-table.ts";
+import { buildTable, escapeControls, type TableStyle } from "./build-table.ts";
 import { buildGrowthChecks, isElastic, type SeenScaler } from "./build-growth-checks.ts";
 import { buildQueueChecks, type SeenQueues } from "./build-queue-checks.ts";
 import { buildLeaseChecks, buildUnreadableLeaseChecks, type SeenEngine } from "./build-lease-checks.ts";
-import { failed, failedRecords, ok, warning, type Check, type Seen } from "./check.ts";
+import {
+  buildFailedCheck,
+  listFailedRecords,
+  buildPassedCheck,
+  buildWarningCheck,
+  type Check,
+  type ObservedValue,
+} from "./check.ts";
 import { listSome } from "./list-some.ts";
-import { colourOf } from "./paint.ts";
-import { appOf, LEADER_ONLY } from "./describe-trouble.ts";
-import { plural } from "./plural.ts";
+import { getColour } from "./paint.ts";
+import { getAppOfArea, LEADER_ONLY } from "./describe-trouble.ts";
+import { formatCount } from "./plural.ts";
 import { describeConnection, type Connection } from "./decide-connection.ts";
 import type { Work } from "./work.ts";
 
@@ -38,26 +45,26 @@ export type DroppedSignals = {
 
 export type Observations = {
   readonly connection: Pick<Connection, "natsUrl" | "because" | "hint">;
-  readonly nats: Seen<NatsObservation>;
-  readonly replicas: Seen<readonly ServiceReplica[]>;
-  readonly watcher: Seen<WatcherStatus>;
-  readonly pools: Seen<readonly Pool[]>;
+  readonly nats: ObservedValue<NatsObservation>;
+  readonly replicas: ObservedValue<readonly ServiceReplica[]>;
+  readonly watcher: ObservedValue<WatcherStatus>;
+  readonly pools: ObservedValue<readonly Pool[]>;
   /** The value is `trouble` if the ledger does not answer, or has a version without queues. */
   readonly queues: SeenQueues["queues"];
   readonly reservations: SeenQueues["reservations"];
   /** Jobs that have machines, or wait for them. */
-  readonly jobReservations: Seen<number>;
+  readonly jobReservations: ObservedValue<number>;
   /** The memory of the node scaler's leader. */
-  readonly scaler: Seen<SeenScaler>;
-  readonly dropped: Seen<readonly DroppedSignals[]>;
+  readonly scaler: ObservedValue<SeenScaler>;
+  readonly dropped: ObservedValue<readonly DroppedSignals[]>;
   /** Kinds of job that were uninstalled; `trouble` if no job controller answers. */
-  readonly kinds: Seen<KindsTrouble>;
+  readonly kinds: ObservedValue<KindsTrouble>;
   /** Sets whose records the farms cannot read; `trouble` if no farm answers. */
-  readonly unreadableSets: Seen<readonly UnreadableSet[]>;
+  readonly unreadableSets: ObservedValue<readonly UnreadableSet[]>;
   /** The value is `trouble` if no engine answers. */
-  readonly leases: Seen<readonly SeenEngine[]>;
-  readonly unreadableLeases: Seen<readonly UnreadableLease[]>;
-  readonly jobs: Seen<readonly Pick<Work, "kind" | "name" | "events" | "waitingBecause">[]>;
+  readonly leases: ObservedValue<readonly SeenEngine[]>;
+  readonly unreadableLeases: ObservedValue<readonly UnreadableLease[]>;
+  readonly jobs: ObservedValue<readonly Pick<Work, "kind" | "name" | "events" | "waitingBecause">[]>;
 };
 
 const SCALER = "node-scaler";
@@ -72,7 +79,7 @@ const SERVICES = [
   { area: "farm", neededFor: "replica sets", one: "replica set" },
   { area: "provision", neededFor: "leases", one: "lease" },
   { area: "node", neededFor: "pools that may grow", one: "pool" },
-].map((service) => ({ ...service, app: appOf(service.area) }));
+].map((service) => ({ ...service, app: getAppOfArea(service.area) }));
 
 /** The API server sends a bookmark every minute; a watcher that received nothing for this long is stale. */
 const MAX_WATCHER_AGE_MS = 150_000;
@@ -95,10 +102,10 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
   if ("trouble" in seen.nats) return [checkUnreachable(connection, seen.nats.trouble)];
   const nats = seen.nats.value;
   return [
-    ok("nats", `${where}: version ${nats.version}, answers in ${nats.roundTripMs.toFixed(1)} ms`),
+    buildPassedCheck("nats", `${where}: version ${nats.version}, answers in ${nats.roundTripMs.toFixed(1)} ms`),
     nats.jetStreamTrouble === undefined
-      ? ok("jetstream", "on")
-      : failed(
+      ? buildPassedCheck("jetstream", "on")
+      : buildFailedCheck(
           "jetstream",
           nats.jetStreamTrouble,
           "start the NATS server with JetStream (`jetstream` in its configuration)",
@@ -124,7 +131,7 @@ export function buildChecks(seen: Observations, nowMs: number): Check[] {
 
 /** Builds the only check for an unreachable server. */
 export function checkUnreachable({ hint }: Observations["connection"], trouble: string): Check {
-  return failed("nats", trouble, hint);
+  return buildFailedCheck("nats", trouble, hint);
 }
 
 export function isHealthy(checks: readonly Check[]): boolean {
@@ -132,7 +139,7 @@ export function isHealthy(checks: readonly Check[]): boolean {
 }
 
 export function buildDoctorTable(checks: readonly Check[], style: TableStyle): string[] {
-  const rows = checks.map(({ check, status, detail }) => [{ text: status, colour: colourOf(status) }, check, detail]);
+  const rows = checks.map(({ check, status, detail }) => [{ text: status, colour: getColour(status) }, check, detail]);
   const advice = checks.filter(({ next }) => next !== "").map(({ check, next }) => `${check}: ${next}`);
   return [
     ...buildTable(["STATUS", "CHECK", "DETAIL"], rows, style),
@@ -141,7 +148,7 @@ export function buildDoctorTable(checks: readonly Check[], style: TableStyle): s
 }
 
 function checkServices({ replicas, pools, jobReservations }: Observations, { records }: NatsObservation): Check[] {
-  if ("trouble" in replicas) return [failed("services", replicas.trouble, "run `muster doctor` again")];
+  if ("trouble" in replicas) return [buildFailedCheck("services", replicas.trouble, "run `muster doctor` again")];
   const elastic = "value" in pools ? pools.value.filter(isElastic).map(({ name }) => name) : [];
   const waiting: NatsObservation["records"] = {
     ...records,
@@ -151,22 +158,28 @@ function checkServices({ replicas, pools, jobReservations }: Observations, { rec
     const found = replicas.value.filter(({ name }) => name === area);
     const versions = [...new Set(found.map(({ version }) => version))].sort();
     if (found.length === 0 && app === SCALER && elastic.length > 0)
-      return warning(
+      return buildWarningCheck(
         app,
         `no replica answers: no service creates nodes for ${elastic.join(", ")}`,
         `start ${app}, or ${LOGS}`,
       );
     const orphans = waiting[area] ?? 0;
     if (found.length === 0 && neededFor !== "everything" && orphans > 0)
-      return warning(app, `no replica answers: nothing manages ${plural(orphans, one)}`, `start ${app}, or ${LOGS}`);
+      return buildWarningCheck(
+        app,
+        `no replica answers: nothing manages ${formatCount(orphans, one)}`,
+        `start ${app}, or ${LOGS}`,
+      );
     if (found.length === 0 && neededFor !== "everything")
-      return ok(app, `not running; it is needed for ${neededFor} alone`);
-    if (found.length === 0) return failed(app, "no replica answers", `start ${app}, or ${LOGS}`);
-    const who = LEADER_ONLY.has(app) ? "its leader answers (standby replicas do not)" : plural(found.length, "replica");
+      return buildPassedCheck(app, `not running; it is needed for ${neededFor} alone`);
+    if (found.length === 0) return buildFailedCheck(app, "no replica answers", `start ${app}, or ${LOGS}`);
+    const who = LEADER_ONLY.has(app)
+      ? "its leader answers (standby replicas do not)"
+      : formatCount(found.length, "replica");
     const detail = `${who}, version ${versions.join(" and ")}`;
     return versions.length === 1
-      ? ok(app, detail)
-      : warning(app, detail, "finish the update: replicas differ in version");
+      ? buildPassedCheck(app, detail)
+      : buildWarningCheck(app, detail, "finish the update: replicas differ in version");
   });
 }
 
@@ -188,7 +201,9 @@ function checkKinds(kinds: Observations["kinds"]): Check[] {
   ];
   return troubles
     .filter(({ of }) => of.length > 0)
-    .map(({ of, why, next }) => warning("kinds of job", `${of.join(", ")} ${why}: such jobs are not run`, next));
+    .map(({ of, why, next }) =>
+      buildWarningCheck("kinds of job", `${of.join(", ")} ${why}: such jobs are not run`, next),
+    );
 }
 
 function checkNamespaces(kinds: Observations["kinds"]): Check[] {
@@ -199,11 +214,16 @@ function checkNamespaces(kinds: Observations["kinds"]): Check[] {
   const inOwn = `delete each, and create it in ${namespace}: \`muster run FILE\`, or \`kubectl create -n ${namespace} -f FILE\``;
   const check = "namespaces";
   if (elsewhere.isRefused)
-    return [ok(check, `${served}; job-controller has no right to list those of others (rights.otherNamespaces)`)];
-  if (elsewhere.jobs.length === 0) return [ok(check, `${served}; others have none`)];
+    return [
+      buildPassedCheck(
+        check,
+        `${served}; job-controller has no right to list those of others (rights.otherNamespaces)`,
+      ),
+    ];
+  if (elsewhere.jobs.length === 0) return [buildPassedCheck(check, `${served}; others have none`)];
   const listed = listSome(elsewhere.jobs, MAX_JOBS, ",");
   return [
-    warning(
+    buildWarningCheck(
       check,
       `${served}, and no controller runs ${listed}${elsewhere.isMore ? ", among others" : ""}`,
       mayHaveQueue ? `select the namespace in spec.namespaceSelector of a queue, or ${inOwn}` : inOwn,
@@ -215,7 +235,7 @@ function checkJobRights(kinds: Observations["kinds"]): Check[] {
   if ("trouble" in kinds || kinds.value.rightsMissing.length === 0) return [];
   const listed = kinds.value.rightsMissing.join(", ");
   return [
-    warning(
+    buildWarningCheck(
       "rights of job-controller",
       `it has no right to read ${listed}: work that needs them is not queued`,
       "set rights.batchJobs of the chart, or apply deploy/kubernetes/job-controller.yaml, and for JOB_BATCH_JOBS deploy/kubernetes/batch-jobs.yaml",
@@ -227,7 +247,7 @@ function checkServed(kinds: Observations["kinds"]): Check[] {
   if ("trouble" in kinds || !kinds.value.isUnserved) return [];
   const { namespace } = kinds.value;
   return [
-    warning(
+    buildWarningCheck(
       "namespaces without a queue",
       `queues exist, and none serves the namespace ${namespace}: its jobs wait with QUEUE_UNKNOWN`,
       `select ${namespace} in spec.namespaceSelector of a queue without queues below it; \`muster queues\` lists them`,
@@ -237,27 +257,32 @@ function checkServed(kinds: Observations["kinds"]): Check[] {
 
 function checkWatcher(watcher: Observations["watcher"]): Check {
   const name = "watcher's view";
-  if ("trouble" in watcher) return failed(name, watcher.trouble, `start watcher, or ${LOGS}`);
+  if ("trouble" in watcher) return buildFailedCheck(name, watcher.trouble, `start watcher, or ${LOGS}`);
   const { ageMs, synced, pods, nodes } = watcher.value;
-  const detail = `${plural(pods, "pod")} and ${plural(nodes, "node")}, last update from Kubernetes ${formatElapsed(ageMs)} ago`;
-  if (!synced) return failed(name, `${detail}; the first list is not complete`, `wait a moment, or ${LOGS}`);
-  if (ageMs > MAX_WATCHER_AGE_MS) return failed(name, detail, "check that the watcher reaches the Kubernetes API");
-  return ok(name, detail);
+  const detail = `${formatCount(pods, "pod")} and ${formatCount(nodes, "node")}, last update from Kubernetes ${formatElapsed(ageMs)} ago`;
+  if (!synced) return buildFailedCheck(name, `${detail}; the first list is not complete`, `wait a moment, or ${LOGS}`);
+  if (ageMs > MAX_WATCHER_AGE_MS)
+    return buildFailedCheck(name, detail, "check that the watcher reaches the Kubernetes API");
+  return buildPassedCheck(name, detail);
 }
 
 function checkPools(pools: Observations["pools"]): Check {
-  if ("trouble" in pools) return failed("pools", pools.trouble, `start reservation-manager, or ${LOGS}`);
+  if ("trouble" in pools) return buildFailedCheck("pools", pools.trouble, `start reservation-manager, or ${LOGS}`);
   const text = pools.value.map(describePool).join(", ");
   const empty = pools.value.filter((pool) => pool.capacity === 0 && !isElastic(pool)).map(({ name }) => name);
   if (pools.value.length === 0)
-    return failed("pools", "no pool exists", "label nodes with their pool: `kubectl label node NODE pool=NAME`");
+    return buildFailedCheck(
+      "pools",
+      "no pool exists",
+      "label nodes with their pool: `kubectl label node NODE pool=NAME`",
+    );
   if (empty.length > 0)
-    return warning(
+    return buildWarningCheck(
       "pools",
       `${text} free`,
       `no usable machine in ${empty.join(", ")}: \`muster pools\` shows why, \`kubectl get nodes\` shows them`,
     );
-  return ok("pools", `${text} free`);
+  return buildPassedCheck("pools", `${text} free`);
 }
 
 /** Foreign pods that started after a grant end no work, but slow it down. */
@@ -267,10 +292,10 @@ function checkOvercommitted(pools: Observations["pools"]): Check[] {
   if (over.length === 0) return [];
   const texts = over.map(({ name, overcommitted, overcommittedNodes: nodes }) => {
     const more = overcommitted - nodes.length;
-    return `${plural(overcommitted, "machine")} of ${name} (${nodes.join(", ")}${more > 0 ? ` and ${more} more` : ""})`;
+    return `${formatCount(overcommitted, "machine")} of ${name} (${nodes.join(", ")}${more > 0 ? ` and ${more} more` : ""})`;
   });
   return [
-    warning(
+    buildWarningCheck(
       "over-committed machines",
       listSome(texts, MAX_POOLS, ";"),
       "move their foreign pods to other nodes: `muster nodes` names them",
@@ -288,9 +313,9 @@ function checkJobs(jobs: Observations["jobs"]): Check[] {
   if ("trouble" in jobs) return [];
   const stuck = jobs.value.filter(({ events }) => NEVER.has(events.at(-1)?.reason));
   if (stuck.length === 0) return [];
-  const lines = stuck.map(({ kind, name, waitingBecause }) => `${kind}/${name}: ${plain(waitingBecause)}`);
+  const lines = stuck.map(({ kind, name, waitingBecause }) => `${kind}/${name}: ${escapeControls(waitingBecause)}`);
   return [
-    warning(
+    buildWarningCheck(
       "jobs that cannot start",
       listSome(lines, MAX_JOBS, ";"),
       "cancel each and submit it with smaller requests, or enlarge its pool or its queue",
@@ -301,7 +326,7 @@ function checkJobs(jobs: Observations["jobs"]): Check[] {
 /** If no farm answers, the check of the services reports it. */
 function checkSets(unreadable: Observations["unreadableSets"]): Check[] {
   if ("trouble" in unreadable) return [];
-  return failedRecords(
+  return listFailedRecords(
     "replica sets",
     unreadable.value.map(({ name, because }) => [name, because]),
     "the farm does not change these sets; `muster delete NAME --force` deletes one with its pods, `muster apply` then recreates it",
@@ -311,14 +336,15 @@ function checkSets(unreadable: Observations["unreadableSets"]): Check[] {
 /** Lost signals only delay work, because signals are hints; a service that loses many cannot keep up. */
 function checkDropped(dropped: Observations["dropped"]): Check {
   const name = "slow consumers";
-  if ("trouble" in dropped) return warning(name, dropped.trouble, "run `muster doctor` again");
-  if (dropped.value.length === 0) return ok(name, "none");
+  if ("trouble" in dropped) return buildWarningCheck(name, dropped.trouble, "run `muster doctor` again");
+  if (dropped.value.length === 0) return buildPassedCheck(name, "none");
   const most = [...dropped.value].sort((a, b) => b.dropped - a.dropped);
   const texts = most.map(
-    ({ service, subject, dropped: count }) => `${appOf(service)} lost ${plural(count, "signal")} of ${subject}`,
+    ({ service, subject, dropped: count }) =>
+      `${getAppOfArea(service)} lost ${formatCount(count, "signal")} of ${subject}`,
   );
-  const apps = [...new Set(most.map(({ service }) => appOf(service)))].join(", ");
-  return warning(
+  const apps = [...new Set(most.map(({ service }) => getAppOfArea(service)))].join(", ");
+  return buildWarningCheck(
     name,
     `${listSome(texts, MAX_SLOW, ",")}, counted since its start`,
     `a lost signal only delays work; give ${apps} more CPU or more replicas until the count stops growing`,
@@ -326,10 +352,10 @@ function checkDropped(dropped: Observations["dropped"]): Check {
 }
 
 function checkDeadLetters(count: number | undefined): Check {
-  if (count === undefined || count === 0) return ok("dead letters", "none");
-  return warning(
+  if (count === undefined || count === 0) return buildPassedCheck("dead letters", "none");
+  return buildWarningCheck(
     "dead letters",
-    `${plural(count, "message")} could not be handled`,
+    `${formatCount(count, "message")} could not be handled`,
     "`muster dead-letters list` shows them and why; `replay` sends them again, `drop` removes them",
   );
 }

@@ -1,7 +1,7 @@
 import { formatElapsed } from "@muster/faults";
 import { buildRecord } from "./build-record.ts";
 import { buildLine, buildTable, type Cell, type TableStyle } from "./build-table.ts";
-import { colourOf } from "./paint.ts";
+import { getColour } from "./paint.ts";
 import type { Work, WorkEvent } from "./work.ts";
 
 /** One event, with its work. */
@@ -43,7 +43,7 @@ function cellsOf({ name, createdAtMs, event }: NamedEvent): Cell[] {
     new Date(event.atMs).toISOString(),
     name,
     formatElapsed(event.atMs - createdAtMs),
-    { text: event.phase, colour: colourOf(event.phase) },
+    { text: event.phase, colour: getColour(event.phase) },
     event.reason,
     event.description,
   ];

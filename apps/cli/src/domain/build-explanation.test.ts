@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { buildLeaseExplanation, buildOwnerExplanation, explanationRecord } from "./build-explanation.ts";
-import type { Explained } from "../adapters/explanation-messages.ts";
+import { buildLeaseExplanation, buildOwnerExplanation, buildExplanationRecord } from "./build-explanation.ts";
+import type { ExplainedReservation } from "../adapters/explanation-messages.ts";
 import { buildReservationTable } from "./build-views.ts";
 import type { Reservation, ReservationExplanation } from "../adapters/reservation-messages.ts";
 
@@ -8,7 +8,7 @@ const STYLE = { columns: 80, colours: false };
 
 const NO_ORDER = { requestsAhead: [], requestsAheadMore: 0, preempted: [], preemptedMore: 0, preemption: undefined };
 
-function explained(rest: Partial<Explained>): Explained {
+function explained(rest: Partial<ExplainedReservation>): ExplainedReservation {
   return {
     ...{ kind: "lease", name: "4-1", phase: "ACTIVE", sinceMs: 0, isOver: false },
     ...{ reason: { code: "ACTIVE", message: "it is complete", next: "" }, more: [] },
@@ -33,7 +33,7 @@ it("prints the observations that the engine could not make", () => {
 });
 
 it("builds the explanation for programs", () => {
-  const { reservation, scaling, ...record } = explanationRecord(explained({}));
+  const { reservation, scaling, ...record } = buildExplanationRecord(explained({}));
   expect(record).toEqual({ lease: "4-1", phase: "ACTIVE", code: "ACTIVE", message: "it is complete", next: "" });
   expect([reservation, scaling]).toEqual([undefined, undefined]);
 });

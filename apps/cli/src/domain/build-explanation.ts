@@ -1,23 +1,31 @@
-import type { Explained } from "../adapters/explanation-messages.ts";
+import type { ExplainedReservation } from "../adapters/explanation-messages.ts";
 import { formatElapsed } from "@muster/faults";
-import { amountOf, roundAmount } from "@muster/resources";
-import { adviseWait, because, type Reason as Explanation } from "@muster/ledger-client/explanation";
-import { adviseOnQueueWait, buildQueueWaitLines, queueWaitRecord, type QueueWait } from "./build-queue-wait.ts";
+import { parseAmount, roundAmount } from "@muster/resources";
+import { adviseWait, buildReason, type StateReason as Explanation } from "@muster/ledger-client/explanation";
+import { adviseOnQueueWait, buildQueueWaitLines, buildQueueWaitRecord, type QueueWait } from "./build-queue-wait.ts";
 import { buildRecord } from "./build-record.ts";
 import { describeScaling, describeSilence } from "./build-node-views.ts";
-import { buildSection, buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
-import type { Seen } from "./check.ts";
+import { buildSection, buildTable, escapeControls, type Cell, type TableStyle } from "./build-table.ts";
+import type { ObservedValue } from "./check.ts";
 import { buildOrderLines } from "./build-order-lines.ts";
 import { describePreemption } from "./build-views.ts";
-import { colourOf, paint } from "./paint.ts";
-import { plural } from "./plural.ts";
+import { getColour, paintText } from "./paint.ts";
+import { formatCount } from "./plural.ts";
 import type { PoolExplanation, ReservationExplanation } from "../adapters/reservation-messages.ts";
 import type { DemandScaling } from "../adapters/node-messages.ts";
-import { countCell, countMachines, describeShare, partCells, partHeader, resourcesOf, type Share } from "./share.ts";
+import {
+  buildCountCell,
+  countMachines,
+  describeShare,
+  buildPartCells,
+  buildPartHeader,
+  listResources,
+  type Share,
+} from "./share.ts";
 
 /** Builds the explanation for people: a sentence, then the owners of each pool that the item waits for. */
 export function buildExplanation(
-  explained: Explained,
+  explained: ExplainedReservation,
   nowMs: number,
   style: TableStyle,
   queue?: SeenQueueWait,
@@ -29,32 +37,37 @@ export function buildExplanation(
   const state =
     phase === ""
       ? ""
-      : ` ${paint(phase, colourOf(phase), style.colours)} ${isOver ? "since" : "for"} ${formatElapsed(nowMs - sinceMs, resolution)}`;
+      : ` ${paintText(phase, getColour(phase), style.colours)} ${isOver ? "since" : "for"} ${formatElapsed(nowMs - sinceMs, resolution)}`;
   return [`${kind} ${name}${state}: ${reason.code}`, ...buildReasons(explained, nowMs, style, queue)];
 }
 
 /** Builds the explanation of a lease without times, which its history shows. Omits a reason with the same name as the phase. */
-export function buildLeaseExplanation(explained: Explained, nowMs: number, style: TableStyle): string[] {
+export function buildLeaseExplanation(explained: ExplainedReservation, nowMs: number, style: TableStyle): string[] {
   const { kind, name, phase, reason } = explained;
   const code = reason.code === phase ? "" : `: ${reason.code}`;
   return [`${kind} ${name} ${phase}${code}`, ...buildReasons(explained, nowMs, style)];
 }
 
-function buildReasons(explained: Explained, nowMs: number, style: TableStyle, queue?: SeenQueueWait): string[] {
+function buildReasons(
+  explained: ExplainedReservation,
+  nowMs: number,
+  style: TableStyle,
+  queue?: SeenQueueWait,
+): string[] {
   const { more, reservation, scaling } = explained;
   const reason = withQueueAdvice(explained.reason, queue);
   return [
-    `  ${plain(reason.message)}`,
+    `  ${escapeControls(reason.message)}`,
     ...scalingLines(scaling, reservation?.pools ?? [], nowMs),
     ...nextLine(reason),
-    ...more.flatMap((each) => [`${each.code}: ${plain(each.message)}`, ...nextLine(each)]),
+    ...more.flatMap((each) => [`${each.code}: ${escapeControls(each.message)}`, ...nextLine(each)]),
     ...queueLines(queue, nowMs, style),
     ...(reservation === undefined ? [] : buildReservationPart(reservation, nowMs, style)),
   ];
 }
 
 /** The queue that a reservation waits for; undefined if no queue keeps it waiting. */
-type SeenQueueWait = Seen<QueueWait> | undefined;
+type SeenQueueWait = ObservedValue<QueueWait> | undefined;
 
 /** Replaces the advice with the advice on the state of the queue, which is more precise. */
 function withQueueAdvice(reason: Explanation, queue: SeenQueueWait): Explanation {
@@ -70,15 +83,18 @@ function queueLines(queue: SeenQueueWait, nowMs: number, style: TableStyle): rea
 
 function queueRecord(queue: SeenQueueWait): unknown {
   if (queue === undefined) return undefined;
-  return "trouble" in queue ? { trouble: queue.trouble } : queueWaitRecord(queue.value);
+  return "trouble" in queue ? { trouble: queue.trouble } : buildQueueWaitRecord(queue.value);
 }
 
 function nextLine({ next }: Explanation): readonly string[] {
-  return next === "" ? [] : [`next: ${plain(next)}`];
+  return next === "" ? [] : [`next: ${escapeControls(next)}`];
 }
 
 /** Builds the explanation for programs. */
-export function explanationRecord(explained: Explained, queue?: SeenQueueWait): Record<string, unknown> {
+export function buildExplanationRecord(
+  explained: ExplainedReservation,
+  queue?: SeenQueueWait,
+): Record<string, unknown> {
   const { kind, name, phase, reason, more, reservation, scaling } = explained;
   return buildRecord({
     [kind]: name,
@@ -111,21 +127,21 @@ export function buildOwnerExplanation(
 ): string[] {
   const { code, message, next } = explainOwner(explained, queue);
   const { ownerKind, ownerId, grantedAtMs, createdAtMs, machines } = explained.reservation;
-  const state = paint(explained.reservation.state, colourOf(explained.reservation.state), style.colours);
-  const rows = machines.map((each) => [each.component, each.pool, each.node, ...partCells(each, machines)]);
+  const state = paintText(explained.reservation.state, getColour(explained.reservation.state), style.colours);
+  const rows = machines.map((each) => [each.component, each.pool, each.node, ...buildPartCells(each, machines)]);
   return [
     `${ownerKind}/${ownerId} ${state} for ${formatElapsed(nowMs - (grantedAtMs ?? createdAtMs))}: ${code}`,
     `  ${message}`,
     ...scalingLines(scaling, explained.pools, nowMs),
     ...(next === "" ? [] : [`next: ${next}`]),
-    ...buildSection(["COMPONENT", "POOL", "NODE", ...partHeader(machines)], rows, style),
+    ...buildSection(["COMPONENT", "POOL", "NODE", ...buildPartHeader(machines)], rows, style),
     ...queueLines(queue, nowMs, style),
     ...buildReservationPart(explained, nowMs, style),
   ];
 }
 
 /** Builds the explanation of an owner for programs. */
-export function ownerRecord(
+export function buildOwnerRecord(
   owner: string,
   explained: ReservationExplanation,
   scaling: DemandScaling | undefined,
@@ -144,9 +160,9 @@ export function ownerRecord(
 export function explainOwner(explained: ReservationExplanation, queue?: SeenQueueWait): Explanation {
   const { code, message, reservation } = explained;
   const { preemption } = reservation;
-  if (code === "" && preemption !== undefined) return because("PREEMPTED", `it ${describePreemption(preemption)}`);
-  if (code === "") return because("GRANTED", `it holds ${countMachines(reservation.machines)}`);
-  return withQueueAdvice({ code, message: plain(message), next: adviseWait(explained) }, queue);
+  if (code === "" && preemption !== undefined) return buildReason("PREEMPTED", `it ${describePreemption(preemption)}`);
+  if (code === "") return buildReason("GRANTED", `it holds ${countMachines(reservation.machines)}`);
+  return withQueueAdvice({ code, message: escapeControls(message), next: adviseWait(explained) }, queue);
 }
 
 function buildReservationPart(reservation: ReservationExplanation, nowMs: number, style: TableStyle): string[] {
@@ -156,7 +172,7 @@ function buildReservationPart(reservation: ReservationExplanation, nowMs: number
   const header = ["POOL", "NEEDED", "FREE", "KEPT", "CAPACITY", "HELD", "UNUSABLE", ...(elastic ? ["MAX"] : [])];
   const rows = pools.map((pool) => [
     poolText(pool),
-    countCell(pool.requested, pool.requested - countWhole(pool)),
+    buildCountCell(pool.requested, pool.requested - countWhole(pool)),
     ...[pool.available, pool.kept, pool.capacity, pool.held, pool.unusable].map(String),
     ...(elastic ? [pool.elasticMax === 0 ? "-" : String(pool.elasticMax)] : []),
   ]);
@@ -168,7 +184,7 @@ function buildReservationPart(reservation: ReservationExplanation, nowMs: number
     ...buildPartSections(pools, style),
     ...buildSection(["POOL", "USED BY", "MACHINES", "SINCE", "HOW"], users, style),
     "",
-    `queue: ${plural(place.ahead, "request")} ahead${ahead === "" ? "" : ` (${ahead})`}`,
+    `queue: ${formatCount(place.ahead, "request")} ahead${ahead === "" ? "" : ` (${ahead})`}`,
     ...buildOrderLines(reservation, nowMs, style),
     ...(hold === undefined
       ? []
@@ -199,7 +215,7 @@ function buildPartSections(pools: readonly PoolExplanation[], style: TableStyle)
     ...(partsMore > 0 ? [[poolText(pool), `and ${partsMore} more sizes`]] : []),
   ]);
   const amounts = pools.flatMap(({ amounts: { free, allocatable } = { free: {}, allocatable: {} }, ...pool }) =>
-    resourcesOf(allocatable).map((name) => [
+    listResources(allocatable).map((name) => [
       poolText(pool),
       name,
       roundedText(name, free),
@@ -218,14 +234,14 @@ function poolText({ pool, nodes }: Pick<PoolExplanation, "pool" | "nodes">): str
 }
 
 function roundedText(resource: string, share: Share): string {
-  return roundAmount(resource, amountOf(resource, share[resource] ?? "0") ?? 0);
+  return roundAmount(resource, parseAmount(resource, share[resource] ?? "0") ?? 0);
 }
 
 function buildUsers(pool: PoolExplanation, nowMs: number): Cell[][] {
   const holders = pool.holders.map(({ owner, machines, parts, sinceMs }): Cell[] => [
     pool.pool,
     owner,
-    countCell(machines, parts),
+    buildCountCell(machines, parts),
     formatElapsed(nowMs - sinceMs),
     "holds",
   ]);
@@ -237,8 +253,8 @@ function buildUsers(pool: PoolExplanation, nowMs: number): Cell[][] {
     { text: `${reason} ${node}`, colour: "yellow" },
   ]);
   const more = [
-    ...(pool.holdersMore > 0 ? [[pool.pool, `and ${plural(pool.holdersMore, "more owner")}`, "", "", ""]] : []),
-    ...(pool.unusableMore > 0 ? [[pool.pool, `and ${plural(pool.unusableMore, "more node")}`, "", "", ""]] : []),
+    ...(pool.holdersMore > 0 ? [[pool.pool, `and ${formatCount(pool.holdersMore, "more owner")}`, "", "", ""]] : []),
+    ...(pool.unusableMore > 0 ? [[pool.pool, `and ${formatCount(pool.unusableMore, "more node")}`, "", "", ""]] : []),
   ];
   return [...holders, ...broken, ...more];
 }

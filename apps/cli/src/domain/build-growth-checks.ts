@@ -1,5 +1,5 @@
-import { plain } from "./build-table.ts";
-import { ok, warning, type Check, type Seen } from "./check.ts";
+import { escapeControls } from "./build-table.ts";
+import { buildPassedCheck, buildWarningCheck, type Check, type ObservedValue } from "./check.ts";
 import { describeSilence } from "./build-node-views.ts";
 import { listSome } from "./list-some.ts";
 import { describePoolTrouble } from "./describe-pool-trouble.ts";
@@ -15,7 +15,7 @@ export function isElastic({ elasticMax }: Pool): boolean {
 const MAX_SHOWN = 3;
 
 export type SeenScaler = { readonly pools: readonly PoolScaling[]; readonly troubles: readonly PoolTrouble[] };
-type SeenPools = { readonly pools: Seen<readonly Pool[]>; readonly scaler: Seen<SeenScaler> };
+type SeenPools = { readonly pools: ObservedValue<readonly Pool[]>; readonly scaler: ObservedValue<SeenScaler> };
 
 /** Returns one check for each elastic pool. If the node-scaler does not answer, returns one warning instead. */
 export function buildGrowthChecks({ pools, scaler }: SeenPools, nowMs: number): Check[] {
@@ -23,7 +23,9 @@ export function buildGrowthChecks({ pools, scaler }: SeenPools, nowMs: number): 
   if ("trouble" in scaler) {
     const silence = describeSilence(pools.value, nowMs);
     if (silence === undefined) return [];
-    return [warning("nodes of pools", silence, "check that node-scaler runs and reaches NATS, and read its log")];
+    return [
+      buildWarningCheck("nodes of pools", silence, "check that node-scaler runs and reaches NATS, and read its log"),
+    ];
   }
   return pools.value.filter(isElastic).map(({ name }) => checkPool(name, scaler.value, nowMs));
 }
@@ -35,20 +37,24 @@ function checkPool(pool: string, { pools, troubles }: SeenScaler, nowMs: number)
   const [first] = mine;
   if (first !== undefined) {
     const lines = mine.map((trouble) => describePoolTrouble(trouble, nowMs));
-    return warning(check, listSome(lines, MAX_SHOWN, ";"), adviceFor(first));
+    return buildWarningCheck(check, listSome(lines, MAX_SHOWN, ";"), adviceFor(first));
   }
   // Work beyond the maximum of a pool must wait, which is no failure.
   if (blocked?.code === "UNAVAILABLE")
-    return warning(check, plain(blocked.message), "read the log of node-scaler; `muster nodes dump` shows its loops");
-  if (blocked?.code === "TOO_LARGE")
-    return warning(
+    return buildWarningCheck(
       check,
-      plain(blocked.message),
+      escapeControls(blocked.message),
+      "read the log of node-scaler; `muster nodes dump` shows its loops",
+    );
+  if (blocked?.code === "TOO_LARGE")
+    return buildWarningCheck(
+      check,
+      escapeControls(blocked.message),
       `request less, or give pool ${pool} a larger type in the file of pools`,
     );
-  return ok(
+  return buildPassedCheck(
     check,
-    blocked === undefined ? "nothing prevents the node scaler from creating them" : plain(blocked.message),
+    blocked === undefined ? "nothing prevents the node scaler from creating them" : escapeControls(blocked.message),
   );
 }
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLease } from "../../test/a-lease.ts";
 import { buildLeaseChecks, type SeenEngine } from "./build-lease-checks.ts";
 import type { EngineLoad } from "../adapters/lease-messages.ts";
 
@@ -22,7 +22,7 @@ it("counts leases against their limits, and warns of those that cannot be decomm
     engine: "main",
     load: { value: load },
     waiting: [{ waitingBecause: "" }],
-    ending: [aLease(), aLease({ waitingBecause: "away for a moment" })],
+    ending: [makeLease(), makeLease({ waitingBecause: "away for a moment" })],
     unlisted: "",
     cleanup: { value: cleanup },
   };
@@ -39,7 +39,7 @@ it("counts leases against their limits, and warns of those that cannot be decomm
       detail: `engine main: 2 leases without a queue: ${unset.waitingBecause}`,
     },
   ]);
-  const waits = checksOf({ ...seen, ending: Array.from({ length: 5 }, () => aLease({ usedBy })) });
+  const waits = checksOf({ ...seen, ending: Array.from({ length: 5 }, () => makeLease({ usedBy })) });
   expect(waits).toMatchObject([
     {
       status: "ok",
@@ -48,7 +48,7 @@ it("counts leases against their limits, and warns of those that cannot be decomm
       ) as string,
     },
   ]);
-  const ending = Array.from({ length: 5 }, () => aLease({ waitingBecause: "away", isStuck: true }));
+  const ending = Array.from({ length: 5 }, () => makeLease({ waitingBecause: "away", isStuck: true }));
   const [check] = checksOf({ ...seen, ending });
   expect(check?.status).toBe("warning");
   expect(check?.detail).toMatch(/5 leases cannot be taken down: (4711-1: away; ){3}and 2 more$/);

@@ -1,15 +1,15 @@
 import type { CleanupState, EngineLoad, Lease, UnreadableLease } from "../adapters/lease-messages.ts";
 import { describeSchedule } from "./build-cleanup-view.ts";
 import { describeUsers } from "./build-lease-views.ts";
-import { plain } from "./build-table.ts";
-import { failedRecords, ok, warning, type Check, type Seen } from "./check.ts";
+import { escapeControls } from "./build-table.ts";
+import { listFailedRecords, buildPassedCheck, buildWarningCheck, type Check, type ObservedValue } from "./check.ts";
 import { listSome } from "./list-some.ts";
-import { plural } from "./plural.ts";
+import { formatCount } from "./plural.ts";
 
 /** The observed state of an engine and its leases. */
 export type SeenEngine = {
   readonly engine: string;
-  readonly load: Seen<EngineLoad>;
+  readonly load: ObservedValue<EngineLoad>;
   /** Ordered leases that are not active yet. */
   readonly waiting: readonly Pick<Lease, "waitingBecause">[];
   /** Leases that are over, and not yet decommissioned. */
@@ -17,7 +17,7 @@ export type SeenEngine = {
   /** Why the leases cannot be listed; empty if the list is complete. */
   readonly unlisted: string;
   /** Only the leader of an engine answers this call. */
-  readonly cleanup: Seen<CleanupState>;
+  readonly cleanup: ObservedValue<CleanupState>;
 };
 
 /** The maximum number of leases in a message. */
@@ -33,7 +33,7 @@ const CONFIRM =
   "check whether records of leases are lost: nothing is removed meanwhile; `muster lease cleanup --dry-run` lists the objects, and --confirm N removes up to N";
 
 /** If no engine answers, the check of the services reports it. */
-export function buildLeaseChecks(seen: Seen<readonly SeenEngine[]>, nowMs: number): Check[] {
+export function buildLeaseChecks(seen: ObservedValue<readonly SeenEngine[]>, nowMs: number): Check[] {
   if ("trouble" in seen) return [];
   const [, second] = seen.value;
   return seen.value.flatMap((each) => {
@@ -44,7 +44,8 @@ export function buildLeaseChecks(seen: Seen<readonly SeenEngine[]>, nowMs: numbe
 
 function checkEngine({ engine, load: seen, waiting, ending, unlisted, cleanup }: SeenEngine, nowMs: number): Check[] {
   const held = "trouble" in cleanup ? [] : buildCleanupChecks(cleanup.value, nowMs);
-  if ("trouble" in seen) return [warning(NAME, `engine ${engine}: ${plain(seen.trouble)}`, SILENT), ...held];
+  if ("trouble" in seen)
+    return [buildWarningCheck(NAME, `engine ${engine}: ${escapeControls(seen.trouble)}`, SILENT), ...held];
   const load = seen.value;
   const stuck = ending.filter(({ isStuck }) => isStuck);
   const wait = waiting.length === 0 ? [] : [`${waiting.length} not active yet`];
@@ -52,13 +53,17 @@ function checkEngine({ engine, load: seen, waiting, ending, unlisted, cleanup }:
   const detail = [counted, ...describeInUse(ending, nowMs)].join("; ");
   const more = [...buildUnqueued(engine, waiting), ...buildOverdue(load), ...buildUnopened(load)];
   if (unlisted !== "")
-    return [warning(NAME, `${detail}; cannot be listed: ${plain(unlisted)}`, UNLISTED), ...more, ...held];
-  if (stuck.length === 0) return [ok(NAME, detail), ...more, ...held];
-  const lines = stuck.map(({ order, waitingBecause }) => `${order.id}: ${plain(waitingBecause)}`);
+    return [
+      buildWarningCheck(NAME, `${detail}; cannot be listed: ${escapeControls(unlisted)}`, UNLISTED),
+      ...more,
+      ...held,
+    ];
+  if (stuck.length === 0) return [buildPassedCheck(NAME, detail), ...more, ...held];
+  const lines = stuck.map(({ order, waitingBecause }) => `${order.id}: ${escapeControls(waitingBecause)}`);
   return [
-    warning(
+    buildWarningCheck(
       NAME,
-      `${detail}; ${plural(stuck.length, "lease")} cannot be taken down: ${listSome(lines, MAX_SHOWN, ";")}`,
+      `${detail}; ${formatCount(stuck.length, "lease")} cannot be taken down: ${listSome(lines, MAX_SHOWN, ";")}`,
       "their objects stay until that is fixed, and are then taken down automatically",
     ),
     ...more,
@@ -78,10 +83,10 @@ function describeInUse(ending: SeenEngine["ending"], nowMs: number): string[] {
 }
 
 function buildCleanupChecks({ heldBecause, waitsFor, schedule }: CleanupState, nowMs: number): Check[] {
-  if (heldBecause !== "") return [warning(CLEANUP, plain(heldBecause), CONFIRM)];
+  if (heldBecause !== "") return [buildWarningCheck(CLEANUP, escapeControls(heldBecause), CONFIRM)];
   const own = describeSchedule(schedule, nowMs);
-  if (waitsFor === "") return own === undefined ? [] : [ok(CLEANUP, own)];
-  return [warning(CLEANUP, `it has not begun: ${plain(waitsFor)} is not completely known`, WAITS)];
+  if (waitsFor === "") return own === undefined ? [] : [buildPassedCheck(CLEANUP, own)];
+  return [buildWarningCheck(CLEANUP, `it has not begun: ${escapeControls(waitsFor)} is not completely known`, WAITS)];
 }
 
 /** Reports leases of machines that wait because of their engine's setting, which their text names. */
@@ -89,23 +94,23 @@ function buildUnqueued(engine: string, waiting: SeenEngine["waiting"]): Check[] 
   const unqueued = waiting.filter(({ waitingBecause }) => waitingBecause.includes("PROVISION_QUEUE"));
   const [first] = unqueued;
   if (first === undefined) return [];
-  const detail = `engine ${engine}: ${plural(unqueued.length, "lease")} without a queue: ${plain(first.waitingBecause)}`;
+  const detail = `engine ${engine}: ${formatCount(unqueued.length, "lease")} without a queue: ${escapeControls(first.waitingBecause)}`;
   const next =
     "name a queue without queues below it in PROVISION_QUEUE of the provision-engine; `muster queues` lists them";
-  return [warning("queue of leases", detail, next)];
+  return [buildWarningCheck("queue of leases", detail, next)];
 }
 
 function buildOverdue({ engine, overdue }: EngineLoad): Check[] {
   if (overdue === 0) return [];
-  const detail = `engine ${engine}: ${plural(overdue, "lease")} still exist minutes after their end`;
-  return [warning("ends of leases", detail, "the log of the engine shows why; they end once that is fixed")];
+  const detail = `engine ${engine}: ${formatCount(overdue, "lease")} still exist minutes after their end`;
+  return [buildWarningCheck("ends of leases", detail, "the log of the engine shows why; they end once that is fixed")];
 }
 
 function buildUnopened({ engine, unopened }: EngineLoad): Check[] {
   if (unopened === 0) return [];
-  const detail = `engine ${engine}: secrets of ${plural(unopened, "lease")}, or more, cannot be decrypted with its present key`;
+  const detail = `engine ${engine}: secrets of ${formatCount(unopened, "lease")}, or more, cannot be decrypted with its present key`;
   return [
-    warning(
+    buildWarningCheck(
       "key of leases",
       detail,
       "after a restore, restore its key too; until then, recreated workloads of these leases fail",
@@ -114,9 +119,9 @@ function buildUnopened({ engine, unopened }: EngineLoad): Check[] {
 }
 
 /** If no engine answers, the check of the services reports it. */
-export function buildUnreadableLeaseChecks(seen: Seen<readonly UnreadableLease[]>): Check[] {
+export function buildUnreadableLeaseChecks(seen: ObservedValue<readonly UnreadableLease[]>): Check[] {
   if ("trouble" in seen) return [];
-  return failedRecords(
+  return listFailedRecords(
     "leases",
     seen.value.map(({ id, because }) => [id, because]),
     "these leases are in no list and do not end: run the version of the provision engine that wrote them, or a later one",

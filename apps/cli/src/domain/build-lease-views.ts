@@ -1,12 +1,12 @@
 import { formatElapsed } from "@muster/faults";
 import { formatDurationNs, formatRfc3339, type Result } from "@muster/leases";
 import { buildFacts } from "./build-facts.ts";
-import { buildLine, buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
+import { buildLine, buildTable, escapeControls, type Cell, type TableStyle } from "./build-table.ts";
 import type { Lease, LeaseEvent, LeaseUsers } from "../adapters/lease-messages.ts";
 import { LEASE_NOUN } from "./lease-document.ts";
-import { colourOf, type Colour } from "./paint.ts";
+import { getColour, type Colour } from "./paint.ts";
 import { showOrderData, showResultData } from "./sealed-view.ts";
-import type { Verdict } from "./verify-lease.ts";
+import type { LeaseVerdict } from "./verify-lease.ts";
 
 export type LeaseListView = { readonly style: TableStyle; readonly isOfOneUser: boolean };
 
@@ -24,7 +24,7 @@ export function buildLeaseTable(
     describeEnd(lease, nowMs),
     formatElapsed(nowMs - toMs(lease.order.createdNs)),
     ...ofUser(lease.order.user),
-    whyOf(lease),
+    describeCause(lease),
   ]);
   return buildTable(["LEASE", "TYPE", "PHASE", "ENDS", "AGE", ...ofUser("USER"), "WHY"], rows, style);
 }
@@ -32,7 +32,7 @@ export function buildLeaseTable(
 /** Describes one lease completely, without sealed values. Lines are never cut, so that users can copy values. */
 export function buildLeaseDescription(lease: Lease, nowMs: number): string[] {
   const { order, renewal, result, run } = lease;
-  const why = whyOf(lease);
+  const why = describeCause(lease);
   const facts: (readonly [string, string])[] = [
     [LEASE_NOUN, order.id],
     ["phase", phaseCell(lease).text],
@@ -61,8 +61,8 @@ function describeResult({ order, orderHash }: Lease, result: Result): string {
 
 /** The colour of the phase shows that a crashed lease has not succeeded. */
 function phaseCell({ phase, ending }: Lease): { readonly text: string; readonly colour: Colour } {
-  if (ending?.cause !== "CRASHED") return { text: phase, colour: colourOf(phase) };
-  return { text: `${phase} (CRASHED)`, colour: colourOf("FAILED") };
+  if (ending?.cause !== "CRASHED") return { text: phase, colour: getColour(phase) };
+  return { text: `${phase} (CRASHED)`, colour: getColour("FAILED") };
 }
 
 /** Removes the prefix that controllers recognize. */
@@ -98,7 +98,7 @@ export function describeUsers({ some, count }: LeaseUsers, nowMs: number): strin
 }
 
 /** States in a few words why a lease differs from its order; empty if it does not. */
-export function whyOf({ phase, waitingBecause, ending, result }: Lease): string {
+export function describeCause({ phase, waitingBecause, ending, result }: Lease): string {
   if (phase === "FAILED" && result !== undefined) return withoutPrefix(result.message);
   const end = ending && [ending.cause, withoutPrefix(ending.message)].filter((each) => each !== "").join(": ");
   return [end ?? "", waitingBecause].filter((each) => each !== "").join("; ");
@@ -106,8 +106,8 @@ export function whyOf({ phase, waitingBecause, ending, result }: Lease): string 
 
 /** States the phase and the reason: `lease 4711-1 is FAILED: no space`. */
 export function describeState(lease: Lease): string {
-  const why = whyOf(lease);
-  return plain(`${LEASE_NOUN} ${lease.order.id} is ${lease.phase}${why === "" ? "" : `: ${why}`}`);
+  const why = describeCause(lease);
+  return escapeControls(`${LEASE_NOUN} ${lease.order.id} is ${lease.phase}${why === "" ? "" : `: ${why}`}`);
 }
 
 export function buildLeaseHistory(events: readonly LeaseEvent[], style: TableStyle): string[] {
@@ -120,10 +120,10 @@ export function buildLeaseHistory(events: readonly LeaseEvent[], style: TableSty
 
 /** Formats one event of a lease as a line of its own. */
 export function buildLeaseEventLine({ atNs, event, message }: LeaseEvent, style: TableStyle): string {
-  return buildLine([formatRfc3339(toMillisecond(atNs)), { text: event, colour: colourOf(event) }, message], style);
+  return buildLine([formatRfc3339(toMillisecond(atNs)), { text: event, colour: getColour(event) }, message], style);
 }
 
-export function buildVerdictTable(verdicts: readonly (Verdict & { readonly lease: string })[], style: TableStyle) {
+export function buildVerdictTable(verdicts: readonly (LeaseVerdict & { readonly lease: string })[], style: TableStyle) {
   const colours = { ok: "green", wrong: "red", unchecked: "yellow", gone: "yellow" } as const;
   const rows = verdicts.map(({ lease, what, verdict, by, why }): Cell[] => [
     lease,

@@ -1,9 +1,9 @@
 import { formatElapsed } from "@muster/faults";
-import { buildSection, buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
+import { buildSection, buildTable, escapeControls, type Cell, type TableStyle } from "./build-table.ts";
 import { describePoolTrouble } from "./describe-pool-trouble.ts";
-import { colourOf } from "./paint.ts";
-import { plural } from "./plural.ts";
-import { roomColumns, roundShare } from "./room-columns.ts";
+import { getColour } from "./paint.ts";
+import { formatCount } from "./plural.ts";
+import { buildRoomColumns, roundShare } from "./room-columns.ts";
 import { describeShare } from "./share.ts";
 import type {
   BootingNodes,
@@ -35,16 +35,18 @@ function standingCell(machine: ListedNode["machine"]): string {
 
 function foreignCell(machine: ListedNode["machine"]): string {
   const { foreign } = machine ?? {};
-  return foreign === undefined ? "-" : `${plural(foreign.pods, "pod")}, ${describeShare(roundShare(foreign.requests))}`;
+  return foreign === undefined
+    ? "-"
+    : `${formatCount(foreign.pods, "pod")}, ${describeShare(roundShare(foreign.requests))}`;
 }
 
 /** Builds the table of nodes; text that exceeds a row follows below. The column of standings exists only if a node can be granted in parts. */
 export function buildNodeTable(nodes: readonly ListedNode[], nowMs: number, style: TableStyle): string[] {
   const isStandingShown = nodes.some(({ phase, machine }) => phase === STATIC || IN_PARTS.has(machine?.standing ?? ""));
-  const room = roomColumns(nodes.flatMap(({ machine }) => machine ?? []));
+  const room = buildRoomColumns(nodes.flatMap(({ machine }) => machine ?? []));
   const isForeignShown = nodes.some(({ machine }) => machine?.foreign !== undefined);
   // An empty column of troubles is omitted where the table needs its width.
-  const isTroubleShown = room.length === 0 || nodes.some((node) => troubleOf(node) !== "");
+  const isTroubleShown = room.length === 0 || nodes.some((node) => describeNodeTrouble(node) !== "");
   const header = [
     ...(isStandingShown ? NODE_HEADER.toSpliced(6, 0, "STANDING") : NODE_HEADER),
     ...room.map((column) => column.header),
@@ -57,18 +59,18 @@ export function buildNodeTable(nodes: readonly ListedNode[], nowMs: number, styl
     orDash(node.instanceType ?? ""),
     node.spot === undefined ? "-" : node.spot ? "yes" : "no",
     orDash(node.zone ?? ""),
-    { text: node.phase, colour: colourOf(node.phase) },
+    { text: node.phase, colour: getColour(node.phase) },
     ...(isStandingShown ? [standingCell(node.machine)] : []),
     node.createdAtMs === undefined ? "-" : formatElapsed(nowMs - node.createdAtMs),
     orDash(holderOf(node)),
     ...room.map(({ cellOf }) => cellOf(node.machine)),
     ...(isForeignShown ? [foreignCell(node.machine)] : []),
-    ...(isTroubleShown ? [troubleOf(node)] : []),
+    ...(isTroubleShown ? [describeNodeTrouble(node)] : []),
   ]);
   const lines = buildTable(header, rows, style);
   const cut = nodes.flatMap((node, index) => {
-    const trouble = plain(troubleOf(node));
-    return lines[index + 1]?.includes(trouble) === true ? [] : `${plain(node.name)}: ${trouble}`;
+    const trouble = escapeControls(describeNodeTrouble(node));
+    return lines[index + 1]?.includes(trouble) === true ? [] : `${escapeControls(node.name)}: ${trouble}`;
   });
   return cut.length === 0 ? lines : [...lines, "", ...cut];
 }
@@ -76,12 +78,15 @@ export function buildNodeTable(nodes: readonly ListedNode[], nowMs: number, styl
 /** Returns the owners of the node or of its parts, otherwise the demand for which it is kept. */
 function holderOf({ holder, boundTo = "", machine }: ListedNode): string {
   const [first, second] = machine?.sharedHolders ?? [];
-  if (second !== undefined) return plural(machine?.sharedHolders.length ?? 0, "owner");
+  if (second !== undefined) return formatCount(machine?.sharedHolders.length ?? 0, "owner");
   return first?.owner ?? (holder === "" ? boundTo : holder);
 }
 
 /** Describes why the node ends, what failed, and by how much it is over-committed; empty if all is well. */
-export function troubleOf({ machine, ...node }: Pick<ListedNode, "terminate" | "trouble" | "machine">): string {
+export function describeNodeTrouble({
+  machine,
+  ...node
+}: Pick<ListedNode, "terminate" | "trouble" | "machine">): string {
   const excess = machine?.excess ?? {};
   const over = Object.keys(excess).length === 0 ? "" : describeExcess(excess, machine?.foreign?.examples ?? []);
   return [endOf(node), over].filter((part) => part !== "").join("; ");
@@ -102,8 +107,8 @@ function endOf({ terminate, trouble = "" }: Pick<ListedNode, "terminate" | "trou
 export function buildScalerDump(dump: ScalerDump, nowMs: number, style: TableStyle): string[] {
   const { loops, pools, unavailable, bindings, bindingsMore, troubles, undecided } = dump;
   return [
-    `leader ${orDash(plain(dump.leader))}, term ${dump.term}, ${plural(dump.nodes, "node")}`,
-    ...(undecided === "" ? [] : [`no node is created or ended yet: ${plain(undecided)}`]),
+    `leader ${orDash(escapeControls(dump.leader))}, term ${dump.term}, ${formatCount(dump.nodes, "node")}`,
+    ...(undecided === "" ? [] : [`no node is created or ended yet: ${escapeControls(undecided)}`]),
     "",
     ...buildTable(LOOP_HEADER, loops.map(loopRow(nowMs)), style),
     "",
@@ -122,7 +127,7 @@ export function buildScalerDump(dump: ScalerDump, nowMs: number, style: TableSty
 }
 
 export function buildTroubleLines(troubles: readonly PoolTrouble[], nowMs: number): string[] {
-  return troubles.map((trouble) => `pool ${plain(trouble.pool)}: ${describePoolTrouble(trouble, nowMs)}`);
+  return troubles.map((trouble) => `pool ${escapeControls(trouble.pool)}: ${describePoolTrouble(trouble, nowMs)}`);
 }
 
 const LOOP_HEADER = ["LOOP", "EVERY", "ROUNDS", "FAILED", "LAST", "TOOK", "MEAN", "ERROR"];
@@ -152,7 +157,7 @@ function poolRow(nowMs: number) {
     pool,
     String(max),
     String(standby),
-    orDash(bootingText(booting, nowMs)),
+    orDash(describeBooting(booting, nowMs)),
     { text: blocked === undefined ? "" : `${blocked.code}: ${blocked.message}`, colour: "yellow" },
   ];
 }
@@ -170,7 +175,7 @@ function unavailableRow(nowMs: number) {
 }
 
 /** Formats `2 large for 40.0s, 1 small (spot) for 3.0s`; empty if no node boots. */
-export function bootingText(booting: readonly BootingNodes[], nowMs: number): string {
+export function describeBooting(booting: readonly BootingNodes[], nowMs: number): string {
   return booting
     .map(({ instanceType, spot, count, sinceMs }) => {
       return `${count} ${instanceType}${spot ? " (spot)" : ""} for ${formatElapsed(nowMs - sinceMs)}`;
@@ -184,10 +189,10 @@ export function describeScaling(scaling: DemandScaling, nowMs: number): string {
     case "unknown":
       return "nodes: the node scaler knows of no request of this owner that it can meet";
     case "unanswered":
-      return `nodes: the node scaler does not answer: ${plain(scaling.trouble)}`;
+      return `nodes: the node scaler does not answer: ${escapeControls(scaling.trouble)}`;
     case "known": {
       const { code, message, troubles } = scaling;
-      const state = code === "BOOTING" ? plain(message) : `${code}: ${plain(message)}`;
+      const state = code === "BOOTING" ? escapeControls(message) : `${code}: ${escapeControls(message)}`;
       return `nodes: ${[state, ...troubles.map((trouble) => describePoolTrouble(trouble, nowMs))].join("; ")}`;
     }
   }

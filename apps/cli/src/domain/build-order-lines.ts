@@ -1,7 +1,7 @@
 import { formatElapsed } from "@muster/faults";
 import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
 import { buildSection, type Cell, type TableStyle } from "./build-table.ts";
-import { plural } from "./plural.ts";
+import { formatCount } from "./plural.ts";
 
 const MAX_NAMED = 5;
 
@@ -24,7 +24,7 @@ export function buildOrderLines(order: Order, nowMs: number, style: TableStyle):
   return [
     ...buildPreemptionLines(order, nowMs),
     ...buildSection(["GOES FIRST", "QUEUE", "PRIORITY", "AGE", "BECAUSE"], rows, style),
-    ...(requestsAheadMore > 0 ? [`and ${plural(requestsAheadMore, "more request")}`] : []),
+    ...(requestsAheadMore > 0 ? [`and ${formatCount(requestsAheadMore, "more request")}`] : []),
   ];
 }
 
@@ -41,7 +41,7 @@ function describeRule({ rule, compared, comparedWith }: Ahead): string {
 }
 
 function describeLevel(level: number): string {
-  return level === 0 ? "owns enough" : `borrows from ${plural(level, "level")} above`;
+  return level === 0 ? "owns enough" : `borrows from ${formatCount(level, "level")} above`;
 }
 
 function describeShare({ share, shareDecimal, pastShareMillionths }: NonNullable<Ahead["compared"]>): string {

@@ -1,12 +1,12 @@
 import { formatElapsed } from "@muster/faults";
-import { acceptedPools } from "@muster/resources";
+import { listAcceptedPools } from "@muster/resources";
 import { describeScaling } from "./build-node-views.ts";
-import { buildTable, fit, plain, type TableStyle } from "./build-table.ts";
-import { colourOf, paint } from "./paint.ts";
-import { plural } from "./plural.ts";
+import { buildTable, fitText, escapeControls, type TableStyle } from "./build-table.ts";
+import { getColour, paintText } from "./paint.ts";
+import { formatCount } from "./plural.ts";
 import type { DemandScaling } from "../adapters/node-messages.ts";
-import { partCells, partHeader } from "./share.ts";
-import { ageOf, endOf, isFinished, phaseOf, type ComponentStatus, type Work } from "./work.ts";
+import { buildPartCells, buildPartHeader } from "./share.ts";
+import { computeAgeMs, getWorkEnd, isFinished, getWorkPhase, type ComponentStatus, type Work } from "./work.ts";
 
 /** States of a component that has not started. Neither has a line, because they may be too short to observe. */
 const UNSTARTED = ["PENDING", "CREATED"];
@@ -16,7 +16,7 @@ const UNSTARTED = ["PENDING", "CREATED"];
  * Begins with the time since the submission, which is never earlier than that of the line before: `sinceMs` is the time of the last one.
  */
 export function buildProgressLines(before: Work | undefined, session: Work, nowMs: number, sinceMs = 0): string[] {
-  const end = endOf(session);
+  const end = getWorkEnd(session);
   const seen = new Map(before?.components.map((component) => [component.name, describeComponent(component)]));
   const events = session.events.slice(before?.events.length ?? 0);
   const changed = session.components
@@ -44,7 +44,7 @@ export function buildProgressLines(before: Work | undefined, session: Work, nowM
 
 /** Builds the line that states why a session waits. */
 export function buildWaitLine(session: Work, nowMs: number): string {
-  return buildLine(session, nowMs, `waits: ${plain(session.waitingBecause)}`);
+  return buildLine(session, nowMs, `waits: ${escapeControls(session.waitingBecause)}`);
 }
 
 /** Describes the scaler's work on the nodes that a session waits for, as one more line of the same form. */
@@ -53,11 +53,11 @@ export function buildScalingLine(session: Work, scaling: DemandScaling, nowMs: n
 }
 
 /** Followed work, and what the node scaler does about it, if known. */
-export type Followed = Work & { readonly scaling?: DemandScaling | undefined };
+export type FollowedItem = Work & { readonly scaling?: DemandScaling | undefined };
 
 /** Builds one frame of the terminal: the phases of the sessions with their times, and a line for each component. */
 export function buildProgressBlock(
-  sessions: readonly Followed[],
+  sessions: readonly FollowedItem[],
   nowMs: number,
   style: TableStyle & { readonly rows: number },
 ): string[] {
@@ -68,7 +68,10 @@ export function buildProgressBlock(
   const short = (open.length > 0 ? open : sessions).flatMap((session) => buildSessionBlock(session, nowMs, style));
   if (short.length <= style.rows) return short;
   const shown = Math.max(1, style.rows - 1);
-  return [...short.slice(0, shown), `… ${plural(short.length - shown, "more line")}`].slice(0, Math.max(1, style.rows));
+  return [...short.slice(0, shown), `… ${formatCount(short.length - shown, "more line")}`].slice(
+    0,
+    Math.max(1, style.rows),
+  );
 }
 
 /** Formats `QUEUE 0.2s  ACCEPT 0.0s  PROVISION 1.4s  RUN 5.1s`: each phase with its duration until its end or now. */
@@ -84,34 +87,34 @@ export function buildPhases(session: Work, nowMs: number): string {
 
 /** Builds the table of a session's components. */
 export function buildComponentTable({ components }: Pick<Work, "components">, style: TableStyle): string[] {
-  const header = ["COMPONENT", "KIND", "POOL", "NODE", ...partHeader(components), "ADDRESS", "STATE", "MESSAGE"];
+  const header = ["COMPONENT", "KIND", "POOL", "NODE", ...buildPartHeader(components), "ADDRESS", "STATE", "MESSAGE"];
   const rows = components.map((component) => [
     component.name,
     component.kind,
-    acceptedPools(component).join(", "),
+    listAcceptedPools(component).join(", "),
     component.node === "" ? "-" : component.node,
-    ...partCells(component, components),
+    ...buildPartCells(component, components),
     component.podIp === "" ? "-" : component.podIp,
-    { text: component.state, colour: colourOf(component.state) },
+    { text: component.state, colour: getColour(component.state) },
     joined(exitText(component), component.message),
   ]);
   return buildTable(header, rows, style);
 }
 
-function buildSessionBlock(session: Followed, nowMs: number, style: TableStyle): string[] {
-  const phase = phaseOf(session);
+function buildSessionBlock(session: FollowedItem, nowMs: number, style: TableStyle): string[] {
+  const phase = getWorkPhase(session);
   const width = style.columns ?? Number.POSITIVE_INFINITY;
-  const age = formatElapsed(ageOf(session, nowMs), session.resolution);
-  const head = fit(plain(`${phase} ${session.name} ${age}`), width);
+  const age = formatElapsed(computeAgeMs(session, nowMs), session.resolution);
+  const head = fitText(escapeControls(`${phase} ${session.name} ${age}`), width);
   const waits = session.waitingBecause;
   const { scaling } = session;
   return [
-    paint(phase, colourOf(phase), style.colours) + head.slice(phase.length),
-    paint(fit(`  ${buildPhases(session, nowMs)}`, width), "dim", style.colours),
-    ...(waits === "" ? [] : [paint(fit(`  waits: ${plain(waits)}`, width), "yellow", style.colours)]),
+    paintText(phase, getColour(phase), style.colours) + head.slice(phase.length),
+    paintText(fitText(`  ${buildPhases(session, nowMs)}`, width), "dim", style.colours),
+    ...(waits === "" ? [] : [paintText(fitText(`  waits: ${escapeControls(waits)}`, width), "yellow", style.colours)]),
     ...(waits === "" || scaling === undefined
       ? []
-      : [paint(fit(`  ${describeScaling(scaling, nowMs)}`, width), "yellow", style.colours)]),
+      : [paintText(fitText(`  ${describeScaling(scaling, nowMs)}`, width), "yellow", style.colours)]),
     ...buildComponentTable(session, {
       ...style,
       columns: style.columns === undefined ? undefined : style.columns - 2,
@@ -135,7 +138,7 @@ function exitText({ exitCode }: ComponentStatus): string {
 
 function joined(...parts: readonly string[]): string {
   return parts
-    .map(plain)
+    .map(escapeControls)
     .filter((part) => part !== "")
     .join("  ");
 }

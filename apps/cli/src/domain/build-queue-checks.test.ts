@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { anAmount, aQueue, owned, TWO_TEAMS } from "../../test/a-queue.ts";
+import { makeQueueAmount, makeQueue, makeOwnedAmount, TWO_TEAMS } from "../../test/a-queue.ts";
 import type { Queue } from "../adapters/queue-messages.ts";
 import type { Pool } from "../adapters/reservation-messages.ts";
 import { buildQueueChecks, type SeenQueues } from "./build-queue-checks.ts";
@@ -27,7 +27,7 @@ it("has one line without a problem, and none without queues or without an answer
 });
 
 it("names queues with a problem, and a held queue only if work waits", () => {
-  const held = aQueue("held", { problem: "HELD", stopPolicy: "Hold" });
+  const held = makeQueue("held", { problem: "HELD", stopPolicy: "Hold" });
   expect(check([held])).toMatchObject([{ status: "ok", detail: "1 queue without a problem; held: held" }]);
   expect(check([{ ...held, pending: 2 }])).toMatchObject([
     {
@@ -36,7 +36,7 @@ it("names queues with a problem, and a held queue only if work waits", () => {
       next: expect.stringContaining("kubectl patch queue held") as string,
     },
   ]);
-  const lost = aQueue("lost", { problem: "PARENT_MISSING", parent: "nowhere" });
+  const lost = makeQueue("lost", { problem: "PARENT_MISSING", parent: "nowhere" });
   expect(check([lost, { ...held, pending: 1 }])).toMatchObject([
     {
       detail: expect.stringMatching(
@@ -48,7 +48,7 @@ it("names queues with a problem, and a held queue only if work waits", () => {
 });
 
 it("names a leaf that owns nothing while others of its tree own quotas", () => {
-  expect(check([...TWO_TEAMS, aQueue("team-c", { parent: "company" })])).toMatchObject([
+  expect(check([...TWO_TEAMS, makeQueue("team-c", { parent: "company" })])).toMatchObject([
     {
       check: "queues without quota",
       detail: "team-c has no quota, nor has a queue above; others of the tree have one",
@@ -57,22 +57,22 @@ it("names a leaf that owns nothing while others of its tree own quotas", () => {
 });
 
 it.each<[string, readonly Queue[]]>([
-  ["no queue of the tree has a quota", [aQueue("root"), aQueue("leaf", { parent: "root" })]],
+  ["no queue of the tree has a quota", [makeQueue("root"), makeQueue("leaf", { parent: "root" })]],
   [
     "a queue above has one",
     [
-      aQueue("root", { amounts: [owned("cpu", 8)] }),
-      aQueue("leaf", { parent: "root" }),
-      aQueue("x", { parent: "root" }),
+      makeQueue("root", { amounts: [makeOwnedAmount("cpu", 8)] }),
+      makeQueue("leaf", { parent: "root" }),
+      makeQueue("x", { parent: "root" }),
     ],
   ],
-  ["only another tree has one", [...TWO_TEAMS, aQueue("alone")]],
+  ["only another tree has one", [...TWO_TEAMS, makeQueue("alone")]],
 ])("accepts a leaf without quotas if %s", (_, queues) => {
   expect(check(queues)).toMatchObject([{ status: "ok" }]);
 });
 
 it("compares the quotas of a tree with what its pools can allocate", () => {
-  const more = aQueue("team-c", { parent: "company", amounts: [owned(GPU, 1)] });
+  const more = makeQueue("team-c", { parent: "company", amounts: [makeOwnedAmount(GPU, 1)] });
   expect(check([...TWO_TEAMS, more])).toMatchObject([
     {
       ...{ check: "quotas and machines", status: "warning" },
@@ -88,8 +88,11 @@ it("compares the quotas of a tree with what its pools can allocate", () => {
 });
 
 it("does not count a quota again in the queues above", () => {
-  const amounts = [anAmount(GPU, { quota: 12 })];
-  const queues = [aQueue("root", { amounts }), aQueue("leaf", { parent: "root", amounts: [owned(GPU, 12)] })];
+  const amounts = [makeQueueAmount(GPU, { quota: 12 })];
+  const queues = [
+    makeQueue("root", { amounts }),
+    makeQueue("leaf", { parent: "root", amounts: [makeOwnedAmount(GPU, 12)] }),
+  ];
   expect(check(queues)).toMatchObject([{ status: "ok" }]);
 });
 

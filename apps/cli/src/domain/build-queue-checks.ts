@@ -1,21 +1,21 @@
 import { printAmount, roundAmount } from "@muster/resources";
 import type { Queue } from "../adapters/queue-messages.ts";
 import type { Pool, Reservation } from "../adapters/reservation-messages.ts";
-import { ok, warning, type Check, type Seen } from "./check.ts";
+import { buildPassedCheck, buildWarningCheck, type Check, type ObservedValue } from "./check.ts";
 import { describeQueueProblem } from "./describe-queue-problem.ts";
 import { listSome } from "./list-some.ts";
-import { plural } from "./plural.ts";
-import { isBroken, placeQueues, rootOf, type PlacedQueue } from "./queue-tree.ts";
+import { formatCount } from "./plural.ts";
+import { isBroken, placeQueues, getRootQueue, type PlacedQueue } from "./queue-tree.ts";
 import type { Work } from "./work.ts";
 
 /** The maximum number of queues, amounts or owners that a check names. */
 const MAX_NAMED = 3;
 
 export type SeenQueues = {
-  readonly queues: Seen<readonly Queue[]>;
-  readonly pools: Seen<readonly Pool[]>;
-  readonly jobs: Seen<readonly Pick<Work, "kind" | "name" | "events">[]>;
-  readonly reservations: Seen<readonly Reservation[]>;
+  readonly queues: ObservedValue<readonly Queue[]>;
+  readonly pools: ObservedValue<readonly Pool[]>;
+  readonly jobs: ObservedValue<readonly Pick<Work, "kind" | "name" | "events">[]>;
+  readonly reservations: ObservedValue<readonly Reservation[]>;
 };
 
 /** Checks whether queues can admit their work. If the ledger does not answer, the check of the services reports it. */
@@ -31,7 +31,7 @@ export function buildQueueChecks({ queues, pools, jobs, reservations }: SeenQueu
   if (findings.length > 0 || placed.length === 0) return findings;
   const held = placed.filter(({ problem }) => problem === "HELD").map(({ name }) => name);
   const isHeld = held.length === 0 ? "" : `; held: ${listSome(held, MAX_NAMED, ",")}`;
-  return [ok("queues", `${plural(placed.length, "queue")} without a problem${isHeld}`)];
+  return [buildPassedCheck("queues", `${formatCount(placed.length, "queue")} without a problem${isHeld}`)];
 }
 
 /** A deliberately held queue is a problem only if work waits. */
@@ -43,28 +43,28 @@ function checkProblems(queues: readonly PlacedQueue[]): Check[] {
   const [first] = found;
   if (first === undefined) return [];
   const texts = found.map(({ queue: { name, problem, pending }, message }) => {
-    return `${name} admits nothing: ${problem}: ${message}${pending > 0 ? `; ${plural(pending, "request")} waiting` : ""}`;
+    return `${name} admits nothing: ${problem}: ${message}${pending > 0 ? `; ${formatCount(pending, "request")} waiting` : ""}`;
   });
   const next =
     found.length === 1 ? first.next : `of ${first.queue.name}: ${first.next}; \`muster queues\` has the others`;
-  return [warning("queues", listSome(texts, MAX_NAMED, ";"), next)];
+  return [buildWarningCheck("queues", listSome(texts, MAX_NAMED, ";"), next)];
 }
 
 /** Finds leaves that own nothing, while a queue beside or above them has quotas: they get only what others lend. */
 function checkUnowned(queues: readonly PlacedQueue[]): Check[] {
-  const trees = new Set(queues.filter(({ hasQuotas }) => hasQuotas).map(rootOf));
+  const trees = new Set(queues.filter(({ hasQuotas }) => hasQuotas).map(getRootQueue));
   const unowned = queues.filter(
     (queue) =>
       queue.children.length === 0 &&
       !isBroken(queue) &&
-      trees.has(rootOf(queue)) &&
+      trees.has(getRootQueue(queue)) &&
       queue.path.every(({ hasQuotas }) => !hasQuotas),
   );
   if (unowned.length === 0) return [];
   const names = unowned.map(({ name }) => name);
   const verb = names.length === 1 ? "has" : "have";
   return [
-    warning(
+    buildWarningCheck(
       "queues without quota",
       `${listSome(names, MAX_NAMED, ",")} ${verb} no quota, nor has a queue above; others of the tree have one`,
       "such a queue gets only what the others lend: give it spec.quotas, or give its parent some; `muster queues` shows the tree",
@@ -89,7 +89,7 @@ function checkPools(queues: readonly PlacedQueue[], pools: readonly Pool[]): Che
     ...(missing.length === 0
       ? []
       : [
-          warning(
+          buildWarningCheck(
             "pools of queues",
             `quotas name pools that do not exist: ${listSome(missing, MAX_NAMED, ",")}`,
             "correct spec.quotas, or label nodes with the pool: `muster pools` lists the pools",
@@ -98,7 +98,7 @@ function checkPools(queues: readonly PlacedQueue[], pools: readonly Pool[]): Che
     ...(over.length === 0
       ? []
       : [
-          warning(
+          buildWarningCheck(
             "quotas and machines",
             listSome(texts, MAX_NAMED, ";"),
             "lower nominal, or add machines: work within its quota waits for machines until then",
@@ -115,7 +115,7 @@ function sumOfTrees(queues: readonly PlacedQueue[]): readonly TreeSum[] {
   for (const queue of queues)
     for (const { pool, resource, stated } of queue.amounts) {
       if (stated === undefined || stated.nominal === 0) continue;
-      const root = rootOf(queue);
+      const root = getRootQueue(queue);
       const key = JSON.stringify([root, pool, resource]);
       sums.set(key, { root, pool, resource, nominal: (sums.get(key)?.nominal ?? 0) + stated.nominal });
     }
@@ -135,7 +135,7 @@ function checkUnknown(jobs: SeenQueues["jobs"], reservations: SeenQueues["reserv
   ];
   if (names.length === 0) return [];
   return [
-    warning(
+    buildWarningCheck(
       "work without a queue",
       `its queue does not exist, or may not have it: ${listSome(names, MAX_NAMED, ",")}`,
       "`muster explain` shows the queue of each: create it, or correct the label muster.dev/queue; `muster queues` lists those that exist",

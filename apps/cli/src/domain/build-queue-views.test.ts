@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aQueue, owned, TWO_TEAMS } from "../../test/a-queue.ts";
+import { makeQueue, makeOwnedAmount, TWO_TEAMS } from "../../test/a-queue.ts";
 import type { Reservation } from "../adapters/reservation-messages.ts";
 import { buildQueueDescription, buildQueueRecord, buildQueueTable, type ShownQueue } from "./build-queue-views.ts";
 import { placeQueues } from "./queue-tree.ts";
@@ -21,8 +21,8 @@ it("omits the bar before any other column", () => {
 });
 
 it("has a line for each pool, and shows queue and counts once", () => {
-  const amounts = [owned("cpu", 8000), { ...owned("cpu", 4000, 1000), pool: "spot" }];
-  expect(buildQueueTable(placeQueues([aQueue("solo", { amounts, shareMillionths: 2 ** 53 - 1 })]), STYLE)).toEqual([
+  const amounts = [makeOwnedAmount("cpu", 8000), { ...makeOwnedAmount("cpu", 4000, 1000), pool: "spot" }];
+  expect(buildQueueTable(placeQueues([makeQueue("solo", { amounts, shareMillionths: 2 ** 53 - 1 })]), STYLE)).toEqual([
     "QUEUE  POOL  USE       CPU  PENDING  ADMITTED  SHARE",
     "solo   h100  ........  0/8  0        0         >999",
     "       spot  ##......  1/4",
@@ -31,12 +31,12 @@ it("has a line for each pool, and shows queue and counts once", () => {
 
 const LONG = "research-on-foundation-models-of-the-north";
 const CROWDED = [
-  aQueue("company", { problem: "NOT_A_LEAF" }),
-  aQueue(LONG, {
+  makeQueue("company", { problem: "NOT_A_LEAF" }),
+  makeQueue(LONG, {
     parent: "company",
     amounts: [
-      ...["cpu", "memory", "nvidia.com/gpu", "rdma/hca", "hugepages-1Gi"].map((each) => owned(each, 4096, 1)),
-      { ...owned("nvidia.com/gpu", 2, 5), pool: "machines-with-a-long-name" },
+      ...["cpu", "memory", "nvidia.com/gpu", "rdma/hca", "hugepages-1Gi"].map((each) => makeOwnedAmount(each, 4096, 1)),
+      { ...makeOwnedAmount("nvidia.com/gpu", 2, 5), pool: "machines-with-a-long-name" },
     ],
   }),
 ];
@@ -50,8 +50,8 @@ it.each([60, 80, 100])("fits into %d columns with long names and many resources"
 
 it("puts pools on lines of their own if columns do not fit, the fullest resource first", () => {
   const [queue] = CROWDED.slice(1);
-  const amounts = [...(queue?.amounts ?? []).slice(0, 5), owned("pods", 2, 5)];
-  const [, , pool] = buildQueueTable(placeQueues([aQueue(LONG, { amounts }), aQueue("z")]), STYLE);
+  const amounts = [...(queue?.amounts ?? []).slice(0, 5), makeOwnedAmount("pods", 2, 5)];
+  const [, , pool] = buildQueueTable(placeQueues([makeQueue(LONG, { amounts }), makeQueue("z")]), STYLE);
   expect(pool).toMatch(/^ {4}h100: ###\+\+\+\+\+ pods 5\/2 \(\+3\), cpu 1m\/4096m, memory 1\/4Ki, gpu 1\/4Ki/);
 });
 
@@ -66,15 +66,15 @@ it.each([
   ],
   [{ problem: "NOT_A_LEAF", pending: 1 }, /it has queues below it/, /name a queue below it: below/],
 ])("shows the problem of %o below the table, with the remedy", (rest, message, next) => {
-  const lines = buildQueueTable(placeQueues([aQueue("q", rest), aQueue("below", { parent: "q" })]), STYLE);
+  const lines = buildQueueTable(placeQueues([makeQueue("q", rest), makeQueue("below", { parent: "q" })]), STYLE);
   expect(lines.at(-2)).toMatch(message);
   expect(lines.at(-1)).toMatch(next);
 });
 
 it("names the queue above that holds a queue", () => {
   const queues = [
-    aQueue("top", { stopPolicy: "Hold", problem: "HELD" }),
-    aQueue("q", { parent: "top", problem: "HELD" }),
+    makeQueue("top", { stopPolicy: "Hold", problem: "HELD" }),
+    makeQueue("q", { parent: "top", problem: "HELD" }),
   ];
   expect(buildQueueTable(placeQueues(queues), STYLE).at(-2)).toBe(
     "q: HELD: queue top above it: spec.stopPolicy is Hold",

@@ -3,13 +3,21 @@ import { printAmount, roundAmount } from "@muster/resources";
 import type { QueueAmount } from "../adapters/queue-messages.ts";
 import type { Reservation } from "../adapters/reservation-messages.ts";
 import { buildRecord } from "./build-record.ts";
-import { buildSection, buildTable, fit, plain, textWidth, type Cell, type TableStyle } from "./build-table.ts";
-import { whyText } from "./build-views.ts";
+import {
+  buildSection,
+  buildTable,
+  fitText,
+  escapeControls,
+  computeTextWidth,
+  type Cell,
+  type TableStyle,
+} from "./build-table.ts";
+import { describeWhy } from "./build-views.ts";
 import { describeQueueProblem } from "./describe-queue-problem.ts";
-import { plural } from "./plural.ts";
-import { availableOf, type PlacedQueue } from "./queue-tree.ts";
-import { shortResource } from "./room-columns.ts";
-import { describeShare, machineCell, resourcesOf } from "./share.ts";
+import { formatCount } from "./plural.ts";
+import { computeAvailable, type PlacedQueue } from "./queue-tree.ts";
+import { shortenResource } from "./room-columns.ts";
+import { describeShare, buildMachineCell, listResources } from "./share.ts";
 
 /** A queue, with its reservations if they were read. */
 export type ShownQueue = PlacedQueue & { readonly reservations?: readonly Reservation[] };
@@ -26,7 +34,7 @@ export function buildQueueTable(queues: readonly PlacedQueue[], style: TableStyl
   const names = resourceNames(queues);
   const isFitting = (hasBar: boolean): boolean => {
     const lines = buildWideTable(queues, names, { hasBar, colours: false });
-    return columns === undefined || lines.every((line) => textWidth(line) <= columns);
+    return columns === undefined || lines.every((line) => computeTextWidth(line) <= columns);
   };
   const hasBar = [true, false].find(isFitting);
   const problems = queues.flatMap((queue) => {
@@ -42,7 +50,7 @@ export function buildQueueTable(queues: readonly PlacedQueue[], style: TableStyl
 
 function resourceNames(queues: readonly PlacedQueue[]): readonly string[] {
   const named = queues.flatMap(({ amounts }) => amounts.map(({ resource }) => [resource, ""] as const));
-  return resourcesOf(Object.fromEntries(named));
+  return listResources(Object.fromEntries(named));
 }
 
 /** Builds one column per resource, at its natural width. */
@@ -51,7 +59,7 @@ function buildWideTable(
   names: readonly string[],
   { hasBar, colours }: { readonly hasBar: boolean; readonly colours: boolean },
 ): string[] {
-  const headings = names.map((name) => shortResource(name, names).toUpperCase());
+  const headings = names.map((name) => shortenResource(name, names).toUpperCase());
   const rows = queues.flatMap((queue) =>
     poolRows(queue).map(({ pool, amounts }, index): Cell[] => [
       index === 0 ? nameCell(queue) : "",
@@ -76,11 +84,11 @@ function buildBlocks(queues: readonly PlacedQueue[], names: readonly string[], s
       const pools = poolRows(queue).filter(({ amounts }) => amounts.length > 0);
       const uses = pools.map(({ pool, amounts }) => {
         const fullestFirst = [...amounts].sort((a, b) => fullnessOf(b) - fullnessOf(a));
-        const texts = fullestFirst.map((each) => `${shortResource(each.resource, names)} ${useText(each)}`);
-        return `${indent}${plain(`${pool}: ${barOf(amounts)} ${texts.join(", ")}`)}`;
+        const texts = fullestFirst.map((each) => `${shortenResource(each.resource, names)} ${useText(each)}`);
+        return `${indent}${escapeControls(`${pool}: ${barOf(amounts)} ${texts.join(", ")}`)}`;
       });
       const { columns } = style;
-      return [lines[index] ?? "", ...uses.map((line) => (columns === undefined ? line : fit(line, columns)))];
+      return [lines[index] ?? "", ...uses.map((line) => (columns === undefined ? line : fitText(line, columns)))];
     }),
   ];
 }
@@ -213,7 +221,7 @@ export function buildQuotaSection(queue: PlacedQueue, style: TableStyle): readon
       ...[pool, resource, print(stated?.nominal)],
       ...[limit(stated?.borrowingLimit, "no limit"), limit(stated?.lendingLimit, "all")],
       ...(hasQuota ? [print(quota)] : []),
-      ...[print(used), print(borrowed), print(availableOf(queue, amount))],
+      ...[print(used), print(borrowed), print(computeAvailable(queue, amount))],
     ];
   });
   const limits = ["NOMINAL", "MAX BORROWED", "MAX LENT", ...(hasQuota ? ["QUOTA"] : [])];
@@ -228,7 +236,7 @@ function buildWaiting(waiting: readonly Reservation[], nowMs: number, style: Tab
       String(index + 1),
       String(each.priority),
       formatElapsed(nowMs - each.createdAtMs),
-      whyText(each),
+      describeWhy(each),
     ]);
   return [...buildSection(["WAITS", "PLACE", "PRIORITY", "AGE", "WHY"], rows, style), ...moreLine(waiting.length)];
 }
@@ -238,7 +246,7 @@ function buildHolding(holding: readonly Reservation[], nowMs: number, style: Tab
     .slice(0, MAX_SHOWN_RESERVATIONS)
     .map((each) => [
       `${each.ownerKind}/${each.ownerId}`,
-      machineCell(each.machines),
+      buildMachineCell(each.machines),
       formatElapsed(nowMs - (each.grantedAtMs ?? each.createdAtMs)),
       (each.use ?? []).map(({ pool, amounts }) => `${pool}: ${describeShare(amounts)}`).join("; ") || "-",
     ]);
@@ -247,7 +255,7 @@ function buildHolding(holding: readonly Reservation[], nowMs: number, style: Tab
 
 function moreLine(count: number): readonly string[] {
   const more = count - MAX_SHOWN_RESERVATIONS;
-  return more > 0 ? [`and ${plural(more, "more reservation")}; \`muster get reservations\` lists them`] : [];
+  return more > 0 ? [`and ${formatCount(more, "more reservation")}; \`muster get reservations\` lists them`] : [];
 }
 
 /** Builds the stable format for programs. Amounts are quantities of Kubernetes. */
@@ -257,7 +265,7 @@ export function buildQueueRecord(queue: ShownQueue): Record<string, unknown> {
   return {
     ...{ name, parent, children: queue.children },
     problem,
-    ...(found !== undefined && { problemMessage: plain(found.message) }),
+    ...(found !== undefined && { problemMessage: escapeControls(found.message) }),
     ...{ strategy, stopPolicy, weight: queue.weightMilli / 1000 },
     ...{ maxPriority, namespaces: queue.namespaces },
     ...(queue.preemption && { preemption: queue.preemption }),
@@ -269,12 +277,12 @@ export function buildQueueRecord(queue: ShownQueue): Record<string, unknown> {
     ...(queue.pastShareMillionths > 0 && { pastShare: queue.pastShareMillionths / 1_000_000 }),
     pools: poolRows(queue)
       .filter(({ amounts }) => amounts.length > 0)
-      .map(({ pool, amounts }) => ({ pool, resources: amounts.map((amount) => amountRecord(queue, amount)) })),
+      .map(({ pool, amounts }) => ({ pool, resources: amounts.map((amount) => buildAmountRecord(queue, amount)) })),
     ...(reservations !== undefined && { reservations: reservations.map((each) => buildRecord(each)) }),
   };
 }
 
-export function amountRecord(queue: PlacedQueue, amount: QueueAmount): Record<string, unknown> {
+export function buildAmountRecord(queue: PlacedQueue, amount: QueueAmount): Record<string, unknown> {
   const { resource, stated, quota, used, borrowed } = amount;
   const print = (value: number | null | undefined): string | undefined =>
     typeof value === "number" ? printAmount(resource, value) : undefined;
@@ -286,6 +294,6 @@ export function amountRecord(queue: PlacedQueue, amount: QueueAmount): Record<st
     quota: print(quota),
     used: print(used),
     borrowed: print(borrowed),
-    available: print(availableOf(queue, amount)),
+    available: print(computeAvailable(queue, amount)),
   };
 }

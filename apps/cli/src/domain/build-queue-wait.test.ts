@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
-import { aQueue, owned, TWO_TEAMS } from "../../test/a-queue.ts";
+import { makeQueue, makeOwnedAmount, TWO_TEAMS } from "../../test/a-queue.ts";
 import type { Queue } from "../adapters/queue-messages.ts";
 import type { Reservation, ReservationExplanation } from "../adapters/reservation-messages.ts";
-import { buildExplanation, buildOwnerExplanation, explanationRecord } from "./build-explanation.ts";
-import { adviseOnQueueWait, buildQueueWait, buildQueueWaitLines, waitsForQueue } from "./build-queue-wait.ts";
+import { buildExplanation, buildOwnerExplanation, buildExplanationRecord } from "./build-explanation.ts";
+import { adviseOnQueueWait, buildQueueWait, buildQueueWaitLines, isWaitingForQueue } from "./build-queue-wait.ts";
 import { placeQueues } from "./queue-tree.ts";
 
 const STYLE = { columns: 100, colours: false };
@@ -71,7 +71,7 @@ it("prints why a queue admits nothing, or that it does not exist", () => {
 });
 
 const lends = { stated: { nominal: 4, borrowingLimit: undefined, lendingLimit: undefined } };
-const borrowing = { "team-b": { amounts: [{ ...owned(GPU, 4, 6), ...lends }] } };
+const borrowing = { "team-b": { amounts: [{ ...makeOwnedAmount(GPU, 4, 6), ...lends }] } };
 
 it.each<[string, string, readonly Queue[], RegExp]>([
   [
@@ -84,19 +84,19 @@ it.each<[string, string, readonly Queue[], RegExp]>([
   [
     "the borrower of the queue's own quota",
     "WAITING_FOR_QUOTA",
-    teamsWith({ ...borrowing, "team-a": { amounts: [owned(GPU, 8, 4)] } }),
+    teamsWith({ ...borrowing, "team-a": { amounts: [makeOwnedAmount(GPU, 8, 4)] } }),
     /^wait until work of team-b ends, which borrows what team-a owns; a lower lendingLimit .*edit queue team-a`$/,
   ],
   [
     "the borrowing limit",
     "WAITING_FOR_QUOTA",
-    teamsWith({ "team-a": { amounts: [owned(GPU, 8, 10, { borrowingLimit: 2 })] } }),
+    teamsWith({ "team-a": { amounts: [makeOwnedAmount(GPU, 8, 10, { borrowingLimit: 2 })] } }),
     /^wait until work of team-a ends, or raise nominal or borrowingLimit .*`kubectl edit queue team-a`/,
   ],
   [
     "a resource that the queue does not name",
     "WAITING_FOR_QUOTA",
-    teamsWith({ "team-a": { hasQuotas: true, amounts: [owned("cpu", 8)] } }),
+    teamsWith({ "team-a": { hasQuotas: true, amounts: [makeOwnedAmount("cpu", 8)] } }),
     /^name nvidia.com\/gpu of pool h100 in spec.quotas/,
   ],
   [
@@ -125,7 +125,7 @@ it("suggests the nearest queue, or the list", () => {
   expect(adviseOnQueueWait(waitOf("QUEUE_UNKNOWN", TWO_TEAMS, { queue: "team-aa" }))).toMatch(
     /did you mean "team-a"\?$/,
   );
-  expect(adviseOnQueueWait(waitOf("QUEUE_UNKNOWN", [aQueue("z")], { queue: "night" }))).toContain("`muster queues`");
+  expect(adviseOnQueueWait(waitOf("QUEUE_UNKNOWN", [makeQueue("z")], { queue: "night" }))).toContain("`muster queues`");
 });
 
 it.each([
@@ -134,7 +134,7 @@ it.each([
   ["BEHIND_FAIR_SHARE", true],
   ["POOL_AVAILABILITY", false],
 ])("requests the queue of a wait with %s: %s", (code, isAsked) => {
-  expect(waitsForQueue(explained(code))).toBe(isAsked);
+  expect(isWaitingForQueue(explained(code))).toBe(isAsked);
 });
 
 it("adds the advice and the queue to the explanation of a job and of its reservation", () => {
@@ -148,7 +148,7 @@ it("adds the advice and the queue to the explanation of a job and of its reserva
   const lines = buildExplanation(job, 0, STYLE, queue);
   expect(lines[2]).toMatch(/^next: wait for job\/urgent, or let others pass it/);
   expect(lines).toContain("queue team-a: BestEffortFIFO: nothing passes the first request; 1 pending, 2 admitted");
-  expect(explanationRecord(job, queue)).toMatchObject({ queue: { name: "team-a", ahead: ["job/urgent"] } });
+  expect(buildExplanationRecord(job, queue)).toMatchObject({ queue: { name: "team-a", ahead: ["job/urgent"] } });
   expect(buildOwnerExplanation(explained(code), undefined, 0, STYLE, queue)).toContain(lines[2]);
   const unread = buildExplanation(job, 0, STYLE, { trouble: "reservation is not available" });
   expect(unread).toContain("next: wait");

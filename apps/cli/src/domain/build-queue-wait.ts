@@ -1,13 +1,13 @@
 import { formatElapsed } from "@muster/faults";
-import { amountOf, roundAmount } from "@muster/resources";
+import { parseAmount, roundAmount } from "@muster/resources";
 import type { QuotaShortage, Reservation, ReservationExplanation } from "../adapters/reservation-messages.ts";
 import { buildQueueRecord, buildQuotaSection } from "./build-queue-views.ts";
 import { buildSection, type Cell, type TableStyle } from "./build-table.ts";
 import { describeQueueProblem } from "./describe-queue-problem.ts";
 import { listSome } from "./list-some.ts";
 import { orderReservations } from "./order-reservations.ts";
-import { plural } from "./plural.ts";
-import { amountOfPair, rootOf, type PlacedQueue } from "./queue-tree.ts";
+import { formatCount } from "./plural.ts";
+import { findPairAmount, getRootQueue, type PlacedQueue } from "./queue-tree.ts";
 import { suggestName } from "./suggest-name.ts";
 
 /** Codes of waits whose cause is the queue of the reservation. */
@@ -31,7 +31,10 @@ export type QueueWait = {
 };
 
 /** Whether the reservation waits because of its queue. */
-export function waitsForQueue({ code, reservation }: Pick<ReservationExplanation, "code" | "reservation">): boolean {
+export function isWaitingForQueue({
+  code,
+  reservation,
+}: Pick<ReservationExplanation, "code" | "reservation">): boolean {
   return QUEUE_CODES.has(code) && reservation.queue !== undefined;
 }
 
@@ -66,7 +69,7 @@ export function buildQueueWaitLines(wait: QueueWait, nowMs: number, style: Table
     ...(problem === undefined ? [] : [`  ${found.problem}: ${problem.message}`]),
     ahead.length === 0
       ? "  no request of the queue is ahead"
-      : `  ${plural(ahead.length, "request")} of the queue ahead: ${listSome(named, MAX_NAMED, ",")}`,
+      : `  ${formatCount(ahead.length, "request")} of the queue ahead: ${listSome(named, MAX_NAMED, ",")}`,
     ...buildNumbers(wait, found, style),
   ];
 }
@@ -89,24 +92,24 @@ function buildTree(
   found: PlacedQueue,
   style: TableStyle,
 ): readonly string[] {
-  const tree = all.filter((queue) => rootOf(queue) === rootOf(found));
+  const tree = all.filter((queue) => getRootQueue(queue) === getRootQueue(found));
   const shown = tree.filter((queue) => found.path.some(({ name }) => name === queue.name) || isInvolved(queue, pair));
   const print = (amount: number | undefined): string =>
     amount === undefined ? "-" : roundAmount(pair.resource, amount);
   const rows = shown.slice(0, MAX_TREE_ROWS).map((queue): Cell[] => {
-    const { quota, used = 0, borrowed = 0 } = amountOfPair(queue, pair) ?? {};
+    const { quota, used = 0, borrowed = 0 } = findPairAmount(queue, pair) ?? {};
     const name = { text: queue.name, colour: queue === found ? ("bold" as const) : ("none" as const) };
     return [{ ...name, indent: 2 * queue.depth }, print(quota), print(used), print(borrowed), String(queue.pending)];
   });
   const more = shown.length - MAX_TREE_ROWS;
   return [
     ...buildSection(["TREE", "QUOTA", "USED", "BORROWED", "PENDING"], rows, style),
-    ...(more > 0 ? [`and ${plural(more, "more queue")}; \`muster queues\` lists them`] : []),
+    ...(more > 0 ? [`and ${formatCount(more, "more queue")}; \`muster queues\` lists them`] : []),
   ];
 }
 
 function isInvolved(queue: PlacedQueue, pair: QuotaShortage): boolean {
-  const amount = amountOfPair(queue, pair);
+  const amount = findPairAmount(queue, pair);
   return amount !== undefined && (amount.used > 0 || (amount.quota ?? 0) > 0);
 }
 
@@ -135,8 +138,8 @@ export function adviseOnQueueWait(wait: QueueWait): string {
 
 function adviseOnKept({ quota, all }: QueueWait, found: PlacedQueue): string {
   const owners = all.filter((queue) => {
-    if (quota === undefined || queue.name === found.name || rootOf(queue) !== rootOf(found)) return false;
-    const { quota: owned = 0, used = 0 } = amountOfPair(queue, quota) ?? {};
+    if (quota === undefined || queue.name === found.name || getRootQueue(queue) !== getRootQueue(found)) return false;
+    const { quota: owned = 0, used = 0 } = findPairAmount(queue, quota) ?? {};
     return queue.pending > 0 && used < owned;
   });
   const names = owners.map(({ name }) => name);
@@ -147,7 +150,7 @@ function adviseOnKept({ quota, all }: QueueWait, found: PlacedQueue): string {
 function adviseOnShortage({ quota, queue, all }: QueueWait, found: PlacedQueue): string {
   if (quota === undefined) return `wait, or raise a quota: \`muster get queue ${queue}\` shows what is used`;
   const { resource, pool } = quota;
-  const { stated, quota: owned = 0, used = 0 } = amountOfPair(found, quota) ?? {};
+  const { stated, quota: owned = 0, used = 0 } = findPairAmount(found, quota) ?? {};
   if (found.hasQuotas && stated === undefined)
     return `name ${resource} of pool ${pool} in spec.quotas: \`kubectl edit queue ${queue}\``;
   const limit = stated?.borrowingLimit;
@@ -158,15 +161,15 @@ function adviseOnShortage({ quota, queue, all }: QueueWait, found: PlacedQueue):
     (each) =>
       each.name !== queue &&
       each.children.length === 0 &&
-      rootOf(each) === rootOf(found) &&
-      (amountOfPair(each, quota)?.borrowed ?? 0) > 0,
+      getRootQueue(each) === getRootQueue(found) &&
+      (findPairAmount(each, quota)?.borrowed ?? 0) > 0,
   );
   const names = listSome(
     borrowers.map(({ name }) => name),
     MAX_NAMED,
     ",",
   );
-  const isOwned = used + (amountOf(resource, quota.requested) ?? 0) <= owned;
+  const isOwned = used + (parseAmount(resource, quota.requested) ?? 0) <= owned;
   if (isOwned && names !== "")
     return `wait until work of ${names} ends, which borrows what ${queue} owns; a lower lendingLimit of ${resource} lends less: ${edit}`;
   const whose = names === "" ? "work of its tree ends" : `work of ${names} ends, which borrows`;
@@ -174,7 +177,7 @@ function adviseOnShortage({ quota, queue, all }: QueueWait, found: PlacedQueue):
 }
 
 /** Builds the wait for programs. */
-export function queueWaitRecord(wait: QueueWait): Record<string, unknown> {
+export function buildQueueWaitRecord(wait: QueueWait): Record<string, unknown> {
   const { queue, found, quota, ahead } = wait;
   return {
     ...(found === undefined ? { name: queue, problem: "QUEUE_UNKNOWN" } : buildQueueRecord(found)),

@@ -13,7 +13,10 @@ export function buildRecord(value: object): Record<string, unknown> {
 
 function recordEntry([name, value]: readonly [string, unknown]): [string, unknown] {
   if (!name.endsWith("Ms") || (typeof value !== "number" && value !== undefined)) return [name, recordValue(value)];
-  return [name.slice(0, -2), MOMENT.test(name) ? isoTime(value) : value === undefined ? value : formatDuration(value)];
+  return [
+    name.slice(0, -2),
+    MOMENT.test(name) ? formatIsoTime(value) : value === undefined ? value : formatDuration(value),
+  ];
 }
 
 function recordValue(value: unknown): unknown {
@@ -22,7 +25,7 @@ function recordValue(value: unknown): unknown {
 }
 
 /** Omits dates that JavaScript cannot format. */
-export function isoTime(ms: number | undefined): string | undefined {
+export function formatIsoTime(ms: number | undefined): string | undefined {
   if (ms === undefined) return undefined;
   const date = new Date(ms);
   return Number.isNaN(date.getTime()) ? undefined : date.toISOString();

@@ -1,22 +1,22 @@
 import { formatElapsed } from "@muster/faults";
-import { buildTable, plain, type TableStyle } from "./build-table.ts";
-import { colourOf, paint } from "./paint.ts";
+import { buildTable, escapeControls, type TableStyle } from "./build-table.ts";
+import { getColour, paintText } from "./paint.ts";
 import { parseOrText } from "./session-document.ts";
-import { ageOf, endOf, phaseOf, type Work } from "./work.ts";
+import { computeAgeMs, getWorkEnd, getWorkPhase, type Work } from "./work.ts";
 
 /** Builds the summary of a finished session: outcome, reason, warnings, and the result as a table. */
 export function buildSummary(session: Work, nowMs: number, style: TableStyle): string[] {
-  const end = endOf(session);
-  const phase = phaseOf(session);
-  const outcome = paint(phase, colourOf(phase), style.colours);
-  const words = [end?.reason ?? "", session.outcome === "success" ? "" : plain(end?.description ?? "")].filter(
+  const end = getWorkEnd(session);
+  const phase = getWorkPhase(session);
+  const outcome = paintText(phase, getColour(phase), style.colours);
+  const words = [end?.reason ?? "", session.outcome === "success" ? "" : escapeControls(end?.description ?? "")].filter(
     (word) => word !== "",
   );
   const why = words.length === 0 ? "" : `: ${words.join(": ")}`;
   return [
-    `${session.kind} ${session.name} ${outcome} after ${formatElapsed(ageOf(session, nowMs), session.resolution)}${why}`,
+    `${session.kind} ${session.name} ${outcome} after ${formatElapsed(computeAgeMs(session, nowMs), session.resolution)}${why}`,
     ...session.warnings.map(
-      ({ code, message }) => `${paint("warning", "yellow", style.colours)}: ${code}: ${plain(message)}`,
+      ({ code, message }) => `${paintText("warning", "yellow", style.colours)}: ${code}: ${escapeControls(message)}`,
     ),
     ...(session.resultJson === undefined ? [] : ["", ...buildResultTable(session.resultJson, style)]),
   ];

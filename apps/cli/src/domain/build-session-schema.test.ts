@@ -4,7 +4,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parse, stringify } from "yaml";
-import { anySession } from "../../test/any-session.ts";
+import { makeAnySession } from "../../test/any-session.ts";
 import { buildSessionSchema, writeSchema } from "./build-session-schema.ts";
 import { readSessionDocument } from "./read-session-document.ts";
 import { buildDocument } from "./session-document.ts";
@@ -25,7 +25,7 @@ const main = (fields: object): unknown => ({ spec: { containers: [{ name: "main"
 describe("the schema for editors", () => {
   it("accepts every session that the command accepts", () => {
     fc.assert(
-      fc.property(anySession(), (document) => {
+      fc.property(makeAnySession(), (document) => {
         const written: unknown = parse(stringify(buildDocument(document)));
         expect(readSessionDocument(written)).toMatchObject({ ok: true });
         expect(validate(written), JSON.stringify(validate.errors)).toBe(true);

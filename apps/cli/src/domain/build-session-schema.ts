@@ -7,7 +7,7 @@ import {
   SESSION_LIMITS,
 } from "@muster/session-limits";
 import { GENERATED_LENGTH } from "./read-name.ts";
-import { closed, type Schema } from "./json-schema.ts";
+import { buildClosedSchema, type Schema } from "./json-schema.ts";
 import { API_VERSION, COMPONENT_KINDS } from "./session-document.ts";
 
 const DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
@@ -29,7 +29,7 @@ export function buildSessionSchema(): Schema {
     $schema: "https://json-schema.org/draft/2020-12/schema",
     title: "Muster session",
     description: "A finite test of several roles, each component on a machine of its own, or on a part of one.",
-    ...closed(["apiVersion", "kind", "metadata", "spec"], {
+    ...buildClosedSchema(["apiVersion", "kind", "metadata", "spec"], {
       apiVersion: { const: API_VERSION },
       kind: { const: "Session" },
       metadata: metadata(),
@@ -74,7 +74,7 @@ function metadata(): Schema {
   return {
     description: "Either name or generateName.",
     oneOf: [{ required: ["name"] }, { required: ["generateName"] }],
-    ...closed([], {
+    ...buildClosedSchema([], {
       name: { ...label("Name of the session; a DNS label."), maxLength: MAX_POD_NAME_LENGTH },
       generateName: {
         type: "string",
@@ -89,7 +89,7 @@ function metadata(): Schema {
 function spec() {
   const { timeoutMs, queueTimeoutMs, ttlMs, killAfterMs } = SESSION_LIMITS;
   const usual = SESSION_DEFAULTS;
-  return closed(["components"], {
+  return buildClosedSchema(["components"], {
     components: {
       type: "array",
       minItems: 1,
@@ -126,7 +126,7 @@ function spec() {
 function component() {
   return {
     anyOf: [{ required: ["image"] }, { required: ["command"] }],
-    ...closed(["name", "kind", "pool"], {
+    ...buildClosedSchema(["name", "kind", "pool"], {
       name: label("Name of the component, unique in the session."),
       kind: { enum: COMPONENT_KINDS, description: "The driver decides the result; workers are servers and clients." },
       pool: {
@@ -148,7 +148,7 @@ function component() {
       env: {
         type: "array",
         description: "Environment variables.",
-        items: closed(["name"], {
+        items: buildClosedSchema(["name"], {
           name: { type: "string", pattern: "^[A-Za-z_][A-Za-z0-9_]*$", description: "Name of the variable." },
           value: { type: "string", description: "Text; numbers and booleans need quotes." },
         }),

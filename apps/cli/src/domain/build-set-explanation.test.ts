@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aReplicaSet } from "../../test/a-replica-set.ts";
+import { makeReplicaSet } from "../../test/a-replica-set.ts";
 import { buildSetExplanation } from "./build-set-explanation.ts";
 import type { ExplainedSet, ReplicaSet } from "../adapters/farm-messages.ts";
 
@@ -12,7 +12,7 @@ function node(name: string, code: string, message = "") {
 function explained(set: Partial<ReplicaSet>, rest: Partial<ExplainedSet> = {}): ExplainedSet {
   const reason = { code: "READY", message: "2 wanted, 2 placed, 2 ready", next: "" };
   return {
-    ...{ set: aReplicaSet(set), phase: "READY", reason },
+    ...{ set: makeReplicaSet(set), phase: "READY", reason },
     ...{ roll: undefined, nodesKnown: true, nodes: [], nodesMore: 0 },
     ...rest,
   };
@@ -37,7 +37,7 @@ it("shows the nodes that matter, and only counts those that are not selected", (
   ]);
 });
 
-const ON_POOL = { ...aReplicaSet().spec, nodeSelector: "", pool: "gpu" };
+const ON_POOL = { ...makeReplicaSet().spec, nodeSelector: "", pool: "gpu" };
 
 it("names no selector for the nodes of a pool, and only counts them", () => {
   const nodes = [node("n-3", "NOT_GRANTED", "it holds none"), node("n-4", "NOT_SELECTED")];

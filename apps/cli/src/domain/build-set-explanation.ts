@@ -1,6 +1,6 @@
-import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
-import { colourOf, paint } from "./paint.ts";
-import { plural } from "./plural.ts";
+import { buildTable, escapeControls, type Cell, type TableStyle } from "./build-table.ts";
+import { getColour, paintText } from "./paint.ts";
+import { formatCount } from "./plural.ts";
 import type { ExplainedSet } from "../adapters/farm-messages.ts";
 
 /** Limits the nodes with a line of their own. */
@@ -14,8 +14,8 @@ export function buildSetExplanation(explained: ExplainedSet, style: TableStyle):
   const { code, message, next } = reason;
   const nodes = buildNodeRows(explained);
   return [
-    `replica-set ${set.name} ${paint(phase, colourOf(phase), style.colours)}${code === phase ? "" : `: ${code}`}`,
-    `  ${plain(message)}`,
+    `replica-set ${set.name} ${paintText(phase, getColour(phase), style.colours)}${code === phase ? "" : `: ${code}`}`,
+    `  ${escapeControls(message)}`,
     ...(next === "" ? [] : [`next: ${next}`]),
     `owner: ${set.farm === "" ? "no farm" : set.farm}`,
     ...(nodesKnown
@@ -32,7 +32,7 @@ function buildNodeRows({ set, nodes }: ExplainedSet): Cell[][] {
     .map(({ node, code, message }) => {
       const replica = set.replicas.find((each) => each.node === node);
       const { pod = "-", health = "-" } = replica ?? {};
-      return [node, code, pod, { text: health, colour: colourOf(health) }, message || (replica?.message ?? "")];
+      return [node, code, pod, { text: health, colour: getColour(health) }, message || (replica?.message ?? "")];
     });
 }
 
@@ -47,9 +47,9 @@ function describeOthers({ set, nodes, nodesMore }: ExplainedSet, shown: number):
       ? `${count === 1 ? "does" : "do"} not match ${nodeSelector}`
       : `${count === 1 ? "is no machine" : "are no machines"} of pool ${pool} that it has`;
   return [
-    ...(hidden > 0 ? [`and ${plural(hidden, "more node")}; -o json shows them`] : []),
+    ...(hidden > 0 ? [`and ${formatCount(hidden, "more node")}; -o json shows them`] : []),
     ...(unselected.length > 0
-      ? [`${plural(count, "other node")} (${named.join(", ")}${unselected.length > 3 ? ", ..." : ""}) ${isNot}`]
+      ? [`${formatCount(count, "other node")} (${named.join(", ")}${unselected.length > 3 ? ", ..." : ""}) ${isNot}`]
       : []),
   ];
 }

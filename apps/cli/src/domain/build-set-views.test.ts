@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { aReplicaSet } from "../../test/a-replica-set.ts";
+import { makeReplicaSet } from "../../test/a-replica-set.ts";
 import { buildSetDescription, buildSetTable } from "./build-set-views.ts";
 
 const STYLE = { columns: 200, colours: false };
@@ -9,8 +9,8 @@ describe.each([
   ["MACHINE_REFUSED", "no machine of pool gpu: it has 2"],
   ["LEDGER_AWAY", "the ledger does not answer"],
 ])("a set on a pool with the trouble %s", (code, message) => {
-  const spec = { ...aReplicaSet().spec, nodeSelector: "", pool: "gpu" };
-  const set = aReplicaSet({ spec, trouble: { code, message, sinceMs: 0 } });
+  const spec = { ...makeReplicaSet().spec, nodeSelector: "", pool: "gpu" };
+  const set = makeReplicaSet({ spec, trouble: { code, message, sinceMs: 0 } });
 
   it("reports the trouble in the list", () => {
     expect(buildSetTable([set], [], 0, STYLE).at(1)).toMatch(new RegExp(`TROUBLED .*${code}: ${message}$`));

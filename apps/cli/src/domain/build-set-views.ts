@@ -1,10 +1,10 @@
 import { formatDuration, formatElapsed } from "@muster/faults";
-import { buildRecord, isoTime } from "./build-record.ts";
-import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
-import { colourOf } from "./paint.ts";
-import { plural } from "./plural.ts";
-import { phaseOfSet, SET_NOUN, UNREADABLE } from "./replica-set.ts";
-import type { UnreadableSet, ReplicaSet, Replica, Roll, SetAudit } from "../adapters/farm-messages.ts";
+import { buildRecord, formatIsoTime } from "./build-record.ts";
+import { buildTable, escapeControls, type Cell, type TableStyle } from "./build-table.ts";
+import { getColour } from "./paint.ts";
+import { formatCount } from "./plural.ts";
+import { getSetPhase, SET_NOUN, UNREADABLE } from "./replica-set.ts";
+import type { UnreadableSet, ReplicaSet, Replica, RolloutRecord, SetAudit } from "../adapters/farm-messages.ts";
 
 const REPLICAS = ["NODE", "POD", "HEALTH", "WHY"] as const;
 
@@ -15,10 +15,10 @@ export function buildSetTable(
   style: TableStyle,
 ): string[] {
   const rows = sets.map((set): Cell[] => {
-    const phase = phaseOfSet(set);
+    const phase = getSetPhase(set);
     return [
       set.name,
-      { text: phase, colour: colourOf(phase) },
+      { text: phase, colour: getColour(phase) },
       ...[set.desired, set.replicas.length, set.healthy, set.eligibleNodes].map(String),
       formatElapsed(nowMs - set.createdAtMs),
       whyOf(set),
@@ -27,7 +27,7 @@ export function buildSetTable(
   const nothing = ["-", "-", "-", "-", "-"] as const;
   const unknown = unreadable.map(({ name, because }): Cell[] => [
     name,
-    { text: UNREADABLE, colour: colourOf("FAILED") },
+    { text: UNREADABLE, colour: getColour("FAILED") },
     ...nothing,
     because,
   ]);
@@ -53,8 +53,8 @@ export function buildSetDescription(set: ReplicaSet, style: TableStyle): string[
   const { spec, transfer, held, trouble, deletion } = set;
   const rows: (readonly [string, string])[] = [
     ["uid", set.uid],
-    ["phase", phaseOfSet(set)],
-    ["created", isoTime(set.createdAtMs) ?? ""],
+    ["phase", getSetPhase(set)],
+    ["created", formatIsoTime(set.createdAtMs) ?? ""],
     ["replicas", describeCounts(set)],
     ["pod id", spec.podId],
     ["nodes", describeNodes(set)],
@@ -67,7 +67,7 @@ export function buildSetDescription(set: ReplicaSet, style: TableStyle): string[
     ...(deletion === undefined ? [] : [["deletion", deletion.keepPods ? "the pods stay" : "with its pods"] as const]),
   ];
   return [
-    ...buildTable(["REPLICA-SET", plain(set.name)], rows, style),
+    ...buildTable(["REPLICA-SET", escapeControls(set.name)], rows, style),
     "",
     ...buildReplicaTable(set.replicas, style),
     "",
@@ -92,7 +92,7 @@ function buildReplicaTable(replicas: readonly Replica[], style: TableStyle): str
     replicas.map(({ node, pod, health, eligible, reason, message }): Cell[] => [
       node,
       pod,
-      { text: health, colour: colourOf(health) },
+      { text: health, colour: getColour(health) },
       [eligible ? "" : "its node is no longer eligible", reason, message].filter((each) => each !== "").join(": "),
     ]),
     style,
@@ -100,19 +100,19 @@ function buildReplicaTable(replicas: readonly Replica[], style: TableStyle): str
 }
 
 /** Builds the stable format for `-o json` and `-o yaml`. The spec keeps its names, because it contains the user's template. */
-export function setRecord(set: ReplicaSet): Record<string, unknown> {
+export function buildSetRecord(set: ReplicaSet): Record<string, unknown> {
   const { spec, ...rest } = set;
-  return { ...buildRecord({ kind: SET_NOUN, phase: phaseOfSet(set), ...rest }), spec };
+  return { ...buildRecord({ kind: SET_NOUN, phase: getSetPhase(set), ...rest }), spec };
 }
 
 export function describeSetState(set: ReplicaSet): string {
-  return `${SET_NOUN} ${set.name} is ${phaseOfSet(set)}: ${describeCounts(set)}`;
+  return `${SET_NOUN} ${set.name} is ${getSetPhase(set)}: ${describeCounts(set)}`;
 }
 
-export function buildRollTable(rolls: readonly Roll[], nowMs: number, style: TableStyle): string[] {
+export function buildRollTable(rolls: readonly RolloutRecord[], nowMs: number, style: TableStyle): string[] {
   const rows = rolls.map((roll): Cell[] => [
     roll.id,
-    { text: roll.phase, colour: colourOf(roll.phase) },
+    { text: roll.phase, colour: getColour(roll.phase) },
     `${roll.oldSet} -> ${roll.newSet}`,
     `${roll.oldHealthy}/${roll.oldDesired}`,
     `${roll.newHealthy}/${roll.target}`,
@@ -123,12 +123,12 @@ export function buildRollTable(rolls: readonly Roll[], nowMs: number, style: Tab
   return buildTable(["NAME", "PHASE", "SETS", "OLD", "NEW", "MINIMUM", "AGE", "WHY"], rows, style);
 }
 
-function whyRollWaits({ trouble, waitingBecause }: Roll): string {
+function whyRollWaits({ trouble, waitingBecause }: RolloutRecord): string {
   return trouble === undefined ? waitingBecause : `${trouble.code}: ${trouble.message}`;
 }
 
 /** Describes the progress of a roll in one line. */
-export function buildRollLine(roll: Roll): string {
+export function buildRollLine(roll: RolloutRecord): string {
   const { id, phase, oldSet, newSet, newHealthy, newCurrent, target, oldHealthy, oldCurrent, minimum } = roll;
   const counts = `${newSet} has ${newCurrent} of ${target}, ${newHealthy} ready; ${oldSet} has ${oldCurrent}, ${oldHealthy} ready`;
   const why = whyRollWaits(roll);
@@ -136,7 +136,7 @@ export function buildRollLine(roll: Roll): string {
 }
 
 /** Advises how to reverse or resume a roll; for one that is being undone, how to finish it with too few ready pods. */
-export function adviseRoll({ id, undone, phase }: Pick<Roll, "id" | "undone" | "phase">): string {
+export function adviseRoll({ id, undone, phase }: Pick<RolloutRecord, "id" | "undone" | "phase">): string {
   const other = undone % 2 === 1 ? "redo" : "undo";
   if (phase === "PAUSED") return `\`muster roll resume ${id}\` resumes it, \`muster roll ${other} ${id}\` reverses it`;
   return undone % 2 === 1
@@ -145,17 +145,17 @@ export function adviseRoll({ id, undone, phase }: Pick<Roll, "id" | "undone" | "
 }
 
 /** Describes the parameters of a roll in one line. */
-export function describeRoll(roll: Roll): string {
+export function describeRoll(roll: RolloutRecord): string {
   const { oldSet, newSet, target, minimum, leaveOld, delayMs } = roll;
   const pace = delayMs === 0 ? "" : `, ${formatDuration(delayMs)} between two steps`;
   const end = leaveOld ? `${oldSet} stays, with what is left` : `${oldSet} goes at the end`;
-  return `${oldSet} -> ${newSet}: ${plural(target, "replica")}, at least ${minimum} ready at all times${pace}; ${end}`;
+  return `${oldSet} -> ${newSet}: ${formatCount(target, "replica")}, at least ${minimum} ready at all times${pace}; ${end}`;
 }
 
 export function buildAuditTable(audits: readonly SetAudit[], style: TableStyle): string[] {
   return buildTable(
     ["TIME", "EVENT", "DETAILS"],
-    audits.map(({ atMs, event, details }) => [isoTime(atMs) ?? "", event, describeDetails(details)]),
+    audits.map(({ atMs, event, details }) => [formatIsoTime(atMs) ?? "", event, describeDetails(details)]),
     style,
   );
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { buildTable, fit, plain, textWidth } from "./build-table.ts";
+import { buildTable, fitText, escapeControls, computeTextWidth } from "./build-table.ts";
 
 const WIDE = { columns: undefined, colours: false };
 
@@ -54,8 +54,8 @@ it("counts two columns for wide letters and none for accents", () => {
     "e\u0301te\u0301     b",
     "👩‍💻 ok   c",
   ]);
-  expect(fit("日本語", 5)).toBe("日本…");
-  expect(fit("日本語", 4)).toBe("日…");
+  expect(fitText("日本語", 5)).toBe("日本…");
+  expect(fitText("日本語", 4)).toBe("日…");
 });
 
 it("puts colours around texts and not around the space between them", () => {
@@ -71,7 +71,7 @@ it("never makes a line longer than the terminal nor more or fewer lines than row
     fc.property(fc.array(fc.tuple(cell, cell, cell)), fc.integer({ min: 1, max: 200 }), (rows, columns) => {
       const lines = buildTable(["A", "B", "C"], rows, { columns, colours: false });
       expect(lines).toHaveLength(rows.length + 1);
-      for (const line of lines) expect(textWidth(line)).toBeLessThanOrEqual(columns);
+      for (const line of lines) expect(computeTextWidth(line)).toBeLessThanOrEqual(columns);
     }),
   );
 });
@@ -80,12 +80,12 @@ it("lets no foreign text control the terminal", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary" }), (text) => {
       // eslint-disable-next-line no-control-regex -- control characters are what this is about
-      expect(plain(text)).not.toMatch(/[\u0000-\u001f\u007f-\u009f]/);
+      expect(escapeControls(text)).not.toMatch(/[\u0000-\u001f\u007f-\u009f]/);
     }),
   );
-  expect(plain("a\u001b[2Jb\r\nc")).toBe("a[2Jb c");
+  expect(escapeControls("a\u001b[2Jb\r\nc")).toBe("a[2Jb c");
   // These characters would show the rest of the line in another order.
-  expect(plain("a\u202eb\u2066c\u200fd\u061ce")).toBe("abcde");
+  expect(escapeControls("a\u202eb\u2066c\u200fd\u061ce")).toBe("abcde");
 });
 
 it.each([
@@ -95,5 +95,5 @@ it.each([
   ["x", 0, ""],
   ["xy", 1, "…"],
 ])("fits %s into %i columns", (text, width, fitted) => {
-  expect(fit(text, width)).toBe(fitted);
+  expect(fitText(text, width)).toBe(fitted);
 });

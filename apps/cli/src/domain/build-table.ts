@@ -1,4 +1,4 @@
-import { paint, type Colour } from "./paint.ts";
+import { paintText, type Colour } from "./paint.ts";
 
 export type Cell =
   | string
@@ -32,16 +32,16 @@ const DROPPED_FIRST = [
  */
 export function buildTable(header: readonly string[], rows: readonly (readonly Cell[])[], style: TableStyle): string[] {
   const cells = [header.map((text) => ({ text, colour: "bold" as const })), ...rows.map((row) => row.map(toCell))];
-  const natural = header.map((_, index) => Math.max(...cells.map((row) => textWidth(row[index]?.text ?? ""))));
+  const natural = header.map((_, index) => Math.max(...cells.map((row) => computeTextWidth(row[index]?.text ?? ""))));
   const columns =
     style.columns === undefined ? natural.map(naturalColumn) : planColumns(header, natural, style.columns);
   return cells.map((row) => {
     const shown = columns.filter(({ index }) => index < row.length);
     const texts = shown.map(({ index, width }, place) => {
       const { text, colour } = row[index] ?? { text: "", colour: "none" };
-      const fitted = fit(text, width);
-      const padding = " ".repeat(Math.max(0, width - textWidth(fitted)));
-      return paint(fitted, colour, style.colours) + (place === shown.length - 1 ? "" : padding);
+      const fitted = fitText(text, width);
+      const padding = " ".repeat(Math.max(0, width - computeTextWidth(fitted)));
+      return paintText(fitted, colour, style.colours) + (place === shown.length - 1 ? "" : padding);
     });
     return texts.join(GAP).trimEnd();
   });
@@ -52,7 +52,7 @@ export function buildLine(cells: readonly Cell[], style: TableStyle): string {
   return cells
     .map(toCell)
     .filter(({ text }) => text !== "")
-    .map(({ text, colour }) => paint(text, colour, style.colours))
+    .map(({ text, colour }) => paintText(text, colour, style.colours))
     .join(GAP);
 }
 
@@ -62,8 +62,8 @@ export function buildSection(header: readonly string[], rows: readonly (readonly
 }
 
 /** Cuts a line that is longer than the terminal, so that it stays one line. */
-export function fit(text: string, width: number): string {
-  if (textWidth(text) <= width) return text;
+export function fitText(text: string, width: number): string {
+  if (computeTextWidth(text) <= width) return text;
   let kept = "";
   let rest = width - 1;
   for (const letter of lettersOf(text)) {
@@ -75,18 +75,18 @@ export function fit(text: string, width: number): string {
 }
 
 /** Counts the terminal columns of a text. */
-export function textWidth(text: string): number {
+export function computeTextWidth(text: string): number {
   return ASCII.test(text) ? text.length : lettersOf(text).reduce((sum, letter) => sum + letterWidth(letter), 0);
 }
 
 /** Makes foreign text safe to print: removes control characters and changes of text direction, and replaces line ends with spaces. */
-export function plain(text: string): string {
+export function escapeControls(text: string): string {
   return text.replaceAll(/\s+/g, " ").replaceAll(/\p{Cc}|\p{Bidi_Control}/gu, "");
 }
 
 function toCell(cell: Cell): { text: string; colour: Colour } {
-  if (typeof cell === "string") return { text: plain(cell), colour: "none" };
-  return { colour: cell.colour, text: " ".repeat(cell.indent ?? 0) + plain(cell.text) };
+  if (typeof cell === "string") return { text: escapeControls(cell), colour: "none" };
+  return { colour: cell.colour, text: " ".repeat(cell.indent ?? 0) + escapeControls(cell.text) };
 }
 
 const ASCII = /^[\x20-\x7e]*$/;

@@ -1,6 +1,6 @@
 import type { ServiceReplica } from "./build-doctor-report.ts";
-import { appOf, LEADER_ONLY } from "./describe-trouble.ts";
-import { plural } from "./plural.ts";
+import { getAppOfArea, LEADER_ONLY } from "./describe-trouble.ts";
+import { formatCount } from "./plural.ts";
 
 /** A command and a service may differ by this many minor versions: docs/versions.md. */
 const MAX_SKEW = 1;
@@ -21,7 +21,7 @@ export function buildServiceVersions(replicas: readonly ServiceReplica[]): Servi
     .map((area) => {
       const own = replicas.filter(({ name }) => name === area);
       const versions = [...new Set(own.map(({ version }) => version))].sort();
-      const service = appOf(area);
+      const service = getAppOfArea(area);
       return {
         service,
         versions,
@@ -36,7 +36,7 @@ export function buildServiceVersions(replicas: readonly ServiceReplica[]): Servi
 export function buildVersionLines(services: readonly ServiceVersions[]): string[] {
   return services.map(
     ({ service, versions, replicas, leaderOnly }) =>
-      `${service} ${versions.join(" and ")} (${leaderOnly ? "leader only" : plural(replicas, "replica")})`,
+      `${service} ${versions.join(" and ")} (${leaderOnly ? "leader only" : formatCount(replicas, "replica")})`,
   );
 }
 

@@ -1,27 +1,27 @@
 import { formatElapsed } from "@muster/faults";
 import { buildComponentTable, buildPhases } from "./build-progress.ts";
-import { buildRecord, isoTime } from "./build-record.ts";
-import { bootingText, buildTroubleLines } from "./build-node-views.ts";
+import { buildRecord, formatIsoTime } from "./build-record.ts";
+import { describeBooting, buildTroubleLines } from "./build-node-views.ts";
 import { buildSummary } from "./build-result.ts";
-import { buildTable, plain, type Cell, type TableStyle } from "./build-table.ts";
-import { colourOf } from "./paint.ts";
+import { buildTable, escapeControls, type Cell, type TableStyle } from "./build-table.ts";
+import { getColour } from "./paint.ts";
 import type { Pool, Preemption, QuotaShortage, Reservation } from "../adapters/reservation-messages.ts";
 import type { PoolScaling, PoolTrouble } from "../adapters/node-messages.ts";
 import { parseOrText } from "./session-document.ts";
-import { roomColumns } from "./room-columns.ts";
-import { countCell, machineCell } from "./share.ts";
-import { ageOf, endOf, isFinished, phaseOf, type Work } from "./work.ts";
+import { buildRoomColumns } from "./room-columns.ts";
+import { buildCountCell, buildMachineCell } from "./share.ts";
+import { computeAgeMs, getWorkEnd, isFinished, getWorkPhase, type Work } from "./work.ts";
 
 /** Builds the table of all work of one kind. */
 export function buildWorkTable(all: readonly Work[], nowMs: number, style: TableStyle): string[] {
   const rows = all.map((work): Cell[] => {
-    const phase = phaseOf(work);
+    const phase = getWorkPhase(work);
     return [
       work.name,
-      { text: phase, colour: colourOf(phase) },
+      { text: phase, colour: getColour(phase) },
       ...Object.values(work.columns).map(String),
       formatElapsed(nowMs - work.createdAtMs, work.resolution),
-      formatElapsed(ageOf(work, nowMs), work.resolution),
+      formatElapsed(computeAgeMs(work, nowMs), work.resolution),
       isFinished(work) ? describeEnd(work) : work.waitingBecause,
     ];
   });
@@ -30,7 +30,7 @@ export function buildWorkTable(all: readonly Work[], nowMs: number, style: Table
 }
 
 function describeEnd(work: Work): string {
-  const { reason = "", description = "" } = endOf(work) ?? {};
+  const { reason = "", description = "" } = getWorkEnd(work) ?? {};
   return reason === "" || description === "" ? reason : `${reason}: ${description}`;
 }
 
@@ -51,7 +51,7 @@ export type ShownPool = Pool & {
 export function buildPoolTable(pools: readonly ShownPool[], nowMs: number, style: TableStyle): string[] {
   const elastic = pools.some(({ scaling }) => scaling !== undefined);
   const isSharedShown = pools.some(({ shared }) => shared > 0);
-  const room = roomColumns(pools);
+  const room = buildRoomColumns(pools);
   const rows = pools.map((pool) => [
     pool.name,
     ...[pool.available, pool.capacity, pool.held].map(String),
@@ -94,7 +94,7 @@ function growthOf({ elasticMax, scaling }: ShownPool, nowMs: number): readonly [
   if (scaling === undefined) return ["-", "-"];
   const { trouble, booting = [], blocked } = scaling;
   if (trouble !== undefined) return [String(elasticMax), "?"];
-  const parts = [bootingText(booting, nowMs), blocked?.code ?? ""].filter((part) => part !== "");
+  const parts = [describeBooting(booting, nowMs), blocked?.code ?? ""].filter((part) => part !== "");
   return [String(elasticMax), parts.length === 0 ? "-" : parts.join("; ")];
 }
 
@@ -108,11 +108,11 @@ export function buildReservationTable(
     reservation.id,
     `${reservation.ownerKind}/${reservation.ownerId}`,
     ...(hasQueues ? [reservation.queue ?? "-"] : []),
-    { text: reservation.state, colour: colourOf(reservation.state) },
-    machineCell(reservation.needs),
+    { text: reservation.state, colour: getColour(reservation.state) },
+    buildMachineCell(reservation.needs),
     String(reservation.priority),
     formatElapsed(nowMs - reservation.createdAtMs),
-    whyText(reservation),
+    describeWhy(reservation),
   ]);
   const header = ["ID", "OWNER", ...(hasQueues ? ["QUEUE"] : []), "STATE", "MACHINES", "PRIORITY", "AGE", "WHERE"];
   return buildTable(header, rows, style);
@@ -121,10 +121,10 @@ export function buildReservationTable(
 /** Describes one item of work completely, for people. */
 export function buildDescription(work: Work, nowMs: number, style: TableStyle): string[] {
   const fields = buildTable(
-    [work.kind.toUpperCase(), plain(work.name)],
+    [work.kind.toUpperCase(), escapeControls(work.name)],
     [
       ["uid", work.uid],
-      ["submitted", isoTime(work.createdAtMs) ?? ""],
+      ["submitted", formatIsoTime(work.createdAtMs) ?? ""],
       ...work.facts,
       ["cancel requested", work.cancelRequested ? "yes" : "no"],
       ["waits", work.waitingBecause === "" ? "-" : work.waitingBecause],
@@ -133,9 +133,9 @@ export function buildDescription(work: Work, nowMs: number, style: TableStyle): 
     style,
   );
   const events = work.events.map((event): Cell[] => [
-    isoTime(event.atMs) ?? "",
+    formatIsoTime(event.atMs) ?? "",
     formatElapsed(event.atMs - work.createdAtMs, work.resolution),
-    { text: event.phase, colour: colourOf(event.phase) },
+    { text: event.phase, colour: getColour(event.phase) },
     event.reason,
     event.description,
   ]);
@@ -157,10 +157,10 @@ export function buildWorkRecord(work: Work): Record<string, unknown> {
     name: work.name,
     uid: work.uid,
     revision: work.revision,
-    phase: phaseOf(work),
+    phase: getWorkPhase(work),
     ...work.columns,
-    createdAt: isoTime(work.createdAtMs),
-    finishedAt: isoTime(work.finishedAtMs),
+    createdAt: formatIsoTime(work.createdAtMs),
+    finishedAt: formatIsoTime(work.finishedAtMs),
     cancelRequested: work.cancelRequested,
     waitingBecause: work.waitingBecause,
     result: work.resultJson === undefined ? undefined : parseOrText(work.resultJson),
@@ -175,14 +175,14 @@ export function buildWorkRecord(work: Work): Record<string, unknown> {
 }
 
 /** States the nodes of a reservation and for whom it must leave them, or why it waits. */
-export function whyText({ because, machines, preemption }: Reservation): string {
+export function describeWhy({ because, machines, preemption }: Reservation): string {
   if (because === undefined) {
     const nodes = [...new Set(machines.map(({ node }) => node))].join(", ");
     return preemption === undefined ? nodes : `${nodes}; ${describePreemption(preemption)}`;
   }
   const { code, pool, requested, parts, available, ahead, quota } = because;
   const free = parts > 0 ? `${available} fit` : `${available} free`;
-  const machineNumbers = pool === "" ? "" : ` ${pool}: ${countCell(requested, parts)} needed, ${free}`;
+  const machineNumbers = pool === "" ? "" : ` ${pool}: ${buildCountCell(requested, parts)} needed, ${free}`;
   const numbers = quota === undefined ? machineNumbers : ` ${quotaText(quota)}`;
   return `${code}${numbers}${ahead > 0 ? `; ${ahead} ahead` : ""}`;
 }

@@ -1,4 +1,4 @@
-import { plain } from "./build-table.ts";
+import { escapeControls } from "./build-table.ts";
 import { listSome } from "./list-some.ts";
 
 const MAX_SHOWN_RECORDS = 3;
@@ -13,27 +13,27 @@ export type Check = {
 };
 
 /** An observation, or why it is missing. */
-export type Seen<Value> = { readonly value: Value } | { readonly trouble: string };
+export type ObservedValue<Value> = { readonly value: Value } | { readonly trouble: string };
 
-export function ok(check: string, detail: string): Check {
+export function buildPassedCheck(check: string, detail: string): Check {
   return { check, status: "ok", detail, next: "" };
 }
 
-export function warning(check: string, detail: string, next: string): Check {
+export function buildWarningCheck(check: string, detail: string, next: string): Check {
   return { check, status: "warning", detail, next };
 }
 
-export function failed(check: string, detail: string, next: string): Check {
+export function buildFailedCheck(check: string, detail: string, next: string): Check {
   return { check, status: "failed", detail, next };
 }
 
 /** Builds the check of records that their service cannot read, each with the reason. */
-export function failedRecords(
+export function listFailedRecords(
   of: string,
   unreadable: readonly (readonly [id: string, because: string])[],
   next: string,
 ): Check[] {
   if (unreadable.length === 0) return [];
-  const lines = unreadable.map(([id, because]) => `${id}: ${plain(because)}`);
-  return [failed(`records of ${of}`, `cannot be read: ${listSome(lines, MAX_SHOWN_RECORDS, ";")}`, next)];
+  const lines = unreadable.map(([id, because]) => `${id}: ${escapeControls(because)}`);
+  return [buildFailedCheck(`records of ${of}`, `cannot be read: ${listSome(lines, MAX_SHOWN_RECORDS, ";")}`, next)];
 }

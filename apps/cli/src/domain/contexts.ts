@@ -67,14 +67,16 @@ export function resolveContext(all: Contexts, name: string): ResolvedContext | u
 }
 
 /** Finds the context whose gateway has this address; the current one first. */
-export function contextOfServer(all: Contexts, server: string): ResolvedContext | undefined {
+export function findServerContext(all: Contexts, server: string): ResolvedContext | undefined {
   const names = [all["current-context"] ?? "", ...all.contexts.map(({ name }) => name)];
   const found = names.map((name) => resolveContext(all, name));
-  return found.find((each) => each !== undefined && withoutSlash(each.cluster.server) === withoutSlash(server));
+  return found.find(
+    (each) => each !== undefined && removeTrailingSlash(each.cluster.server) === removeTrailingSlash(server),
+  );
 }
 
 /** Removes trailing slashes, so that a path can be appended to the address. */
-export function withoutSlash(server: string): string {
+export function removeTrailingSlash(server: string): string {
   return server.replace(/\/+$/, "");
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Contexts } from "./contexts.ts";
-import { decideGateway, hintOfPlainServer } from "./decide-gateway.ts";
+import { decideGateway, buildPlainServerHint } from "./decide-gateway.ts";
 
 const NONE: Contexts = { clusters: [], users: [], contexts: [], "current-context": "" };
 const ENV = {
@@ -64,6 +64,6 @@ describe("the address of a gateway", () => {
 });
 
 it("suggests plain HTTP only on this machine, if a gateway serves no TLS", () => {
-  expect(hintOfPlainServer("https://127.0.0.1:8480")).toContain("http://");
-  expect(hintOfPlainServer("https://muster.example.com")).not.toContain("http://");
+  expect(buildPlainServerHint("https://127.0.0.1:8480")).toContain("http://");
+  expect(buildPlainServerHint("https://muster.example.com")).not.toContain("http://");
 });

@@ -1,7 +1,7 @@
 import {
-  contextOfServer,
+  findServerContext,
   resolveContext,
-  withoutSlash,
+  removeTrailingSlash,
   type Contexts,
   type ResolvedContext,
   type User,
@@ -93,7 +93,7 @@ function ofServer(
       problem: `"${hideUserInfo(server)}" is no address of a gateway`,
       hint: "name one such as https://muster.example.com",
     };
-  return gatewayOf(server, because, options, env, contextOfServer(known, server));
+  return gatewayOf(server, because, options, env, findServerContext(known, server));
 }
 
 function ofContext(
@@ -133,7 +133,7 @@ export function isLoopback({ hostname }: URL): boolean {
 }
 
 /** The remedy where an https address serves no TLS. Plain HTTP to another machine would expose the token. */
-export function hintOfPlainServer(server: string): string {
+export function buildPlainServerHint(server: string): string {
   if (isLoopback(new URL(server))) return "use an address that begins with http://";
   return "check the port; the gateway, or the proxy in front of it, needs a certificate";
 }
@@ -160,7 +160,7 @@ function gatewayOf(
 ): Exclude<Chosen, undefined> {
   return (
     findPlainHttp(server, because, env) ?? {
-      server: withoutSlash(server),
+      server: removeTrailingSlash(server),
       because,
       credential: credentialOf(options, env, context),
       authority: authorityOf(options, env, context),

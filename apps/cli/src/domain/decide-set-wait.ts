@@ -1,6 +1,6 @@
-import type { WaitVerdict, Goal } from "./decide-wait.ts";
+import type { WaitVerdict, WaitGoal } from "./decide-wait.ts";
 import { isSettled } from "./replica-set.ts";
-import type { ReplicaSet, Roll } from "../adapters/farm-messages.ts";
+import type { ReplicaSet, RolloutRecord } from "../adapters/farm-messages.ts";
 
 /** Conditions of a set. Available: all desired replicas are ready. Ready: they are, and no change is in progress. */
 export const SET_CONDITIONS = ["Ready", "Available", "Disabled", "Transferring", "Rolling", "Troubled"] as const;
@@ -17,7 +17,7 @@ const OF_SET: Readonly<Record<(typeof SET_CONDITIONS)[number], (set: ReplicaSet)
 };
 
 /** Decides whether a set meets the goal. It may still meet any goal unless it is being deleted. */
-export function decideSetWait(set: ReplicaSet, goal: Goal): WaitVerdict {
+export function decideSetWait(set: ReplicaSet, goal: WaitGoal): WaitVerdict {
   if (goal.kind === "delete") return "open";
   const condition = SET_CONDITIONS.find((each) => each.toLowerCase() === goal.type.toLowerCase());
   if (condition !== undefined && OF_SET[condition](set) === goal.isTrue) return "met";
@@ -25,7 +25,7 @@ export function decideSetWait(set: ReplicaSet, goal: Goal): WaitVerdict {
 }
 
 /** Decides whether an open rolling update meets the goal. */
-export function decideRollWait({ phase }: Roll, goal: Goal): WaitVerdict {
+export function decideRollWait({ phase }: RolloutRecord, goal: WaitGoal): WaitVerdict {
   if (goal.kind === "delete") return "open";
   const isTrue = goal.type.toLowerCase() === "paused" && phase === "PAUSED";
   return isTrue === goal.isTrue ? "met" : "open";
@@ -51,7 +51,11 @@ export function decideRolled(set: ReplicaSet, settledForMs: number): WaitVerdict
  * Decides how a deleted rolling update ended. `start` is the first state read and `last` the last one; the set is the new set of that time, in its present
  * state. A set outside any update proves nothing, because an abandoned update releases its sets too.
  */
-export function decideRollEnd(start: Roll, last: Roll, newSet: ReplicaSet | undefined): "complete" | "undone" {
+export function decideRollEnd(
+  start: RolloutRecord,
+  last: RolloutRecord,
+  newSet: ReplicaSet | undefined,
+): "complete" | "undone" {
   const isThere = newSet !== undefined && newSet.roll === "" && newSet.deletion === undefined;
   const isReached = isThere && (last.phase === "FINISHING" || newSet.desired >= last.target);
   return isReached && last.undone === start.undone ? "complete" : "undone";

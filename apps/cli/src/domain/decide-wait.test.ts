@@ -3,12 +3,12 @@ import { session } from "../../test/session-fixture.ts";
 import {
   checkGoal,
   decideWait,
-  describeUnmet,
+  describeUnmetGoal,
   describeWork,
   readGoal,
-  type Unmet,
+  type UnmetGoal,
   type WaitVerdict,
-  type Goal,
+  type WaitGoal,
 } from "./decide-wait.ts";
 import type { Work } from "./work.ts";
 
@@ -19,8 +19,8 @@ function job(outcome: Work["outcome"], conditions: Work["conditions"]): Work {
   return { ...session([]), kind: "job", outcome, conditions };
 }
 
-const unmet = (work: Work, ...rest: [goal: Goal, how: Unmet, timeoutMs: number]): string =>
-  describeUnmet({ named: `${work.kind} ${work.name}`, state: describeWork(work) }, ...rest);
+const unmet = (work: Work, ...rest: [goal: WaitGoal, how: UnmetGoal, timeoutMs: number]): string =>
+  describeUnmetGoal({ named: `${work.kind} ${work.name}`, state: describeWork(work) }, ...rest);
 
 const RUNS = job(undefined, [{ type: "Running", isTrue: true }]);
 const ENDED = job("success", [
@@ -29,7 +29,7 @@ const ENDED = job("success", [
 ]);
 const FAILED = job("failure", [{ type: "Failed", isTrue: true }]);
 
-it.each<[string, Goal | undefined]>([
+it.each<[string, WaitGoal | undefined]>([
   ["delete", { kind: "delete" }],
   ["condition=Succeeded", { kind: "condition", type: "Succeeded", isTrue: true }],
   ["condition=Running=false", { kind: "condition", type: "Running", isTrue: false }],

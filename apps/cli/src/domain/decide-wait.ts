@@ -1,13 +1,13 @@
 import { formatDuration } from "@muster/faults";
 import { suggestName } from "./suggest-name.ts";
-import { isFinished, phaseOf, type Work } from "./work.ts";
+import { isFinished, getWorkPhase, type Work } from "./work.ts";
 
 /** The value of `--for`: a deletion, or a condition of this type that is true or false. */
-export type Goal =
+export type WaitGoal =
   { readonly kind: "delete" } | { readonly kind: "condition"; readonly type: string; readonly isTrue: boolean };
 
 /** Reads `delete`, `condition=TYPE` and `condition=TYPE=false`; undefined for any other text. */
-export function readGoal(text: string): Goal | undefined {
+export function readGoal(text: string): WaitGoal | undefined {
   if (text === "delete") return { kind: "delete" };
   const [word, type = "", value = "true", ...rest] = text.split("=");
   const index = ["true", "false"].indexOf(value.toLowerCase());
@@ -17,7 +17,7 @@ export function readGoal(text: string): Goal | undefined {
 
 /** Returns the problem of a goal for a kind with these conditions; undefined if it has none. */
 export function checkGoal(
-  goal: Goal,
+  goal: WaitGoal,
   { noun, conditions }: { readonly noun: string; readonly conditions: readonly string[] },
 ): { readonly message: string; readonly hint: string } | undefined {
   if (goal.kind === "delete" || conditions.some((type) => isSame(type, goal.type))) return undefined;
@@ -31,7 +31,7 @@ export function checkGoal(
 export type WaitVerdict = "met" | "open" | "never";
 
 /** Decides whether work meets the goal. A condition that is not reported yet is neither true nor false. */
-export function decideWait(work: Work, goal: Goal): WaitVerdict {
+export function decideWait(work: Work, goal: WaitGoal): WaitVerdict {
   if (goal.kind === "delete") return "open";
   const condition = work.conditions.find(({ type }) => isSame(type, goal.type));
   if (condition?.isTrue === goal.isTrue) return "met";
@@ -39,13 +39,13 @@ export function decideWait(work: Work, goal: Goal): WaitVerdict {
 }
 
 /** Why a wait failed: `open` is a timeout, `never` a state that excludes the goal. */
-export type Unmet = Exclude<WaitVerdict, "met"> | "deleted";
+export type UnmetGoal = Exclude<WaitVerdict, "met"> | "deleted";
 
 /** Describes for people why a wait failed; `state` is a sentence about the current state of the object. */
-export function describeUnmet(
+export function describeUnmetGoal(
   { named, state }: { readonly named: string; readonly state: string },
-  goal: Goal,
-  how: Unmet,
+  goal: WaitGoal,
+  how: UnmetGoal,
   timeoutMs: number,
 ): string {
   const awaited = goal.kind === "delete" ? "deletion" : `condition ${goal.type}${goal.isTrue ? "" : "=false"}`;
@@ -66,7 +66,7 @@ export function describeTimeout(timeoutMs: number, awaited: string, state: strin
 export function describeWork(work: Work): string {
   const last = work.events.at(-1);
   const reasons = isFinished(work) ? [last?.reason, last?.description] : [work.waitingBecause || last?.description];
-  const parts = [`${work.kind} ${work.name} is ${phaseOf(work)}`, ...reasons];
+  const parts = [`${work.kind} ${work.name} is ${getWorkPhase(work)}`, ...reasons];
   return parts.filter((each) => each !== undefined && each !== "").join(": ");
 }
 

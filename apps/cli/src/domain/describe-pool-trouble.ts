@@ -1,13 +1,13 @@
 import { formatElapsed } from "@muster/faults";
-import { plain } from "./build-table.ts";
-import { plural } from "./plural.ts";
+import { escapeControls } from "./build-table.ts";
+import { formatCount } from "./plural.ts";
 import type { PoolTrouble } from "../adapters/node-messages.ts";
 
 /** Formats `no large on demand in zone-a available for 2m05s (out of capacity), retried in 7m55s`. */
 export function describePoolTrouble(trouble: PoolTrouble, nowMs: number): string {
   const { code, provider, boots, message, sinceMs, nextTryAtMs } = trouble;
   const since = formatElapsed(nowMs - sinceMs);
-  const detail = message === "" ? "" : ` (${plain(message)})`;
+  const detail = message === "" ? "" : ` (${escapeControls(message)})`;
   const again =
     nextTryAtMs === undefined || nextTryAtMs <= nowMs
       ? "retried with the next node that is needed"
@@ -18,9 +18,9 @@ export function describePoolTrouble(trouble: PoolTrouble, nowMs: number): string
       return `no ${kind} available for ${since}${detail}, ${again}`;
     case "BOOT_FAILED":
     case "BOOT_TIMEOUT":
-      return `${plural(boots, "boot")} of ${kind} in a row failed to become nodes, since ${since} ago: ${code}${detail}`;
+      return `${formatCount(boots, "boot")} of ${kind} in a row failed to become nodes, since ${since} ago: ${code}${detail}`;
     case "UNHEALTHY":
-      return `${plural(boots, "boot")} of ${kind} in a row became unusable nodes, since ${since} ago: ${code}${detail}`;
+      return `${formatCount(boots, "boot")} of ${kind} in a row became unusable nodes, since ${since} ago: ${code}${detail}`;
     case "PROVIDER_FAILED":
       return `provider ${provider} fails for ${since}${detail}, ${again}`;
     case "POOL_WRONG":

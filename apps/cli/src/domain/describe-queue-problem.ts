@@ -1,5 +1,5 @@
 import type { Queue } from "../adapters/queue-messages.ts";
-import { plain } from "./build-table.ts";
+import { escapeControls } from "./build-table.ts";
 import { listSome } from "./list-some.ts";
 import type { PlacedQueue } from "./queue-tree.ts";
 
@@ -26,7 +26,7 @@ export function describeQueueProblem(queue: PlacedQueue): QueueProblem | undefin
       };
     case "PARENT_MISSING": {
       const { name, parent: missing = "" } = queue.path.at(-1) ?? queue;
-      const parent = plain(missing);
+      const parent = escapeControls(missing);
       return {
         message: ofQueue(queue, name, `the parent ${parent} does not exist`),
         next: `create the queue ${parent}, or correct spec.parent: \`kubectl edit queue ${name}\``,
@@ -59,7 +59,7 @@ function describeHold(queue: PlacedQueue): QueueProblem {
 
 function describeSpec(queue: PlacedQueue): QueueProblem {
   const { name, specProblem } = queue.path.find((each) => each.specProblem !== "") ?? queue;
-  const message = specProblem === "" ? "the ledger admits nothing to it" : plain(specProblem);
+  const message = specProblem === "" ? "the ledger admits nothing to it" : escapeControls(specProblem);
   return {
     message: ofQueue(queue, name, message),
     next: `\`kubectl describe queue ${name}\` shows its conditions`,

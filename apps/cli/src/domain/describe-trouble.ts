@@ -15,7 +15,7 @@ const APPS: ReadonlyMap<string, string> = new Map([
 export const LEADER_ONLY: ReadonlySet<string> = new Set(["reservation-manager", "node-scaler"]);
 
 /** Returns the app that serves an area of the bus. */
-export function appOf(area: string): string {
+export function getAppOfArea(area: string): string {
   return APPS.get(area) ?? area;
 }
 

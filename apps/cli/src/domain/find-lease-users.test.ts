@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLease } from "../../test/a-lease.ts";
 import { findLeaseUsers } from "./find-lease-users.ts";
 import type { Lease } from "../adapters/lease-messages.ts";
 
-const { order } = aLease();
+const { order } = makeLease();
 const lease = (id: string, type: string, data: unknown, changes: Partial<Lease> = {}, user = order.user): Lease =>
-  aLease({ ...changes, order: { ...order, id, type, user, data: JSON.stringify(data) } });
+  makeLease({ ...changes, order: { ...order, id, type, user, data: JSON.stringify(data) } });
 const container = (network: string | undefined, ...volumes: readonly string[]) => ({
   image: "i",
   capacity: { cpu: 1, memory: 1024 },

@@ -3,12 +3,12 @@ import { session, START_MS } from "../../test/session-fixture.ts";
 import {
   buildJobPhases,
   continueJob,
-  outcomeOfJob,
+  findJobOutcome,
   recallPhases,
-  timeSubmission,
+  addSubmissionTime,
   type JobCondition,
 } from "./job-phases.ts";
-import { ageOf, type Work } from "./work.ts";
+import { computeAgeMs, type Work } from "./work.ts";
 
 function condition(type: string, second: number, more: Partial<JobCondition> = {}): JobCondition {
   return { type, isTrue: true, reason: `${type}Reason`, message: type, sinceMs: START_MS + second * 1000, ...more };
@@ -80,7 +80,7 @@ it.each<[state: string, reason: string, outcome: Work["outcome"]]>([
   ["FAILED", "Cancelled", "cancelled"],
 ])("the outcome of %s because of %s is %s", (state, reason, outcome) => {
   const type = state === "FAILED" ? "Failed" : "Succeeded";
-  expect(outcomeOfJob(state, [condition(type, 1, { reason })])).toBe(outcome);
+  expect(findJobOutcome(state, [condition(type, 1, { reason })])).toBe(outcome);
 });
 
 function job(phase: string, second: number, failures = 0, more: Partial<Work> = {}): Work {
@@ -142,11 +142,11 @@ it.each([
   const submitted = job("QUEUED", created, 0, { createdAtMs: START_MS + created * 1000, resolution: "seconds" });
   const over = { outcome: "success", finishedAtMs: START_MS + ended * 1000 } as const;
   const done = continueJob(
-    timeSubmission(submitted, START_MS + sentMs),
+    addSubmissionTime(submitted, START_MS + sentMs),
     job("SUCCEEDED", ended, 0, { createdAtMs: submitted.createdAtMs, ...over }),
     START_MS + seenMs,
   );
-  expect(ageOf(done, 0)).toBe(tookMs);
+  expect(computeAgeMs(done, 0)).toBe(tookMs);
   expect(done.resolution).toBe("exact");
   expect(done.events.map(({ atMs }) => atMs)).toEqual([done.createdAtMs, done.finishedAtMs]);
 });

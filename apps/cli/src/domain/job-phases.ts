@@ -1,4 +1,4 @@
-import { plural } from "./plural.ts";
+import { formatCount } from "./plural.ts";
 import type { Outcome, Work, WorkEvent } from "./work.ts";
 
 /** A condition of a job, as replies report it. */
@@ -64,13 +64,13 @@ export function buildJobPhases(job: {
   const [current = { phase: state, atMs: earlier.at(-1)?.atMs ?? createdAtMs, description: "", reason: "" }] =
     eventsOf(state);
   // Kubeflow has no condition for a cancellation: it is a reason of Failed.
-  const isCancelled = outcomeOfJob(state, conditions) === "cancelled";
+  const isCancelled = findJobOutcome(state, conditions) === "cancelled";
   const last = isCancelled ? { ...current, phase: "CANCELLED", reason: "" } : current;
   return [queued, ...earlier.filter(({ atMs }) => atMs <= last.atMs), last];
 }
 
 /** Adjusts the creation time of a submitted job: it is within the second that the API server keeps, and not before the submission was sent. */
-export function timeSubmission(job: Work, sentMs: number): Work {
+export function addSubmissionTime(job: Work, sentMs: number): Work {
   if (job.outcome !== undefined) return job;
   const createdAtMs = withinSecond(job.createdAtMs, sentMs);
   const events = job.events.map((event) => ({ ...event, atMs: Math.max(event.atMs, createdAtMs) }));
@@ -109,7 +109,7 @@ function newPhases(seen: Work, now: Work, nowMs: number): WorkEvent[] {
   if (failures <= 0 || now.outcome !== undefined || [before, last].some(({ phase }) => phase === "RESTARTING")) {
     return [current];
   }
-  const missed = { phase: "RESTARTING", atMs: nowMs, description: plural(failures, "failure"), reason: "" };
+  const missed = { phase: "RESTARTING", atMs: nowMs, description: formatCount(failures, "failure"), reason: "" };
   return [missed, { ...current, atMs: nowMs }];
 }
 
@@ -153,7 +153,7 @@ export function recallPhases(job: Work, jobEvents: readonly JobEvent[]): Work {
 }
 
 /** Returns undefined until the job is over. */
-export function outcomeOfJob(state: string, conditions: readonly JobCondition[]): Outcome | undefined {
+export function findJobOutcome(state: string, conditions: readonly JobCondition[]): Outcome | undefined {
   if (state === "SUCCEEDED") return "success";
   if (state !== "FAILED") return undefined;
   return conditions.some(({ type, reason }) => type === "Failed" && reason === "Cancelled") ? "cancelled" : "failure";

@@ -1,6 +1,6 @@
 import type { CheckedSchema } from "@muster/documents";
 import { buildDataSchema, LEASE_DATA, type LeaseType } from "@muster/leases/data";
-import { closed, type Schema } from "./json-schema.ts";
+import { buildClosedSchema, type Schema } from "./json-schema.ts";
 import { API_VERSION } from "./session-document.ts";
 
 export const LEASE_KIND = "Lease";
@@ -33,17 +33,17 @@ export type LeaseDocument = {
 };
 
 /** The schema of a document; the schema of its type checks its data. */
-export const LEASE_FORM: CheckedSchema = closed(["apiVersion", "kind", "spec"], {
+export const LEASE_FORM: CheckedSchema = buildClosedSchema(["apiVersion", "kind", "spec"], {
   apiVersion: { const: API_VERSION },
   kind: { const: LEASE_KIND },
-  metadata: closed([], {
+  metadata: buildClosedSchema([], {
     name: {
       type: "string",
       pattern: LEASE_ID_PATTERN,
       description: "Id of the lease, NUMBER-NUMBER, used only once. Without it, each order creates a new lease.",
     },
   }),
-  spec: closed(["type", "duration"], {
+  spec: buildClosedSchema(["type", "duration"], {
     engine: {
       type: "string",
       pattern: ENGINE_PATTERN,

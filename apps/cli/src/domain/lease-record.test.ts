@@ -5,12 +5,12 @@ import {
   buildRenewalBytes,
   buildResultBytes,
   MAX_DURATION_NS,
-  endOf,
+  computeEndNs,
 } from "@muster/leases";
 import { digest, readSigner, verifySignature } from "@muster/leases/keys";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLease } from "../../test/a-lease.ts";
 import { buildLeaseDescription } from "./build-lease-views.ts";
 import { buildLeaseRecord, readLeaseRecord } from "./lease-record.ts";
 import type { Lease, SignedLease } from "../adapters/lease-messages.ts";
@@ -21,7 +21,7 @@ const engine = readSigner("engine", "02".repeat(32));
 
 /** Signs every part of a lease with the correct key. */
 function signed(legacy = false): Lease {
-  const { order: plain, ...lease } = aLease();
+  const { order: plain, ...lease } = makeLease();
   const order = { ...plain, user: user.userId, signatureFormat: legacy ? ("legacy" as const) : plain.signatureFormat };
   const { id, engine: served, type } = order;
   const own = { id, engine: served, user: user.userId };
@@ -96,7 +96,7 @@ it("proves no order without data, and no end of it unless a renewal states the e
   const proofs = (lease: SignedLease) => isProven(verifyLease(lease, engine.userId, verifySignature));
   expect(proofs(signed())).toBe(true);
   expect(proofs(compact)).toBe(false);
-  expect(verdictsOf({ ...compact, renewal: undefined, expiresAtNs: endOf(compact.order) })).toEqual([
+  expect(verdictsOf({ ...compact, renewal: undefined, expiresAtNs: computeEndNs(compact.order) })).toEqual([
     "order gone",
     "end request ok",
     "result unchecked",
@@ -132,7 +132,7 @@ it("keeps each nanosecond and byte of the signed content", () => {
       fc.uint8Array(),
       fc.option(text, { nil: undefined }),
       (data, createdNs, durationNs, signature, reference) => {
-        const lease = aLease();
+        const lease = makeLease();
         const order = { ...lease.order, data, createdNs, durationNs, signature: new Uint8Array(signature), reference };
         const { phase, expiresAtNs, renewal, endRequest, result, orderHash } = lease;
         expect(read(buildLeaseRecord({ ...lease, order }))).toEqual({

@@ -10,7 +10,7 @@ import {
 } from "@muster/leases";
 import type { Lease, LeaseEvent, SignedLease } from "../adapters/lease-messages.ts";
 import { LEASE_NOUN } from "./lease-document.ts";
-import { valueReader, type Path, type ValueReader } from "@muster/documents";
+import { makeValueReader, type Path, type ValueReader } from "@muster/documents";
 import type { ReadDocument } from "./read-document.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -69,7 +69,7 @@ export function buildLeaseEventRecord({ atNs, ...rest }: LeaseEvent): Record<str
 
 /** Reads the signed parts of a record and the end of the lease, or returns every problem of the record. Never throws. */
 export function readLeaseRecord(value: unknown): ReadDocument<SignedLease> {
-  const reader = valueReader();
+  const reader = makeValueReader();
   const top = fieldsOf(reader, [], value);
   if (top !== undefined && top["order"] === undefined) {
     reader.report([], "is no output of `muster lease get ID -o json`: it has no order");

@@ -1,14 +1,14 @@
 import { buildOrderBytes, MAX_DURATION_NS } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
 import { expect, it } from "vitest";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLease } from "../../test/a-lease.ts";
 import { buildLeaseDescription, buildLeaseHistory, buildLeaseTable } from "./build-lease-views.ts";
 import { buildLeaseId, buildRenewal, decideLeaseCondition, LEASE_PHASES, planOrder } from "./lease.ts";
 import type { Lease } from "../adapters/lease-messages.ts";
-import type { Goal } from "./decide-wait.ts";
+import type { WaitGoal } from "./decide-wait.ts";
 import type { LeaseDocument } from "./lease-document.ts";
 
-const lease = aLease();
+const lease = makeLease();
 const { order } = lease;
 const NOW_MS = 1_700_003_600_123;
 const document: LeaseDocument = {
@@ -67,7 +67,7 @@ it("builds ids from the time and random bits", () => {
 });
 
 it("waits for a reachable phase, and no longer", () => {
-  const waits = (goal: Goal) => LEASE_PHASES.map((phase) => decideLeaseCondition({ phase }, goal));
+  const waits = (goal: WaitGoal) => LEASE_PHASES.map((phase) => decideLeaseCondition({ phase }, goal));
   expect(waits({ kind: "condition", type: "ACTIVE", isTrue: true })).toEqual([
     "open",
     "open",
@@ -83,14 +83,14 @@ const style = (columns: number | undefined) => ({ columns, colours: false });
 const inTable = (columns: number | undefined) => ({ style: style(columns), isOfOneUser: false });
 
 it("lists leases in a table that fits any terminal", () => {
-  const waiting = aLease({ phase: "PROVISIONING", waitingBecause: "pool workers: 2 wanted, 1 available" });
+  const waiting = makeLease({ phase: "PROVISIONING", waitingBecause: "pool workers: 2 wanted, 1 available" });
   const forever = { ...order, id: "1-1", durationNs: MAX_DURATION_NS };
   const all = [
     lease,
     waiting,
-    aLease({ order: forever, expiresAtNs: order.createdNs + MAX_DURATION_NS }),
-    aLease({ phase: "ENDED", ending: { cause: "REQUESTED", message: "", atNs: 1n } }),
-    aLease({ phase: "ENDED", ending: { cause: "CRASHED", message: "4 exits", atNs: 1n } }),
+    makeLease({ order: forever, expiresAtNs: order.createdNs + MAX_DURATION_NS }),
+    makeLease({ phase: "ENDED", ending: { cause: "REQUESTED", message: "", atNs: 1n } }),
+    makeLease({ phase: "ENDED", ending: { cause: "CRASHED", message: "4 exits", atNs: 1n } }),
   ];
   expect(buildLeaseTable(all, NOW_MS, inTable(undefined))).toEqual([
     "LEASE   TYPE   PHASE            ENDS      AGE    USER                                         WHY",
@@ -105,7 +105,7 @@ it("lists leases in a table that fits any terminal", () => {
 });
 
 it("describes one lease completely, with its history", () => {
-  const failed = aLease({
+  const failed = makeLease({
     phase: "FAILED",
     run: 2,
     result: {
@@ -141,7 +141,7 @@ it("describes one lease completely, with its history", () => {
 });
 
 it("shows no sealed value, and how its user decrypts it", () => {
-  const sealed = aLease({
+  const sealed = makeLease({
     order: { ...order, type: "kubernetes", data: '{"size":1}' },
     result: {
       id: order.id,
@@ -161,8 +161,8 @@ it("shows no sealed value, and how its user decrypts it", () => {
 
 it("describes an early end with its time and the planned time", () => {
   const ending = { cause: "REQUESTED", message: "", atNs: order.createdNs + 60_000_000_000n };
-  const endOf = (changes: Parameters<typeof aLease>[0]) =>
-    buildLeaseDescription(aLease(changes), NOW_MS).find((line) => line.startsWith("ends"));
+  const endOf = (changes: Parameters<typeof makeLease>[0]) =>
+    buildLeaseDescription(makeLease(changes), NOW_MS).find((line) => line.startsWith("ends"));
   expect(endOf({ phase: "DECOMMISSIONING", ending })).toBe(
     "ends     2023-11-14T22:14:20.123456789Z, now; without that 2023-11-15T00:13:20.123456789Z",
   );

@@ -7,7 +7,7 @@ import {
   type Order,
   type Renewal,
 } from "@muster/leases";
-import type { WaitVerdict, Goal } from "./decide-wait.ts";
+import type { WaitVerdict, WaitGoal } from "./decide-wait.ts";
 import type { LeaseDocument } from "./lease-document.ts";
 
 export const LEASE_PHASES = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"] as const;
@@ -93,7 +93,7 @@ export function isMishap({ phase, ending }: Pick<Lease, "phase" | "ending">): bo
 }
 
 /** Decides whether a lease is in the phase of the goal, or outside it. `delete` waits until the lease is fully decommissioned. */
-export function decideLeaseCondition(lease: Pick<Lease, "phase">, goal: Goal): WaitVerdict {
+export function decideLeaseCondition(lease: Pick<Lease, "phase">, goal: WaitGoal): WaitVerdict {
   if (goal.kind === "delete") return isLeaseOver(lease) ? "met" : "open";
   const phase = goal.type.toUpperCase();
   if ((lease.phase === phase) === goal.isTrue) return "met";

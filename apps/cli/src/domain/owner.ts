@@ -1,5 +1,5 @@
 import { BATCH_KINDS, checkDnsSubdomain } from "@muster/names";
-import { nearestName } from "@muster/documents";
+import { findNearestName } from "@muster/documents";
 
 /** The kinds of work that can own machines. */
 const OWNER_KINDS = ["session", "job", ...BATCH_KINDS, "replica-set", "lease"] as const;
@@ -15,7 +15,7 @@ export function readOwner(
   const known = [...new Set([...OWNER_KINDS, ...nouns])];
   const kind = known.find((each) => each === word);
   if (kind === undefined) {
-    const near = nearestName(word, known);
+    const near = findNearestName(word, known);
     const meant = near === undefined ? `known are ${known.join(", ")}` : `did you mean "${near}/${id}"?`;
     return { trouble: `"${word}" is no kind of owner; ${meant}` };
   }

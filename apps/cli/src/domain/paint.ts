@@ -3,7 +3,7 @@ export type Colour = "none" | "bold" | "dim" | "red" | "green" | "yellow" | "cya
 const CODE = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
 
 /** Colours the text for terminals; returns it unchanged if colours are off. */
-export function paint(text: string, colour: Colour, colours: boolean): string {
+export function paintText(text: string, colour: Colour, colours: boolean): string {
   return !colours || colour === "none" || text === "" ? text : `\u001b[${CODE[colour]}m${text}\u001b[0m`;
 }
 
@@ -17,6 +17,6 @@ const WORDS: readonly (readonly [colour: Colour, words: string])[] = [
 const COLOURS = new Map(WORDS.flatMap(([colour, words]) => words.split(" ").map((word) => [word, colour])));
 
 /** Returns the colour of a phase of work, or of a state of a component. */
-export function colourOf(word: string): Colour {
+export function getColour(word: string): Colour {
   return COLOURS.get(word) ?? "none";
 }

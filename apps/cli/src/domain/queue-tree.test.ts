@@ -1,17 +1,17 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { anAmount, aQueue, owned, TWO_TEAMS } from "../../test/a-queue.ts";
-import { availableOf, placeQueues, type PlacedQueue } from "./queue-tree.ts";
+import { makeQueueAmount, makeQueue, makeOwnedAmount, TWO_TEAMS } from "../../test/a-queue.ts";
+import { computeAvailable, placeQueues, type PlacedQueue } from "./queue-tree.ts";
 
 const placesOf = (queues: readonly PlacedQueue[]) => queues.map(({ name, depth }) => `${depth} ${name}`);
 
 it("puts queues below their parents by name, in whatever order they arrive", () => {
   const queues = [
     ...TWO_TEAMS,
-    aQueue("team-a-night", { parent: "team-a" }),
-    aQueue("alone"),
-    aQueue("lost", { parent: "missing" }),
-    aQueue("below-lost", { parent: "lost" }),
+    makeQueue("team-a-night", { parent: "team-a" }),
+    makeQueue("alone"),
+    makeQueue("lost", { parent: "missing" }),
+    makeQueue("below-lost", { parent: "lost" }),
   ];
   const shuffled = fc.shuffledSubarray(queues, { minLength: queues.length });
   fc.assert(
@@ -27,10 +27,10 @@ it("puts queues below their parents by name, in whatever order they arrive", () 
 
 it("shows each queue of a cycle, and those below it, once", () => {
   const queues = [
-    aQueue("a", { parent: "b" }),
-    aQueue("b", { parent: "a" }),
-    aQueue("own", { parent: "own" }),
-    aQueue("z", { parent: "a" }),
+    makeQueue("a", { parent: "b" }),
+    makeQueue("b", { parent: "a" }),
+    makeQueue("own", { parent: "own" }),
+    makeQueue("z", { parent: "a" }),
   ];
   expect(placesOf(placeQueues(queues))).toEqual(["0 a", "1 z", "0 b", "0 own"]);
 });
@@ -47,22 +47,22 @@ it.each([
 ])("computes the amount that %s can get of %s", (name, resource, available) => {
   const queue = placeQueues(TWO_TEAMS).find((each) => each.name === name);
   if (queue === undefined) throw new Error("no queue");
-  expect(availableOf(queue, { pool: "h100", resource })).toBe(available);
+  expect(computeAvailable(queue, { pool: "h100", resource })).toBe(available);
 });
 
 it("stops at the borrowing limit, and reports an unknown amount in a broken tree", () => {
   const leaf = (rest: object): readonly PlacedQueue[] =>
     placeQueues([
-      aQueue("root", { amounts: [anAmount("cpu", { quota: 100, used: 7 })] }),
-      aQueue("leaf", { parent: "root", amounts: [owned("cpu", 5, 7, { borrowingLimit: 3 })], ...rest }),
+      makeQueue("root", { amounts: [makeQueueAmount("cpu", { quota: 100, used: 7 })] }),
+      makeQueue("leaf", { parent: "root", amounts: [makeOwnedAmount("cpu", 5, 7, { borrowingLimit: 3 })], ...rest }),
     ]).slice(1);
   const cpu = { pool: "h100", resource: "cpu" };
-  expect(leaf({}).map((queue) => availableOf(queue, cpu))).toEqual([1]);
-  expect(leaf({ problem: "UNREADABLE" }).map((queue) => availableOf(queue, cpu))).toEqual([undefined]);
+  expect(leaf({}).map((queue) => computeAvailable(queue, cpu))).toEqual([1]);
+  expect(leaf({ problem: "UNREADABLE" }).map((queue) => computeAvailable(queue, cpu))).toEqual([undefined]);
 });
 
 it("reports an unknown amount for a root without quotas, of resources that the ledger does not report", () => {
-  const [root] = placeQueues([aQueue("root")]);
+  const [root] = placeQueues([makeQueue("root")]);
   if (root === undefined) throw new Error("no queue");
-  expect(availableOf(root, { pool: "p", resource: "cpu" })).toBeUndefined();
+  expect(computeAvailable(root, { pool: "p", resource: "cpu" })).toBeUndefined();
 });

@@ -47,13 +47,13 @@ function isBelowItself(queue: Queue, byName: ReadonlyMap<string, Queue>): boolea
 }
 
 /** Returns the root of the queue's tree. */
-export function rootOf({ path, name }: Pick<PlacedQueue, "path" | "name">): string {
+export function getRootQueue({ path, name }: Pick<PlacedQueue, "path" | "name">): string {
   return path.at(-1)?.name ?? name;
 }
 
 type Pair = Pick<QueueAmount, "pool" | "resource">;
 
-export function amountOfPair(queue: Queue, { pool, resource }: Pair): QueueAmount | undefined {
+export function findPairAmount(queue: Queue, { pool, resource }: Pair): QueueAmount | undefined {
   return queue.amounts.find((each) => each.pool === pool && each.resource === resource);
 }
 
@@ -71,15 +71,15 @@ const OPTIONAL: ReadonlySet<string> = new Set(["pods", "ephemeral-storage"]);
  * Computes what the queue could use in addition, by the ledger's formula: its unused guarantee, and the free amount of its tree up to its borrowing limit.
  * Undefined if unknown or unlimited.
  */
-export function availableOf(queue: PlacedQueue, pair: Pair): number | undefined {
+export function computeAvailable(queue: PlacedQueue, pair: Pair): number | undefined {
   if (isBroken(queue)) return undefined;
-  const stated = queue.path.map((each) => amountOfPair(each, pair)?.stated);
+  const stated = queue.path.map((each) => findPairAmount(each, pair)?.stated);
   const isOptional = OPTIONAL.has(pair.resource);
   if (isOptional && stated.every((each) => each === undefined)) return undefined;
   if (queue.hasQuotas && !isOptional && stated[0] === undefined) return 0;
   let free = 0;
   for (const each of [...queue.path].reverse()) {
-    const amount = amountOfPair(each, pair);
+    const amount = findPairAmount(each, pair);
     const { used = 0, quota: total = 0, stated: limits } = amount ?? {};
     if (each === queue.path.at(-1)) {
       // The ledger omits the quota of pools and resources that no queue of the tree names or uses.

@@ -1,4 +1,4 @@
-import { checkSchema, findUnknownKeys, valueReader, type CheckedSchema } from "@muster/documents";
+import { checkSchema, findUnknownKeys, makeValueReader, type CheckedSchema } from "@muster/documents";
 import { checkDnsSubdomain } from "@muster/names";
 import type { ReadDocument } from "./read-document.ts";
 import { readName, type DocumentName } from "./read-name.ts";
@@ -18,7 +18,7 @@ export function readJobDocument(
   apiVersion: string,
   schema: CheckedSchema | undefined,
 ): ReadDocument<JobDocument> {
-  const reader = valueReader();
+  const reader = makeValueReader();
   checkSchema(reader, schema ?? frame(apiVersion), [], value);
   for (const { path, message } of findUnknownKeys(value)) reader.report(path, message, "pair");
   const manifest = isMapping(value) ? value : {};
@@ -42,7 +42,7 @@ export function nameManifest(
 }
 
 /** Returns the namespace of a manifest. */
-export function namespaceOf({ metadata }: JobDocument["manifest"]): unknown {
+export function readNamespace({ metadata }: JobDocument["manifest"]): unknown {
   return isMapping(metadata) ? metadata["namespace"] : undefined;
 }
 

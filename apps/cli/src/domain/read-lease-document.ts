@@ -1,21 +1,21 @@
-import { checkSchema, describeUnknownField, valueReader, type Path, type ValueReader } from "@muster/documents";
-import { faultOf } from "@muster/faults";
+import { checkSchema, describeUnknownField, makeValueReader, type Path, type ValueReader } from "@muster/documents";
+import { findFault } from "@muster/faults";
 import { splitId } from "@muster/leases";
 import { readData as readLeaseData, type LeaseType } from "@muster/leases/data";
 import { readJson } from "./find-non-json.ts";
 import { readLeaseDuration } from "./lease-duration.ts";
-import { fieldsOf, type ReadDocument } from "./read-document.ts";
+import { toFields, type ReadDocument } from "./read-document.ts";
 import { DEFAULT_ENGINE, ENGINE_PATTERN, LEASE_FORM, LEASE_TYPES, type LeaseDocument } from "./lease-document.ts";
 
 const ENGINE = new RegExp(ENGINE_PATTERN);
 
 /** Reads plain data as a lease, or reports every problem in it. Never throws. The schema for editors checks the form; this function checks the rest. */
 export function readLeaseDocument(value: unknown): ReadDocument<LeaseDocument> {
-  const reader = valueReader();
+  const reader = makeValueReader();
   checkSchema(reader, LEASE_FORM, [], value);
-  const { metadata, spec } = fieldsOf(value);
-  const { engine = DEFAULT_ENGINE, duration, data = null, ...rest } = fieldsOf(spec);
-  const id = readId(reader, ["metadata", "name"], fieldsOf(metadata)["name"]);
+  const { metadata, spec } = toFields(value);
+  const { engine = DEFAULT_ENGINE, duration, data = null, ...rest } = toFields(spec);
+  const id = readId(reader, ["metadata", "name"], toFields(metadata)["name"]);
   const durationNs = typeof duration === "string" ? readDuration(reader, duration) : undefined;
   const type = LEASE_TYPES.find((each) => each === rest["type"]);
   const json = type && readData(reader, type, data);
@@ -32,7 +32,7 @@ function readId(reader: ValueReader, path: Path, id: unknown): string | undefine
   try {
     splitId(id);
   } catch (error) {
-    if (faultOf(error)?.code !== "invalid_request") throw error;
+    if (findFault(error)?.code !== "invalid_request") throw error;
     reader.report(path, `NUMBER-NUMBER is needed, such as 4711-1, each below 2^64, and not "${id.slice(0, 64)}"`);
   }
   return id;

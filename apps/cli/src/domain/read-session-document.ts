@@ -6,12 +6,12 @@ import {
   findPoolProblem,
   MAX_POD_NAME_LENGTH,
   SESSION_LIMITS,
-  sessionTextBytes,
+  countSessionTextBytes,
   type ComponentTemplate,
 } from "@muster/session-limits";
 import type { Fault } from "@muster/faults";
 import { findNonJson, readJson } from "./find-non-json.ts";
-import { describeValue, valueReader, type Path, type ValueReader } from "@muster/documents";
+import { describeValue, makeValueReader, type Path, type ValueReader } from "@muster/documents";
 import { COMPONENT_FIELDS, SPEC_FIELDS } from "./build-session-schema.ts";
 import type { ReadDocument } from "./read-document.ts";
 import { GENERATED_LENGTH, readName, type DocumentName } from "./read-name.ts";
@@ -25,7 +25,7 @@ export function readSessionDocument(
   value: unknown,
   kinds: readonly string[] = ["Session"],
 ): ReadDocument<SessionDocument> {
-  const reader = valueReader();
+  const reader = makeValueReader();
   const document = readDocument(reader, value, kinds);
   if (document === undefined || reader.findings.length > 0) return { ok: false, findings: reader.findings };
   return { ok: true, value: document };
@@ -145,7 +145,7 @@ function checkDrivers(
 }
 
 function checkTextBytes(reader: ValueReader, path: Path, components: readonly ComponentSpec[]): void {
-  const bytes = sessionTextBytes(components);
+  const bytes = countSessionTextBytes(components);
   if (bytes > SESSION_LIMITS.textBytes)
     reader.report(
       path,

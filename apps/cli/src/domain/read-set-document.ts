@@ -1,7 +1,7 @@
-import { checkSchema, valueReader, type Path } from "@muster/documents";
-import { faultOf, throwFault, type Fault } from "@muster/faults";
+import { checkSchema, makeValueReader, type Path } from "@muster/documents";
+import { findFault, throwFault, type Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelKey, checkLabelValue, parseLabelSelector } from "@muster/names";
-import { fieldsOf, type ReadDocument } from "./read-document.ts";
+import { toFields, type ReadDocument } from "./read-document.ts";
 import {
   buildSetSchema,
   MAX_SET_NAME,
@@ -26,7 +26,7 @@ type SetYaml = {
 
 /** Reads plain data as a set, or reports every problem in it. Never throws. The schema for editors checks the form; this function checks the rest. */
 export function readSetDocument(value: unknown): ReadDocument<SetDocument> {
-  const reader = valueReader();
+  const reader = makeValueReader();
   checkSchema(reader, buildSetSchema(), [], value);
   const wrong = new Set(reader.findings.map(({ path }) => path.join(".")));
   const report: Report = (path, reason) => {
@@ -34,11 +34,11 @@ export function readSetDocument(value: unknown): ReadDocument<SetDocument> {
     const isReported = path.length > 1 && wrong.has(path.join("."));
     if (reason !== undefined && !isReported) reader.report(path, reason);
   };
-  const { metadata, spec } = fieldsOf(value);
-  const { name, labels } = fieldsOf(metadata);
+  const { metadata, spec } = toFields(value);
+  const { name, labels } = toFields(metadata);
   if (typeof name === "string") report(["metadata", "name"], reasonOf(checkDnsLabel("name", name, MAX_SET_NAME)));
-  checkLabels(report, ["metadata", "labels"], fieldsOf(labels));
-  if (typeof spec === "object" && spec !== null && !Array.isArray(spec)) checkSpec(report, fieldsOf(spec));
+  checkLabels(report, ["metadata", "labels"], toFields(labels));
+  if (typeof spec === "object" && spec !== null && !Array.isArray(spec)) checkSpec(report, toFields(spec));
   if (reader.findings.length > 0) return { ok: false, findings: reader.findings };
   return { ok: true, value: buildDocument(value as SetYaml) };
 }
@@ -84,7 +84,7 @@ function checkSpec(report: Report, { replicas, daemon, podId, nodeSelector, pool
   if (typeof podId === "string" && podId !== "") report(at("podId"), reasonOf(checkDnsLabel("podId", podId)));
   if (typeof nodeSelector === "string") report(at("nodeSelector"), reasonOfSelector(nodeSelector));
   else if (nodeSelector !== undefined) {
-    const labels = fieldsOf(nodeSelector);
+    const labels = toFields(nodeSelector);
     const isText = labels === nodeSelector && Object.values(labels).every((label) => typeof label === "string");
     if (isText && !Array.isArray(nodeSelector)) checkLabels(report, at("nodeSelector"), labels);
     else report(at("nodeSelector"), "must be a label selector, or a mapping of labels with quoted values");
@@ -100,7 +100,7 @@ function reasonOfSelector(text: string): string | undefined {
     });
     return undefined;
   } catch (error) {
-    const reason = reasonOf(faultOf(error));
+    const reason = reasonOf(findFault(error));
     if (reason === undefined) throw error;
     return `is no label selector: ${reason}`;
   }

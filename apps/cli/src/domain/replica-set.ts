@@ -7,7 +7,7 @@ export const SET_NOUN = "replica-set";
 export const UNREADABLE = "UNREADABLE";
 
 /** Returns the state of a set as one word. */
-export function phaseOfSet(set: ReplicaSet): string {
+export function getSetPhase(set: ReplicaSet): string {
   if (set.deletion !== undefined) return "DELETING";
   if (set.roll !== "") return "ROLLING";
   if (set.disabled) return "DISABLED";

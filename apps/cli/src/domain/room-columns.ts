@@ -1,5 +1,5 @@
 import { roundAmount } from "@muster/resources";
-import { resourcesOf, type Share } from "./share.ts";
+import { listResources, type Share } from "./share.ts";
 
 type Amounts = Readonly<Record<string, number>>;
 type Room = { readonly allocatable: Amounts; readonly free: Amounts };
@@ -11,11 +11,11 @@ export type RoomColumn = {
 };
 
 /** Returns columns of free amounts: cpu, memory, and the accelerators that any of these has. Returns no columns if no size is known. */
-export function roomColumns(rooms: readonly Room[]): readonly RoomColumn[] {
+export function buildRoomColumns(rooms: readonly Room[]): readonly RoomColumn[] {
   const names = new Set<string>();
   for (const { allocatable } of rooms)
     for (const [name, amount] of Object.entries(allocatable)) if (amount > 0 && isShown(name)) names.add(name);
-  const shown = resourcesOf(Object.fromEntries([...names].map((name) => [name, ""])));
+  const shown = listResources(Object.fromEntries([...names].map((name) => [name, ""])));
   return shown.map((name) => ({
     header: `FREE ${headingOf(name, shown)}`,
     cellOf: (room) => {
@@ -35,11 +35,11 @@ function isShown(name: string): boolean {
 }
 
 function headingOf(name: string, all: readonly string[]): string {
-  return shortResource(name, all).toUpperCase();
+  return shortenResource(name, all).toUpperCase();
 }
 
 /** Shortens `nvidia.com/gpu` to `gpu`, unless two short names would be equal. */
-export function shortResource(name: string, all: readonly string[]): string {
+export function shortenResource(name: string, all: readonly string[]): string {
   const short = (text: string) => text.slice(text.indexOf("/") + 1);
   const isUnique = all.filter((each) => short(each) === short(name)).length === 1;
   return isUnique ? short(name) : name;

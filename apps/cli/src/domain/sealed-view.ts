@@ -15,7 +15,7 @@ export function showResultData({ user }: Pick<Order, "user">, { type, data }: Pi
 }
 
 /** Returns names of the sealed values in the data of an order. */
-export function sealedFields({ type, data }: Pick<Order, "type" | "data">): string[] {
+export function listSealedFields({ type, data }: Pick<Order, "type" | "data">): string[] {
   const fields: string[] = [];
   mapSecrets({ kind: "order", type, data }, (secret, field) => {
     if (isSealed(secret)) fields.push(field);

@@ -1,7 +1,7 @@
 import type { ComponentSpec, SessionSpec } from "../adapters/session-spec-messages.ts";
 import { formatDuration } from "@muster/faults";
 import { API_GROUP } from "@muster/names";
-import { acceptedPools } from "@muster/resources";
+import { listAcceptedPools } from "@muster/resources";
 import type { DocumentName } from "./read-name.ts";
 
 export const API_VERSION = `${API_GROUP}/v1`;
@@ -30,7 +30,7 @@ export function buildSpec(spec: SessionSpec): Record<string, unknown> {
       withoutUndefined({
         name: component.name,
         kind: component.kind,
-        pool: component.otherPools.length === 0 ? component.pool : acceptedPools(component),
+        pool: component.otherPools.length === 0 ? component.pool : listAcceptedPools(component),
         image: component.image === "" ? undefined : component.image,
         command: unlessEmpty(component.command),
         args: unlessEmpty(component.args),

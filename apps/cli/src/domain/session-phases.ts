@@ -11,11 +11,11 @@ export const PHASES = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE", "ERROR", "
 export type Phase = (typeof PHASES)[number] | "UNKNOWN";
 
 /** Returns the outcome of a session by the phase of its last event; undefined before its end. */
-export function outcomeOf(phase: Phase | undefined): Outcome | undefined {
+export function findOutcome(phase: Phase | undefined): Outcome | undefined {
   return OUTCOMES.get(phase);
 }
 
 /** Each phase is a condition that stays true after the session has entered it, so that a wait cannot miss a short phase. */
-export function conditionsOf(events: readonly Pick<WorkEvent, "phase">[]): WorkCondition[] {
+export function listConditions(events: readonly Pick<WorkEvent, "phase">[]): WorkCondition[] {
   return PHASES.map((type) => ({ type, isTrue: events.some(({ phase }) => phase === type) }));
 }

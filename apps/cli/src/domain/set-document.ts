@@ -1,4 +1,4 @@
-import { closed, type Schema } from "./json-schema.ts";
+import { buildClosedSchema, type Schema } from "./json-schema.ts";
 import { API_VERSION } from "./session-document.ts";
 
 /** The `kind` of the document of a set, which differs from Kubernetes' ReplicaSet. */
@@ -60,10 +60,10 @@ export function buildSetSchema(): Schema {
     $schema: "https://json-schema.org/draft/2020-12/schema",
     title: "Muster pinned replica set",
     description: "Pods that are kept on chosen nodes, one for each node.",
-    ...closed(["apiVersion", "kind", "metadata", "spec"], {
+    ...buildClosedSchema(["apiVersion", "kind", "metadata", "spec"], {
       apiVersion: { const: API_VERSION },
       kind: { const: SET_KIND },
-      metadata: closed(["name"], {
+      metadata: buildClosedSchema(["name"], {
         name: {
           type: "string",
           pattern: LABEL,
@@ -83,7 +83,7 @@ function spec(): Schema {
       { oneOf: [{ required: ["replicas"] }, { required: ["daemon"] }] },
       { oneOf: [{ required: ["nodeSelector"] }, { required: ["pool"] }] },
     ],
-    ...closed(["template"], {
+    ...buildClosedSchema(["template"], {
       replicas: {
         type: "integer",
         minimum: 0,
@@ -129,8 +129,8 @@ function spec(): Schema {
 function template(): Schema {
   return {
     description: "A pod template, as in Deployments.",
-    ...closed(["spec"], {
-      metadata: closed([], {
+    ...buildClosedSchema(["spec"], {
+      metadata: buildClosedSchema([], {
         labels: texts("Labels of each pod."),
         annotations: texts("Annotations of each pod."),
       }),

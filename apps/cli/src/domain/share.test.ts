@@ -1,5 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { buildShare, countMachines, describeShare, machineCell, partCells, partHeader, type Share } from "./share.ts";
+import {
+  buildShare,
+  countMachines,
+  describeShare,
+  buildMachineCell,
+  buildPartCells,
+  buildPartHeader,
+  type Share,
+} from "./share.ts";
 
 it.each<[Readonly<Record<string, number>>, Share, string]>([
   [{}, {}, "no requests"],
@@ -26,12 +34,12 @@ describe("machines, and parts of machines", () => {
     [[part], "1 part of a machine", "1 part"],
     [[whole, whole, part, part, part], "2 machines and 3 parts of machines", "2 + 3 parts"],
   ])("are counted separately: %j", (all, text, cell) => {
-    expect([countMachines(all), machineCell(all)]).toEqual([text, cell]);
+    expect([countMachines(all), buildMachineCell(all)]).toEqual([text, cell]);
   });
 
   it("have a column of their own only if a part exists", () => {
-    expect([partHeader([whole]), partCells(whole, [whole])]).toEqual([[], []]);
-    expect(partHeader([whole, part])).toEqual(["PART"]);
-    expect([whole, part].map((each) => partCells(each, [whole, part]))).toEqual([["whole"], ["500m cpu"]]);
+    expect([buildPartHeader([whole]), buildPartCells(whole, [whole])]).toEqual([[], []]);
+    expect(buildPartHeader([whole, part])).toEqual(["PART"]);
+    expect([whole, part].map((each) => buildPartCells(each, [whole, part]))).toEqual([["whole"], ["500m cpu"]]);
   });
 });

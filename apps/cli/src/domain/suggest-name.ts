@@ -1,7 +1,7 @@
-import { nearestName } from "@muster/documents";
+import { findNearestName } from "@muster/documents";
 
 /** Suggests the nearest known name for an unknown one, or returns `otherwise`. */
 export function suggestName(name: string, known: readonly string[], otherwise: string): string {
-  const near = nearestName(name, known);
+  const near = findNearestName(name, known);
   return near === undefined ? otherwise : `did you mean "${near}"?`;
 }

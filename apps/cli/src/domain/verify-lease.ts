@@ -4,16 +4,16 @@ import {
   buildOrderBytes,
   buildRenewalBytes,
   buildResultBytes,
-  endOf,
-  publicKeyOf,
+  computeEndNs,
+  parsePublicKey,
 } from "@muster/leases";
 import { isLeaseOver } from "./lease.ts";
 import type { SignedLease } from "../adapters/lease-messages.ts";
 
 /** Verifies that the owner of the public key signed the content. */
-export type Verify = (publicKey: Uint8Array, content: Uint8Array, signature: Uint8Array) => boolean;
+export type VerifySignature = (publicKey: Uint8Array, content: Uint8Array, signature: Uint8Array) => boolean;
 
-export type Verdict = {
+export type LeaseVerdict = {
   readonly what: "order" | "renewal" | "end request" | "result" | "expires";
   /** The expected signer. */
   readonly by: string;
@@ -25,17 +25,21 @@ const GONE = "the lease is over, and its engine no longer keeps these data";
 const HASH_BYTES = 32;
 
 type Check = (
-  what: Verdict["what"],
+  what: LeaseVerdict["what"],
   signed: { readonly by: string; readonly content: Uint8Array; readonly signature: Uint8Array },
-) => Verdict;
+) => LeaseVerdict;
 
 /**
  * Verifies each signature of a lease. That of a result needs the key of its engine. If the engine no longer keeps the data of the lease, the verdict is `gone`,
  * and nothing is proven until the data are restored: see `isProven`.
  */
-export function verifyLease(lease: SignedLease, engineKey: string | undefined, verify: Verify): Verdict[] {
+export function verifyLease(
+  lease: SignedLease,
+  engineKey: string | undefined,
+  verify: VerifySignature,
+): LeaseVerdict[] {
   const check: Check = (what, { by, content, signature }) => {
-    const key = publicKeyOf(by);
+    const key = parsePublicKey(by);
     if (key === undefined) return { what, by, verdict: "wrong", why: "it names no public key" };
     return verify(key, content, signature)
       ? { what, by, verdict: "ok", why: "" }
@@ -55,14 +59,14 @@ export function verifyLease(lease: SignedLease, engineKey: string | undefined, v
 }
 
 /** Whether these verdicts prove that the user ordered the lease. Without its data, the fields of an order may be forged. */
-export function isProven(verdicts: readonly Pick<Verdict, "what" | "verdict">[]): boolean {
+export function isProven(verdicts: readonly Pick<LeaseVerdict, "what" | "verdict">[]): boolean {
   return (
     verdicts.some(({ what, verdict }) => what === "order" && verdict === "ok") &&
     verdicts.every(({ verdict }) => verdict !== "wrong")
   );
 }
 
-function verifyOrder(lease: SignedLease, check: Check): Verdict {
+function verifyOrder(lease: SignedLease, check: Check): LeaseVerdict {
   const { order } = lease;
   const isLegacy = order.signatureFormat === "legacy";
   const content = isLegacy ? buildLegacyOrderBytes(order) : buildOrderBytes(order);
@@ -72,7 +76,7 @@ function verifyOrder(lease: SignedLease, check: Check): Verdict {
   return isGone(lease, order) ? unlessOk(checked) : checked;
 }
 
-function verifyResult(lease: SignedLease, engineKey: string | undefined, check: Check): Verdict | undefined {
+function verifyResult(lease: SignedLease, engineKey: string | undefined, check: Check): LeaseVerdict | undefined {
   const { result } = lease;
   if (result === undefined) return undefined;
   if (engineKey === undefined)
@@ -89,9 +93,9 @@ function verifyResult(lease: SignedLease, engineKey: string | undefined, check: 
 }
 
 /** Verifies that the lease ends at the time that the source states; `source` is the verdict on that source. */
-function verifyEnd({ order, renewal, expiresAtNs }: SignedLease, source: Verdict): Verdict {
+function verifyEnd({ order, renewal, expiresAtNs }: SignedLease, source: LeaseVerdict): LeaseVerdict {
   const end = { what: "expires", by: order.user } as const;
-  if ((renewal?.expiresAtNs ?? endOf(order)) !== expiresAtNs)
+  if ((renewal?.expiresAtNs ?? computeEndNs(order)) !== expiresAtNs)
     return { ...end, verdict: "wrong", why: "it differs from the time that its user signed" };
   return source.verdict === "ok"
     ? { ...end, verdict: "ok", why: "" }
@@ -103,6 +107,6 @@ function isGone({ phase, orderHash }: SignedLease, { data }: { readonly data: st
   return data === "" && isLeaseOver({ phase }) && orderHash?.length === HASH_BYTES;
 }
 
-function unlessOk(checked: Verdict): Verdict {
+function unlessOk(checked: LeaseVerdict): LeaseVerdict {
   return checked.verdict === "ok" ? checked : { ...checked, verdict: "gone", why: GONE };
 }

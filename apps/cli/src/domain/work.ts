@@ -70,7 +70,7 @@ export type ComponentStatus = {
 };
 
 /** Returns the phase of the last event. */
-export function phaseOf(work: Work): string {
+export function getWorkPhase(work: Work): string {
   return work.events.at(-1)?.phase ?? "UNKNOWN";
 }
 
@@ -79,11 +79,11 @@ export function isFinished(work: Work): boolean {
 }
 
 /** Returns the event that ended the work; undefined before its end. */
-export function endOf(work: Work): WorkEvent | undefined {
+export function getWorkEnd(work: Work): WorkEvent | undefined {
   return isFinished(work) ? work.events.at(-1) : undefined;
 }
 
 /** Returns milliseconds from submission until the end, or until now. */
-export function ageOf(work: Work, nowMs: number): number {
+export function computeAgeMs(work: Work, nowMs: number): number {
   return (work.finishedAtMs ?? nowMs) - work.createdAtMs;
 }

@@ -1,15 +1,15 @@
-import { nearestName } from "@muster/documents";
+import { findNearestName } from "@muster/documents";
 import type { ReadDocument } from "../domain/read-document.ts";
 import { SET_KIND } from "../domain/set-document.ts";
-import type { Draft, Kind } from "./kind.ts";
-import type { Applying, DocumentRow } from "./resource.ts";
-import { workKinds, type Resources } from "./resources.ts";
+import type { WorkDraft, WorkKind } from "./kind.ts";
+import type { ApplyOperations, DocumentRow } from "./resource.ts";
+import { listWorkKinds, type Resources } from "./resources.ts";
 
 /** The work of a document, and its kind. */
-export type ReadWork = { readonly kind: Kind; readonly draft: Draft };
+export type ReadWork = { readonly kind: WorkKind; readonly draft: WorkDraft };
 
 /** The object that `apply` creates or updates, and the operations on it. */
-export type ReadApplied = { readonly applying: Applying<unknown>; readonly value: unknown };
+export type AppliedDocument = { readonly applying: ApplyOperations<unknown>; readonly value: unknown };
 
 /** Reads a document of `muster run`. */
 export function readWork(resources: Resources, document: unknown): ReadDocument<ReadWork> {
@@ -17,8 +17,8 @@ export function readWork(resources: Resources, document: unknown): ReadDocument<
 }
 
 /** Reads a document of `muster apply`. */
-export function readApplied(resources: Resources, document: unknown): ReadDocument<ReadApplied> {
-  const accepted = documentRows(resources).flatMap(({ applying, ...row }): DocumentRow<ReadApplied>[] => {
+export function readApplied(resources: Resources, document: unknown): ReadDocument<AppliedDocument> {
+  const accepted = documentRows(resources).flatMap(({ applying, ...row }): DocumentRow<AppliedDocument>[] => {
     if (applying === undefined) return [];
     const read = applying.read ?? row.read;
     return [{ ...row, read: (given) => mapRead(read(given), (value) => ({ applying, value })) }];
@@ -44,9 +44,9 @@ function documentRows(resources: Resources): readonly DocumentRow[] {
 }
 
 function workRows(resources: Resources): readonly [DocumentRow<ReadWork>, ...DocumentRow<ReadWork>[]] {
-  const kinds = workKinds(resources);
+  const kinds = listWorkKinds(resources);
   const known = kinds.flatMap(({ documents }) => documents);
-  const rowOf = (kind: Kind): DocumentRow<ReadWork> => ({
+  const rowOf = (kind: WorkKind): DocumentRow<ReadWork> => ({
     words: kind.documents,
     elsewhere: (word) => `a ${word} runs to its end: use \`muster run FILE\``,
     read: (document) => mapRead(kind.read(document, known), (draft) => ({ kind, draft })),
@@ -89,7 +89,7 @@ function describeUnknownKind(word: string, known: readonly string[]): string {
     return `Muster does not run ${word}; of Kubeflow's kinds it runs ${jobs.join(", ")}`;
   if (KUBERNETES.includes(word) && known.includes(SET_KIND))
     return `${word} is a kind of Kubernetes, for kubectl; Muster has ${SET_KIND}`;
-  const near = nearestName(word, known);
+  const near = findNearestName(word, known);
   return `"${word}" is no kind; ${near === undefined ? `known are ${known.join(", ")}` : `did you mean "${near}"?`}`;
 }
 

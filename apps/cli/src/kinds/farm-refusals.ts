@@ -1,20 +1,20 @@
 import type { Fault } from "@muster/faults";
-import { farmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
-import type { Connected } from "../cli.ts";
+import { makeFarmCalls, type FarmCalls } from "../adapters/farm-calls.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { adviseRoll } from "../domain/build-set-views.ts";
 import { decideExit } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import { suggestName } from "../domain/suggest-name.ts";
-import type { ReplicaSet, Roll } from "../adapters/farm-messages.ts";
+import type { ReplicaSet, RolloutRecord } from "../adapters/farm-messages.ts";
 import { explainRefusal } from "./explain-refusal.ts";
 
 /** Asks the farms about this set. A refusal becomes a CommandError in the terms of the command, with the next step. */
-export function askOfSet<Answer>(
-  { link }: Connected,
+export function askAboutSet<Answer>(
+  { link }: ConnectedCli,
   name: string,
   question: (farms: FarmCalls) => Promise<Answer>,
 ): Promise<Answer> {
-  const farms = farmCalls(link);
+  const farms = makeFarmCalls(link);
   return explainRefusal(
     () => question(farms),
     async (fault) => ({
@@ -37,12 +37,12 @@ const WORDS = new Map<string, string>([
 ]);
 
 function reasonOf({ field, reason }: Extract<Fault, { code: "invalid_request" }>): string {
-  const word = WORDS.get(field) ?? documentField(field);
+  const word = WORDS.get(field) ?? toDocumentField(field);
   return word === "" ? reason : `${word}: ${reason}`;
 }
 
 /** Translates a field of a farm's message into the field of the document. */
-export function documentField(field: string): string {
+export function toDocumentField(field: string): string {
   const known = new Map([
     ["name", "metadata.name"],
     ["spec.pod_id", "spec.podId"],
@@ -78,7 +78,7 @@ async function hintFor(farms: FarmCalls, name: string, fault: Fault): Promise<st
 }
 
 /** Returns the obstacle to a change in the current state of the set. */
-function hintOf({ name, deletion, transfer, held, replicas }: ReplicaSet, roll: Roll | undefined): string {
+function hintOf({ name, deletion, transfer, held, replicas }: ReplicaSet, roll: RolloutRecord | undefined): string {
   if (deletion !== undefined) return `\`muster wait replica-set/${name} --for=delete\` waits until it is gone`;
   if (roll !== undefined) return `\`muster roll status ${roll.id}\` follows it, ${adviseRoll(roll)}`;
   if (held !== undefined) return `\`muster transfer ${name} --release\` releases them`;

@@ -1,19 +1,19 @@
 import { pause } from "@muster/backoff";
 import type { Client } from "@muster/bus";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { API_GROUP } from "@muster/names";
 import { JobService } from "@muster/proto";
 import { askExplanation } from "../adapters/ask-explanation.ts";
-import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
-import { pick } from "../adapters/message-fields.ts";
-import { jobEventFromMessage, jobFromMessage, rawEventFromMessage } from "../adapters/messages.ts";
+import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/read-pages.ts";
+import { pickFields } from "../adapters/message-fields.ts";
+import { toJobEvent, toJob, toRawEvent } from "../adapters/messages.ts";
 import type { Schema } from "../domain/json-schema.ts";
-import type { Explained } from "../adapters/explanation-messages.ts";
-import { continueJob, JOB_CONDITIONS, recallPhases, timeSubmission } from "../domain/job-phases.ts";
-import { namespaceOf, nameManifest, readJobDocument } from "../domain/read-job-document.ts";
+import type { ExplainedReservation } from "../adapters/explanation-messages.ts";
+import { continueJob, JOB_CONDITIONS, recallPhases, addSubmissionTime } from "../domain/job-phases.ts";
+import { readNamespace, nameManifest, readJobDocument } from "../domain/read-job-document.ts";
 import type { Work } from "../domain/work.ts";
 import { isAborted } from "../is-aborted.ts";
-import type { Checked, Kind, Link, WorkCalls } from "./kind.ts";
+import type { CheckResult, WorkKind, ServiceLink, WorkCalls } from "./kind.ts";
 // Imported, so that it is in the bundle; editors read it at the root.
 // eslint-disable-next-line @nx/enforce-module-boundaries
 import schema from "../../../../schemas/job.schema.json" with { type: "json" };
@@ -28,9 +28,9 @@ const SCHEMA: Schema = schema;
 const RETRY_MS = 1000;
 
 /** Gangs of pods that succeed or fail as one, which the job controller runs: Muster's own kind, and Kubeflow's. */
-export const JOBS: readonly Kind[] = WORDS.map(buildJobKind);
+export const JOBS: readonly WorkKind[] = WORDS.map(buildJobKind);
 
-function buildJobKind(word: Word): Kind {
+function buildJobKind(word: Word): WorkKind {
   const noun = word.toLowerCase();
   const own = word === OWN;
   return {
@@ -66,11 +66,11 @@ function buildJobKind(word: Word): Kind {
 }
 
 async function check(
-  { client, stop, namespace }: Link,
+  { client, stop, namespace }: ServiceLink,
   name: string,
   manifest: Readonly<Record<string, unknown>>,
-): Promise<Checked> {
-  const own = namespaceOf(manifest);
+): Promise<CheckResult> {
+  const own = readNamespace(manifest);
   if (own !== undefined && namespace !== undefined && own !== namespace) {
     const reason = `is ${JSON.stringify(own)}, and --namespace is "${namespace}"`;
     return { problems: [{ field: "metadata.namespace", reason }], warnings: [] };
@@ -78,11 +78,11 @@ async function check(
   const manifestJson = JSON.stringify(nameManifest(manifest, name, namespace));
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   const { problems, warnings } = await client(JobService).checkJob({ manifestJson }, options);
-  return { problems: problems.map((each) => pick(each, "field", "reason")), warnings };
+  return { problems: problems.map((each) => pickFields(each, "field", "reason")), warnings };
 }
 
 async function submit(
-  { client, stop, namespace }: Link,
+  { client, stop, namespace }: ServiceLink,
   { requestId, name }: { readonly requestId: string; readonly name: string },
   manifest: Readonly<Record<string, unknown>>,
 ): Promise<Work> {
@@ -91,12 +91,16 @@ async function submit(
   const sentMs = Date.now();
   const reply = await client(JobService).submitJob({ requestId, manifestJson }, options);
   return {
-    ...timeSubmission(jobFromMessage(reply.job), sentMs),
+    ...addSubmissionTime(toJob(reply.job), sentMs),
     warnings: reply.warnings.map((message) => ({ code: "MANIFEST", message })),
   };
 }
 
-function explain(word: Word, { client, stop, namespace = "" }: Link, name: string): Promise<Explained> {
+function explain(
+  word: Word,
+  { client, stop, namespace = "" }: ServiceLink,
+  name: string,
+): Promise<ExplainedReservation> {
   const jobs = client(JobService);
   return askExplanation(
     { service: "job-controller", area: JobService.area, stop },
@@ -105,7 +109,7 @@ function explain(word: Word, { client, stop, namespace = "" }: Link, name: strin
   );
 }
 
-function jobCalls(word: Word, { client, stop, namespace = "", allNamespaces = false }: Link): WorkCalls {
+function jobCalls(word: Word, { client, stop, namespace = "", allNamespaces = false }: ServiceLink): WorkCalls {
   const jobs = client(JobService);
   const keyOf = ({ kind, name }: Work): Key => {
     return { kind: WORDS.find((each) => each.toLowerCase() === kind) ?? "", name, namespace };
@@ -114,34 +118,34 @@ function jobCalls(word: Word, { client, stop, namespace = "", allNamespaces = fa
   const ask = <Reply>(name: string, question: (key: Key) => Promise<Reply>): Promise<Reply> =>
     askOf(word, { name, namespace }, question);
   return {
-    get: async (name) => jobFromMessage((await ask(name, (key) => jobs.getJob({ key }, options))).job),
+    get: async (name) => toJob((await ask(name, (key) => jobs.getJob({ key }, options))).job),
     after: async (seen, signal) => {
       const request = { key: keyOf(seen), afterRevision: String(seen.revision), waitMs: LONG_POLL_MS };
       const reply = await jobs.watchJob(request, { timeoutMs: LONG_POLL_TIMEOUT_MS, signal });
-      return continueJob(seen, jobFromMessage(reply.job), Date.now());
+      return continueJob(seen, toJob(reply.job), Date.now());
     },
     list: async (labelSelector = "") => {
       const request = { namespace, labelSelector };
       const read = readPages(
         (page) => listIn({ namespace, allNamespaces }, jobs.listJobs({ ...page, ...request }, options)),
         "jobs",
-        jobFromMessage,
+        toJob,
       );
       const all = allNamespaces ? (await read).map(withNamespace) : await read;
       return word === OWN ? all : all.filter(({ kind }) => kind === word.toLowerCase());
     },
     recall: async (seen) => {
       const { events } = await jobs.listJobEvents({ key: keyOf(seen) }, options);
-      return recallPhases(seen, events.map(rawEventFromMessage));
+      return recallPhases(seen, events.map(toRawEvent));
     },
     cancel: async (name) => {
       const cancelled = ask(name, (key) => jobs.cancelJob({ requestId: crypto.randomUUID(), key }, options));
-      return jobFromMessage((await cancelled).job);
+      return toJob((await cancelled).job);
     },
     suspend: async (name, suspended) => {
       const request = { requestId: crypto.randomUUID(), suspended };
       const { job } = await ask(name, (key) => jobs.suspendJob({ ...request, key }, options));
-      return jobFromMessage(job);
+      return toJob(job);
     },
     log: async (name, component, from, { signal, follow, container = "" } = { signal: stop, follow: false }) => {
       const timeoutMs = follow ? LONG_POLL_TIMEOUT_MS : CALL_TIMEOUT_MS;
@@ -155,7 +159,7 @@ function jobCalls(word: Word, { client, stop, namespace = "", allNamespaces = fa
     },
     events: async (seen) => {
       const { events } = await jobs.listJobEvents({ key: keyOf(seen) }, options);
-      return [...seen.events, ...events.map(jobEventFromMessage)];
+      return [...seen.events, ...events.map(toJobEvent)];
     },
     onEvent: (listener, name) => {
       const over = new AbortController();
@@ -204,19 +208,19 @@ async function askAny<Reply>(job: Omit<Key, "kind">, question: (key: Key) => Pro
   try {
     return await question({ kind: "", ...job });
   } catch (ambiguous) {
-    const fault = faultOf(ambiguous);
+    const fault = findFault(ambiguous);
     if (fault?.code !== "invalid_request" || fault.field !== "key.kind") throw ambiguous;
     try {
       return await question({ kind: OWN, ...job });
     } catch (error) {
-      throw faultOf(error)?.code === "not_found" ? ambiguous : error;
+      throw findFault(error)?.code === "not_found" ? ambiguous : error;
     }
   }
 }
 
 /** Calls back whenever the job changes. A failure only delays the callback: later calls report the failure. */
 async function watch(
-  { client }: Pick<Link, "client">,
+  { client }: Pick<ServiceLink, "client">,
   { word, ...meant }: { readonly word: Word; readonly name: string; readonly namespace: string },
   changed: () => void,
   signal: AbortSignal,
@@ -232,7 +236,7 @@ async function watch(
       revision = job?.revision ?? "";
       changed();
     } catch (error) {
-      if (faultOf(error) === undefined) throw error;
+      if (findFault(error) === undefined) throw error;
       await pause(RETRY_MS, signal);
     }
   }

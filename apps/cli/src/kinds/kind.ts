@@ -1,14 +1,14 @@
 import type { Client } from "@muster/bus";
 import type { ServiceDescriptor } from "@muster/proto";
 import type { LogChunk, LogPlace } from "../adapters/messages.ts";
-import type { Explained } from "../adapters/explanation-messages.ts";
+import type { ExplainedReservation } from "../adapters/explanation-messages.ts";
 import type { Schema } from "../domain/json-schema.ts";
 import type { ReadDocument } from "../domain/read-document.ts";
 import type { DocumentName } from "../domain/read-name.ts";
 import type { Work, WorkEvent } from "../domain/work.ts";
 
 /** A kind of work, as the commands need it. All differences between kinds are in the file of the kind. */
-export type Kind = {
+export type WorkKind = {
   /** The noun of one item in commands: `session`. */
   readonly noun: string;
   readonly plural: string;
@@ -21,12 +21,12 @@ export type Kind = {
   /** Undefined if another project publishes the schema. */
   readonly schema: (() => Schema) | undefined;
   /** Reads a document with one of these kinds. Never throws. `known` lists the kinds of all documents. */
-  readonly read: (document: unknown, known: readonly string[]) => ReadDocument<Draft>;
-  readonly calls: (link: Link) => WorkCalls;
+  readonly read: (document: unknown, known: readonly string[]) => ReadDocument<WorkDraft>;
+  readonly calls: (link: ServiceLink) => WorkCalls;
   /** Types of the conditions that work of this kind may have. */
   readonly conditions: readonly string[];
   /** Deletes finished work. Absent if another program deletes it. */
-  readonly remove?: (link: Link, work: Work) => Promise<void>;
+  readonly remove?: (link: ServiceLink, work: Work) => Promise<void>;
   /** Describes for people how finished work is deleted, and its name freed. */
   readonly goneBy: (name: string) => string;
   /** Set if the ledger's ids differ from names; `explain` then accepts both. Absent if they are equal. */
@@ -34,7 +34,7 @@ export type Kind = {
   /** Set if work of the kind has labels, by which a list selects. */
   readonly hasLabels?: true;
   /** Asks the service why the work is in its phase. */
-  readonly explain: (link: Link, name: string) => Promise<Explained>;
+  readonly explain: (link: ServiceLink, name: string) => Promise<ExplainedReservation>;
 };
 
 /** The transport of calls to the services: NATS or the gateway. */
@@ -45,7 +45,7 @@ export type ServiceCalls = {
 };
 
 /** A connection to the services; the signal ends every call. */
-export type Link = ServiceCalls & {
+export type ServiceLink = ServiceCalls & {
   readonly stop: AbortSignal;
   /** The namespace of jobs; absent selects the one that the job controller serves. */
   readonly namespace?: string | undefined;
@@ -54,18 +54,18 @@ export type Link = ServiceCalls & {
 };
 
 /** The work that a document describes, complete and valid as far as the services are not needed to check it. */
-export type Draft = {
+export type WorkDraft = {
   readonly name: DocumentName;
   /** The document with all defaults and repetitions written in full. */
   readonly document: Readonly<Record<string, unknown>>;
   /** Asks the service to check the draft, if it knows more than the file shows; creates nothing. Rejects with FaultError if the service does not answer. */
-  readonly check?: (link: Link, name: string) => Promise<Checked>;
+  readonly check?: (link: ServiceLink, name: string) => Promise<CheckResult>;
   /** Submits the work. The same request id finds the work that the first request created. */
-  readonly submit: (link: Link, request: { readonly requestId: string; readonly name: string }) => Promise<Work>;
+  readonly submit: (link: ServiceLink, request: { readonly requestId: string; readonly name: string }) => Promise<Work>;
 };
 
 /** The problems for which the services would refuse it, and the warnings about values that they would change. */
-export type Checked = { readonly problems: readonly FieldProblem[]; readonly warnings: readonly string[] };
+export type CheckResult = { readonly problems: readonly FieldProblem[]; readonly warnings: readonly string[] };
 
 /** `field` is a path such as `spec.replicaSpecs.worker.dependsOn[0].status`. */
 export type FieldProblem = { readonly field: string; readonly reason: string };

@@ -1,8 +1,8 @@
 import type { Fault } from "@muster/faults";
 import { splitId } from "@muster/leases";
 import type { Signer } from "@muster/leases/keys";
-import { leaseCalls, type LeaseCalls } from "../adapters/lease-calls.ts";
-import type { Connected } from "../cli.ts";
+import { makeLeaseCalls, type LeaseCalls } from "../adapters/lease-calls.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { decideExit, EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
@@ -23,12 +23,12 @@ export function checkLeaseId(id: string): string {
 }
 
 /** Asks the engines. A refusal becomes a CommandError in the terms of the command, with the next step. */
-export function askOfLeases<Answer>(
-  { link }: Pick<Connected, "link">,
+export function askAboutLeases<Answer>(
+  { link }: Pick<ConnectedCli, "link">,
   question: (leases: LeaseCalls) => Promise<Answer>,
 ): Promise<Answer> {
   return explainRefusal(
-    () => question(leaseCalls(link)),
+    () => question(makeLeaseCalls(link)),
     (fault) => ({ message: messageOf(fault), hint: hintFor(fault) }),
   );
 }
@@ -38,7 +38,7 @@ function messageOf(fault: Fault): string {
     // The fault's field is omitted, because the command names the lease itself.
     return fault.field === "id" || fault.field === "record"
       ? fault.reason
-      : `${leaseField(fault.field)}: ${fault.reason}`;
+      : `${toLeaseField(fault.field)}: ${fault.reason}`;
   if (fault.code === "already_exists") return `lease ${fault.id} exists already, with another content`;
   return describeTrouble(fault);
 }
@@ -56,7 +56,7 @@ function hintFor(fault: Fault): string | undefined {
 }
 
 /** Translates a field of an engine's message into the field of the document. */
-export function leaseField(field: string): string {
+export function toLeaseField(field: string): string {
   const [first = ""] = field.replace(/^order\./, "").split(".");
   if (first === "id") return "metadata.name";
   if (first === "expires_at") return "--for";
@@ -64,8 +64,8 @@ export function leaseField(field: string): string {
 }
 
 /** Reads the lease of the signer. Throws CommandError if another user owns it. */
-export async function ownLease(connected: Connected, id: string, signer: Signer): Promise<Lease> {
-  const lease = await askOfLeases(connected, (leases) => leases.get(id));
+export async function requireOwnLease(connected: ConnectedCli, id: string, signer: Signer): Promise<Lease> {
+  const lease = await askAboutLeases(connected, (leases) => leases.get(id));
   if (lease.order.user === signer.userId) return lease;
   throw new CommandError(
     EXIT.refused,

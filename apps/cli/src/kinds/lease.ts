@@ -1,6 +1,6 @@
 import { unlessMissing } from "@muster/faults";
-import { leaseCalls } from "../adapters/lease-calls.ts";
-import type { Connected } from "../cli.ts";
+import { makeLeaseCalls } from "../adapters/lease-calls.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { explainLeaseOrOwner } from "../commands/explain-lease.ts";
 import { APPLY_LEASES } from "../commands/send-orders.ts";
@@ -19,8 +19,8 @@ import { buildLeaseEventRecord, buildLeaseRecord } from "../domain/lease-record.
 import { decideLeaseCondition, isLeaseOver, isMishap, LEASE_PHASES } from "../domain/lease.ts";
 import type { Lease, LeaseEvent } from "../adapters/lease-messages.ts";
 import { readLeaseDocument } from "../domain/read-lease-document.ts";
-import { askOfLeases, checkLeaseId } from "./lease-refusals.ts";
-import type { DocumentRow, EventLog, Resource } from "./resource.ts";
+import { askAboutLeases, checkLeaseId } from "./lease-refusals.ts";
+import type { DocumentRow, EventLog, ResourceRow } from "./resource.ts";
 
 const EVENTS_POLL_MS = 1000;
 const DEFAULT_EVENTS = 100;
@@ -28,7 +28,7 @@ const DEFAULT_EVENTS = 100;
 const EVENTS: EventLog<LeaseEvent> = {
   pollMs: EVENTS_POLL_MS,
   read: async ({ link }, { name: id = "", limit = DEFAULT_EVENTS, follow }) => {
-    const leases = leaseCalls(link);
+    const leases = makeLeaseCalls(link);
     // The lease is read first, so that the history includes the events published until then.
     const lease = follow ? await unlessMissing(leases.get(id)) : undefined;
     const events = await leases.history(id, limit);
@@ -51,18 +51,18 @@ export const LEASE_DOCUMENTS: DocumentRow<LeaseDocument> = {
 };
 
 /** Signed orders for a workload or machines, for a limited time; provision engines serve them. */
-export const LEASE: Resource<Lease> = {
+export const LEASE: ResourceRow<Lease> = {
   noun: LEASE_NOUN,
   plural: `${LEASE_NOUN}s`,
   none: "no leases",
   checkName: checkLeaseId,
   isNameOfForm: isLeaseId,
-  get: ({ link }, id) => leaseCalls(link).get(id),
+  get: ({ link }, id) => makeLeaseCalls(link).get(id),
   list: async (connected) =>
-    askOfLeases(connected, (leases) => leases.list({ user: undefined, type: undefined, phase: undefined })),
+    askAboutLeases(connected, (leases) => leases.list({ user: undefined, type: undefined, phase: undefined })),
   nameOf: ({ order }) => order.id,
   isOffered: ({ phase }) => phase !== "ENDED",
-  ask: (connected, _name, question) => askOfLeases(connected, question),
+  ask: (connected, _name, question) => askAboutLeases(connected, question),
   table: (leases, { nowMs, style }, only) => {
     const [lease] = leases;
     if (only && lease !== undefined) return buildLeaseDescription(lease, nowMs);
@@ -108,8 +108,8 @@ export function buildLeaseList(
 }
 
 /** Rejects with CommandError for an id without a history, because no such lease ever existed. */
-async function requireHistory(connected: Connected, id: string): Promise<void> {
-  const events = await askOfLeases(connected, (leases) => leases.history(id, 1));
+async function requireHistory(connected: ConnectedCli, id: string): Promise<void> {
+  const events = await askAboutLeases(connected, (leases) => leases.history(id, 1));
   if (events.length > 0) return;
   throw new CommandError(EXIT.refused, `lease ${id} does not exist, and has no history`, {
     hint: "`muster lease get` lists those that exist",

@@ -1,16 +1,16 @@
-import { countTainted, scalerDump } from "../adapters/node-calls.ts";
-import type { Connected } from "../cli.ts";
+import { countTainted, readScalerDump } from "../adapters/node-calls.ts";
+import type { ConnectedCli } from "../cli.ts";
 import { describeSilence } from "../domain/build-node-views.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { buildPoolTable, type ShownPool } from "../domain/build-views.ts";
 import { listSome } from "../domain/list-some.ts";
 import { requireListed } from "./require-listed.ts";
-import type { Resource } from "./resource.ts";
+import type { ResourceRow } from "./resource.ts";
 
 const MAX_NAMED_POOLS = 20;
 
 /** Machines of one kind, which the ledger grants. */
-export const POOL: Resource<ShownPool> = {
+export const POOL: ResourceRow<ShownPool> = {
   noun: "pool",
   plural: "pools",
   none: "no pools",
@@ -35,7 +35,7 @@ export const POOL: Resource<ShownPool> = {
 };
 
 /** Lists the pools with their tainted machines; pools that may grow include what the node scaler does. */
-async function listPools({ services, link }: Connected): Promise<ShownPool[]> {
+async function listPools({ services, link }: ConnectedCli): Promise<ShownPool[]> {
   const pools = await Promise.all(
     (await services.pools()).map(async (pool) => {
       const hasCordoned = pool.unusableByReason.some(({ reason }) => reason === "CORDONED");
@@ -43,7 +43,7 @@ async function listPools({ services, link }: Connected): Promise<ShownPool[]> {
     }),
   );
   const isElastic = pools.some(({ elasticMax }) => elasticMax > 0);
-  const dump = isElastic ? await scalerDump(link) : { trouble: "" };
+  const dump = isElastic ? await readScalerDump(link) : { trouble: "" };
   return pools.map((pool) => {
     if (pool.elasticMax === 0) return { ...pool, scaling: undefined };
     if ("trouble" in dump) return { ...pool, scaling: { ...dump, troubles: [] } };

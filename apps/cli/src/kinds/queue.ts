@@ -1,4 +1,4 @@
-import type { Connected } from "../cli.ts";
+import type { ConnectedCli } from "../cli.ts";
 import {
   buildQueueDescription,
   buildQueueRecord,
@@ -9,12 +9,12 @@ import { listSome } from "../domain/list-some.ts";
 import { orderReservations } from "../domain/order-reservations.ts";
 import { placeQueues } from "../domain/queue-tree.ts";
 import { requireListed } from "./require-listed.ts";
-import type { Resource } from "./resource.ts";
+import type { ResourceRow } from "./resource.ts";
 
 const MAX_NAMED_QUEUES = 20;
 
 /** Limits on how much of each pool a team may use, arranged in trees. */
-export const QUEUE: Resource<ShownQueue> = {
+export const QUEUE: ResourceRow<ShownQueue> = {
   noun: "queue",
   plural: "queues",
   aliases: ["mq"],
@@ -37,6 +37,6 @@ export const QUEUE: Resource<ShownQueue> = {
   describe: (queue, { nowMs, style }) => buildQueueDescription(queue, nowMs, style),
 };
 
-async function listQueues({ services }: Connected): Promise<readonly ShownQueue[]> {
+async function listQueues({ services }: ConnectedCli): Promise<readonly ShownQueue[]> {
   return placeQueues(await services.queues());
 }

@@ -1,19 +1,19 @@
-import { tooOldToExplain } from "../adapters/ask-explanation.ts";
-import { farmCalls } from "../adapters/farm-calls.ts";
-import { APPLY_SETS, setTimedOut } from "../commands/apply-sets.ts";
+import { buildTooOldError } from "../adapters/ask-explanation.ts";
+import { makeFarmCalls } from "../adapters/farm-calls.ts";
+import { APPLY_SETS, buildSetTimeout } from "../commands/apply-sets.ts";
 import { followGoal } from "../commands/follow.ts";
 import { printLine } from "../commands/output.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { buildSetExplanation } from "../domain/build-set-explanation.ts";
-import { buildSetDescription, buildSetTable, describeSetState, setRecord } from "../domain/build-set-views.ts";
+import { buildSetDescription, buildSetTable, describeSetState, buildSetRecord } from "../domain/build-set-views.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { decideSetWait, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
 import { SET_NOUN, UNREADABLE } from "../domain/replica-set.ts";
 import type { ReplicaSet, UnreadableSet } from "../adapters/farm-messages.ts";
 import { readSetDocument } from "../domain/read-set-document.ts";
 import { buildSetSchema, SET_KIND, type SetDocument } from "../domain/set-document.ts";
-import { askOfSet } from "./farm-refusals.ts";
-import type { DocumentRow, Resource } from "./resource.ts";
+import { askAboutSet } from "./farm-refusals.ts";
+import type { DocumentRow, ResourceRow } from "./resource.ts";
 
 export const SET_DOCUMENTS: DocumentRow<SetDocument> = {
   words: [SET_KIND],
@@ -23,24 +23,24 @@ export const SET_DOCUMENTS: DocumentRow<SetDocument> = {
 };
 
 /** Pods on chosen nodes, which the replication farms own. A list includes sets whose records the farms cannot read. */
-export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
+export const REPLICA_SET: ResourceRow<ReplicaSet | UnreadableSet> = {
   noun: SET_NOUN,
   plural: "replica-sets",
   aliases: ["rs", "pinned-replica-set", "pinned-replica-sets", "prs"],
   shortName: "rs",
   none: "no replica sets",
-  get: ({ link }, name) => farmCalls(link).get(name),
+  get: ({ link }, name) => makeFarmCalls(link).get(name),
   hasLabels: true,
   list: async ({ link }, selector) => {
-    const sets = await farmCalls(link).list(selector);
+    const sets = await makeFarmCalls(link).list(selector);
     // The labels of an unreadable set are unknown.
-    return selector === undefined ? [...sets, ...(await farmCalls(link).unreadable())] : sets;
+    return selector === undefined ? [...sets, ...(await makeFarmCalls(link).unreadable())] : sets;
   },
   nameOf: ({ name }) => name,
-  ask: (connected, name, question) => askOfSet(connected, name, question),
+  ask: (connected, name, question) => askAboutSet(connected, name, question),
   table: (sets, { nowMs, style }) =>
     buildSetTable(sets.filter(isReadable), sets.filter((set) => !isReadable(set)) as UnreadableSet[], nowMs, style),
-  record: (set) => (isReadable(set) ? setRecord(set) : { kind: SET_NOUN, phase: UNREADABLE, ...set }),
+  record: (set) => (isReadable(set) ? buildSetRecord(set) : { kind: SET_NOUN, phase: UNREADABLE, ...set }),
   describe: (set, { style }) => (isReadable(set) ? buildSetDescription(set, style) : [set.because]),
   waiting: {
     conditions: SET_CONDITIONS,
@@ -49,8 +49,8 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
     describe: (set) => (isReadable(set) ? describeSetState(set) : set.because),
   },
   explain: async (_cli, { link }, name) => {
-    const explained = await farmCalls(link).explain(name);
-    if (explained === undefined) throw tooOldToExplain("replication-farm");
+    const explained = await makeFarmCalls(link).explain(name);
+    if (explained === undefined) throw buildTooOldError("replication-farm");
     const { set, phase, reason, roll, ...nodes } = explained;
     return {
       table: (style) => buildSetExplanation(explained, style),
@@ -59,7 +59,7 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
         phase,
         ...reason,
         owner: set.farm,
-        set: setRecord(set),
+        set: buildSetRecord(set),
         roll: roll && buildRecord(roll),
         ...nodes,
       }),
@@ -70,8 +70,8 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
   delete: async (cli, name, { force, keepPods, wait, timeoutMs, output }) => {
     await using connected = await cli.connect();
     const { link } = connected;
-    const set = await askOfSet(connected, name, () =>
-      farmCalls(link).delete(name, { force: force || keepPods, keepPods }),
+    const set = await askAboutSet(connected, name, () =>
+      makeFarmCalls(link).delete(name, { force: force || keepPods, keepPods }),
     );
     if (set === undefined) {
       const line = `the record of ${SET_NOUN}/${name}, which could not be read, is gone; its pods follow within minutes`;
@@ -80,19 +80,19 @@ export const REPLICA_SET: Resource<ReplicaSet | UnreadableSet> = {
     }
     const pods = set.deletion?.keepPods === true ? ", and its pods stay" : "";
     if (!wait) {
-      printLine(cli.io, output, `${SET_NOUN}/${name} is being deleted${pods}`, () => setRecord(set));
+      printLine(cli.io, output, `${SET_NOUN}/${name} is being deleted${pods}`, () => buildSetRecord(set));
       return EXIT.ok;
     }
     const { last, verdict } = await followGoal(
       cli,
       connected,
-      { decide: () => "open", uidOf: ({ uid }) => uid, next: () => farmCalls(link).get(name) },
+      { decide: () => "open", uidOf: ({ uid }) => uid, next: () => makeFarmCalls(link).get(name) },
       set,
       { goal: { kind: "delete" }, timeoutMs },
     );
     if (verdict === "interrupted") return EXIT.interrupted;
-    if (verdict === "open") throw setTimedOut(last, "deletion", timeoutMs);
-    printLine(cli.io, output, `${SET_NOUN}/${name} deleted${pods}`, () => setRecord(last));
+    if (verdict === "open") throw buildSetTimeout(last, "deletion", timeoutMs);
+    printLine(cli.io, output, `${SET_NOUN}/${name} deleted${pods}`, () => buildSetRecord(last));
     return EXIT.ok;
   },
   refusals: {

@@ -2,10 +2,10 @@ import { buildRecord } from "../domain/build-record.ts";
 import { buildReservationTable } from "../domain/build-views.ts";
 import { orderReservations } from "../domain/order-reservations.ts";
 import type { Reservation } from "../adapters/reservation-messages.ts";
-import type { Resource } from "./resource.ts";
+import type { ResourceRow } from "./resource.ts";
 
 /** Owners that hold machines or wait for them. The name is that of the owner: `KIND/ID`, or the name of a session. */
-export const RESERVATION: Resource<Reservation> = {
+export const RESERVATION: ResourceRow<Reservation> = {
   noun: "reservation",
   plural: "reservations",
   none: "no reservations",

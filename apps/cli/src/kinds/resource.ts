@@ -1,30 +1,33 @@
-import type { Placed, Problem } from "../adapters/parse-documents.ts";
+import type { PlacedDocument, DocumentProblem } from "../adapters/parse-documents.ts";
 import type { ReadDocument } from "../domain/read-document.ts";
-import type { Cli, Connected } from "../cli.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import type { CommandError } from "../command-error.ts";
 import type { Schema } from "../domain/json-schema.ts";
 import type { TableStyle } from "../domain/build-table.ts";
 import type { ExitCode } from "../domain/decide-exit.ts";
-import type { WaitVerdict, Goal } from "../domain/decide-wait.ts";
+import type { WaitVerdict, WaitGoal } from "../domain/decide-wait.ts";
 import type { Format } from "../commands/output.ts";
-import type { Kind } from "./kind.ts";
+import type { WorkKind } from "./kind.ts";
 
 /** The time and the style of output for people. */
-export type View = { readonly nowMs: number; readonly style: TableStyle };
+export type OutputView = { readonly nowMs: number; readonly style: TableStyle };
 
 /** One answer in each format of `-o`. */
-export type Shown = { readonly table: (style: TableStyle) => readonly string[]; readonly data: () => unknown };
+export type FormattedAnswer = {
+  readonly table: (style: TableStyle) => readonly string[];
+  readonly data: () => unknown;
+};
 
 /**
  * One row of the table of resources, which contains all differences between them. `get`, `describe`, `wait`, `events`, `explain`, `delete`, completion and "did
  * you mean" are generic over the rows. A new resource is one file with its row, and a line in `resources.ts`.
  */
-export type Resource<Item extends object = object> = {
+export type ResourceRow<Item extends object = object> = {
   /** The noun of one item in commands and messages: `replica-set`. */
   readonly noun: string;
   readonly plural: string;
   /** The operations of `run`, `cancel` and `logs` on a kind of work. Absent: it is no work. */
-  readonly work?: Kind;
+  readonly work?: WorkKind;
   /** Other words for the resource; letter case and hyphens are ignored. */
   readonly aliases?: readonly string[];
   /** The alias that completion offers. */
@@ -40,39 +43,39 @@ export type Resource<Item extends object = object> = {
   /** Whether a name of this form most likely belongs to this resource, if no work has it. Absent if no form is typical. */
   readonly isNameOfForm?: (text: string) => boolean;
   /** Rejects with FaultError or CommandError when the item is missing. */
-  get(connected: Connected, name: string): Promise<Item>;
+  get(connected: ConnectedCli, name: string): Promise<Item>;
   /** Lists all items, or those whose labels match the selector. */
-  list(connected: Connected, selector?: string): Promise<readonly Item[]>;
+  list(connected: ConnectedCli, selector?: string): Promise<readonly Item[]>;
   /** Set if `list` reads a selector. */
   readonly hasLabels?: true;
   nameOf(item: Item): string;
   /** Whether completion offers the item's name. Absent: always. */
   isOffered?(item: Item): boolean;
   /** Translates a refusal into the terms of the command, with a hint. */
-  ask?<Answer>(connected: Connected, name: string, question: () => Promise<Answer>): Promise<Answer>;
+  ask?<Answer>(connected: ConnectedCli, name: string, question: () => Promise<Answer>): Promise<Answer>;
   /** Builds the table of all items, or of the `only` one. */
-  table(items: readonly Item[], view: View, only?: true): readonly string[];
+  table(items: readonly Item[], view: OutputView, only?: true): readonly string[];
   record(item: Item): unknown;
   /** Returns lines for standard error below a list. */
   notes?(items: readonly Item[], nowMs: number): readonly string[];
   /** Describes one item completely, for people. */
-  describe?(item: Item, view: View): readonly string[];
+  describe?(item: Item, view: OutputView): readonly string[];
   /** Reads one item for its description. Absent if `get` reads all of it. */
-  getWhole?(connected: Connected, name: string): Promise<Item>;
-  readonly waiting?: Waiting<Item>;
+  getWhole?(connected: ConnectedCli, name: string): Promise<Item>;
+  readonly waiting?: WaitOperations<Item>;
   readonly events?: EventLog;
   /** Explains why an item is in its phase. Rejects with a fault if its service does not know the name. */
-  readonly explain?: (cli: Cli, connected: Connected, name: string) => Promise<Shown>;
+  readonly explain?: (cli: Cli, connected: ConnectedCli, name: string) => Promise<FormattedAnswer>;
   /** Set if the ledger's ids may differ from names; `explain` then accepts both. */
   readonly hasOwnerIds?: true;
   readonly delete?: (cli: Cli, name: string, options: DeleteOptions) => Promise<ExitCode>;
   /** Why commands for sessions and jobs refuse the resource, and the alternative. */
-  readonly refusals?: Readonly<Record<"cancel" | "logs", Refusal>>;
+  readonly refusals?: Readonly<Record<"cancel" | "logs", OperationRefusal>>;
   readonly documents?: DocumentRow;
   readonly schema?: SchemaRow;
 };
 
-export type Refusal = { readonly message: string; readonly hint: (name: string) => string };
+export type OperationRefusal = { readonly message: string; readonly hint: (name: string) => string };
 
 /** The documents of a resource. */
 export type DocumentRow<Value = unknown> = {
@@ -82,17 +85,17 @@ export type DocumentRow<Value = unknown> = {
   readonly elsewhere: (word: string) => string;
   readonly read: (document: unknown) => ReadDocument<Value>;
   /** The operations of `muster apply`. Absent: apply refuses them. */
-  readonly applying?: Applying<Value>;
+  readonly applying?: ApplyOperations<Value>;
 };
 
 /** Applies documents. `muster apply` checks those of all resources before it sends the first one. */
-export type Applying<Value> = {
+export type ApplyOperations<Value> = {
   /** Names the item of a document, which must be unique within one command. */
   titleOf(value: Value): string;
   /** Reads a document for `apply`. Absent: `apply` reads it as every command does. */
   read?(document: unknown): ReadDocument<Value>;
   /** Reads what the documents need from the caller, such as a key, before the command connects. */
-  prepare(cli: Cli, documents: readonly Placed<Value>[], options: ApplyOptions): Promise<CheckDocuments>;
+  prepare(cli: Cli, documents: readonly PlacedDocument<Value>[], options: ApplyOptions): Promise<CheckDocuments>;
 };
 
 /**
@@ -100,10 +103,10 @@ export type Applying<Value> = {
  * resource has a problem, so that a command with a problem changes nothing.
  */
 export type CheckDocuments = (
-  connected: Connected,
-) => Promise<{ readonly problems: readonly Problem[]; readonly send: () => Promise<Sent> }>;
+  connected: ConnectedCli,
+) => Promise<{ readonly problems: readonly DocumentProblem[]; readonly send: () => Promise<ApplyResult> }>;
 
-export type Sent = {
+export type ApplyResult = {
   readonly code: ExitCode;
   /** The records of the finished steps, also after a failure. */
   readonly records: readonly unknown[];
@@ -130,22 +133,22 @@ export type SchemaRow = {
 };
 
 /** The operations that `wait` needs. */
-export type Waiting<Item extends object> = {
+export type WaitOperations<Item extends object> = {
   readonly conditions: readonly string[];
-  decide(item: Item, goal: Goal): WaitVerdict;
+  decide(item: Item, goal: WaitGoal): WaitVerdict;
   /** Reads the next state. Absent: `wait` uses `get`. Rejects with the fault `not_found` if the item is deleted. */
-  next?(connected: Connected, seen: Item, signal: AbortSignal): Promise<Item>;
+  next?(connected: ConnectedCli, seen: Item, signal: AbortSignal): Promise<Item>;
   /** Set if `next` answers once the state differs; otherwise `wait` polls. */
   readonly isLongPoll?: true;
   /** Differs between two items of one name. Absent: a name is never reused. */
   uidOf?(item: Item): string;
   /** Rejects with CommandError if no item of this name ever existed, so that its deletion cannot be awaited. */
-  readonly requireHistory?: (connected: Connected, name: string) => Promise<void>;
+  readonly requireHistory?: (connected: ConnectedCli, name: string) => Promise<void>;
   /** Whether a deletion meets the goal. Absent: it does only if the goal is the deletion. */
   isMetByDeletion?(
-    connected: Connected,
+    connected: ConnectedCli,
     seen: { readonly start: Item; readonly last: Item },
-    goal: Goal,
+    goal: WaitGoal,
   ): Promise<boolean>;
   /** The lines on standard error about a goal that is met in an unexpected way. */
   note?(last: Item): readonly string[];
@@ -159,7 +162,7 @@ export type Waiting<Item extends object> = {
 export type EventLog<Event extends object = object> = {
   /** Reads events. Those that the caller has not printed may be at any position. */
   read(
-    connected: Connected,
+    connected: ConnectedCli,
     query: EventQuery,
   ): Promise<{ readonly events: readonly Event[]; readonly isOver: boolean }>;
   /** Set if the log can be read without a name. */
@@ -168,7 +171,7 @@ export type EventLog<Event extends object = object> = {
   readonly pollMs: number;
   /** Calls the listener with the name of each item that has a new event, until disposed. A hint may be lost. */
   readonly onEvent?: (
-    connected: Connected,
+    connected: ConnectedCli,
     listener: (name: string) => void,
     name?: string,
   ) => Promise<AsyncDisposable>;

@@ -1,19 +1,19 @@
-import { nearestName } from "@muster/documents";
+import { findNearestName } from "@muster/documents";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { JOBS } from "./job.ts";
-import type { Kind } from "./kind.ts";
+import type { WorkKind } from "./kind.ts";
 import { LEASE } from "./lease.ts";
 import { NODE } from "./node.ts";
 import { POOL } from "./pool.ts";
 import { QUEUE } from "./queue.ts";
 import { REPLICA_SET } from "./replica-set.ts";
 import { RESERVATION } from "./reservation.ts";
-import type { Resource } from "./resource.ts";
+import type { ResourceRow } from "./resource.ts";
 import { ROLL } from "./roll.ts";
 import { SESSION } from "./session.ts";
-import { workResource } from "./work.ts";
+import { makeWorkResource } from "./work.ts";
 
 /** The environment of the commands that are generic over the table. */
 export type CommandLine = Cli & {
@@ -21,22 +21,22 @@ export type CommandLine = Cli & {
 };
 
 /** The known resources. The first, a kind of work, is the default where no kind is named. */
-export type Resources = readonly [Resource & Required<Pick<Resource, "work">>, ...Resource[]];
+export type Resources = readonly [ResourceRow & Required<Pick<ResourceRow, "work">>, ...ResourceRow[]];
 
 /** The rows of all resources, in the order of messages and help. To add one, see docs/checklists/new-resource.md. */
 export const RESOURCES: Resources = [
-  workResource(SESSION),
-  ...JOBS.map(workResource),
+  makeWorkResource(SESSION),
+  ...JOBS.map(makeWorkResource),
   ...[REPLICA_SET, ROLL, LEASE, QUEUE, POOL, RESERVATION, NODE],
 ];
 
 /** Returns the kinds of work. */
-export function workKinds([first, ...others]: Resources): readonly [Kind, ...Kind[]] {
+export function listWorkKinds([first, ...others]: Resources): readonly [WorkKind, ...WorkKind[]] {
   return [first.work, ...others.flatMap(({ work }) => work ?? [])];
 }
 
 /** The words of a resource, or of a kind of work. */
-type Worded = Pick<Resource, "noun" | "plural" | "aliases" | "checkName">;
+type Worded = Pick<ResourceRow, "noun" | "plural" | "aliases" | "checkName">;
 
 /** Finds a resource by any of its words. */
 export function findResource<Row extends Worded>(rows: readonly Row[], word: string): Row | undefined {
@@ -56,7 +56,7 @@ export function splitTarget(text: string): { readonly word: string; readonly nam
 }
 
 /** Reads `NAME`, `KIND/NAME` or `KIND NAME`. Throws CommandError for a kind that does not exist and for an invalid name. */
-export function namedResource<Row extends Worded>(
+export function findNamedResource<Row extends Worded>(
   resources: readonly [Row, ...Row[]],
   [first, second]: readonly [first: string, second?: string | undefined],
   fallback: Row = resources[0],
@@ -69,7 +69,7 @@ export function namedResource<Row extends Worded>(
 }
 
 /** Returns the name of an item of this resource, given as `NAME`, `KIND/NAME` or `KIND NAME`. Throws CommandError for another kind. */
-export function nameOfKind(resource: Resource, first: string, second?: string): string {
+export function getKindName(resource: ResourceRow, first: string, second?: string): string {
   const { word, name } = second === undefined ? splitTarget(first) : { word: first, name: second };
   if (word !== "" || first.includes("/")) {
     if (findResource([resource], word) === undefined)
@@ -81,6 +81,6 @@ export function nameOfKind(resource: Resource, first: string, second?: string): 
 
 function describeUnknownWord(resources: readonly Worded[], word: string, name: string): string {
   const nouns = resources.map(({ noun }) => noun);
-  const near = nearestName(word, nouns);
+  const near = findNearestName(word, nouns);
   return `"${word}" is no kind; ${near === undefined ? `known are ${nouns.join(", ")}` : `did you mean "${near}/${name}"?`}`;
 }

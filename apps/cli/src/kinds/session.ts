@@ -1,9 +1,9 @@
 import { unlessMissing } from "@muster/faults";
 import { SessionService } from "@muster/proto";
-import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/asking.ts";
+import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/read-pages.ts";
 import { askExplanation } from "../adapters/ask-explanation.ts";
-import { sessionFromMessage } from "../adapters/messages.ts";
-import { specToMessage } from "../adapters/session-spec-messages.ts";
+import { toSession } from "../adapters/messages.ts";
+import { toWireSpec } from "../adapters/session-spec-messages.ts";
 import { buildSessionSchema } from "../domain/build-session-schema.ts";
 import { readSessionDocument } from "../domain/read-session-document.ts";
 import { buildDocument } from "../domain/session-document.ts";
@@ -11,10 +11,10 @@ import { PHASES } from "../domain/session-phases.ts";
 import type { Work } from "../domain/work.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import type { Kind, Link, WorkCalls } from "./kind.ts";
+import type { WorkKind, ServiceLink, WorkCalls } from "./kind.ts";
 
 /** Finite tests with several roles, which the session controller runs. */
-export const SESSION: Kind = {
+export const SESSION: WorkKind = {
   noun: "session",
   plural: "sessions",
   missing: "`muster get sessions` shows those that exist",
@@ -24,11 +24,11 @@ export const SESSION: Kind = {
     const read = readSessionDocument(value, known);
     if (!read.ok) return read;
     const { name, spec } = read.value;
-    const submit = async (link: Link, request: { requestId: string; name: string }): Promise<Work> => {
+    const submit = async (link: ServiceLink, request: { requestId: string; name: string }): Promise<Work> => {
       const { client, stop } = withoutNamespace(link);
-      const message = { ...request, spec: specToMessage(spec) };
+      const message = { ...request, spec: toWireSpec(spec) };
       const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
-      return sessionFromMessage((await client(SessionService).submitSession(message, options)).session);
+      return toSession((await client(SessionService).submitSession(message, options)).session);
     };
     return { ok: true, value: { name, document: buildDocument(read.value), submit } };
   },
@@ -52,28 +52,28 @@ export const SESSION: Kind = {
 };
 
 /** Throws CommandError if a namespace is given, because it would be ignored. */
-function withoutNamespace(link: Link): Link {
+function withoutNamespace(link: ServiceLink): ServiceLink {
   if (link.namespace === undefined) return link;
   throw new CommandError(EXIT.usage, "sessions have no namespace", {
     hint: "--namespace is for jobs: name one as job/NAME",
   });
 }
 
-function sessionCalls(link: Link): WorkCalls {
+function sessionCalls(link: ServiceLink): WorkCalls {
   const { client, onSessionEvent, stop } = withoutNamespace(link);
   const sessions = client(SessionService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
   return {
-    get: async (name) => sessionFromMessage((await sessions.getSession({ name }, options)).session),
+    get: async (name) => toSession((await sessions.getSession({ name }, options)).session),
     after: async ({ name, revision }, signal) => {
       const request = { name, afterRevision: Number(revision), waitMs: LONG_POLL_MS };
       const reply = await sessions.watchSession(request, { timeoutMs: LONG_POLL_TIMEOUT_MS, signal });
-      return sessionFromMessage(reply.session);
+      return toSession(reply.session);
     },
-    list: () => readPages((page) => sessions.listSessions(page, options), "sessions", sessionFromMessage),
+    list: () => readPages((page) => sessions.listSessions(page, options), "sessions", toSession),
     cancel: async (name) => {
       const reply = await sessions.cancelSession({ requestId: crypto.randomUUID(), name }, options);
-      return sessionFromMessage(reply.session);
+      return toSession(reply.session);
     },
     log: async (name, component, { offset }, { signal, follow, container = "" } = { signal: stop, follow: false }) => {
       const request = { name, component, container, offset, waitMs: follow ? LONG_POLL_MS : 0 };

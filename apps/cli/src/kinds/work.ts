@@ -1,7 +1,7 @@
-import { faultOf, unlessMissing } from "@muster/faults";
+import { findFault, unlessMissing } from "@muster/faults";
 import { CommandError } from "../command-error.ts";
 import { printLine } from "../commands/output.ts";
-import { seeQueueWait } from "../commands/see-queue.ts";
+import { readQueueWait } from "../commands/read-queue-wait.ts";
 import {
   buildEventLine,
   buildEventRecord,
@@ -9,19 +9,19 @@ import {
   orderEvents,
   type NamedEvent,
 } from "../domain/build-events.ts";
-import { buildExplanation, explanationRecord } from "../domain/build-explanation.ts";
+import { buildExplanation, buildExplanationRecord } from "../domain/build-explanation.ts";
 import { buildDescription, buildWorkRecord, buildWorkTable } from "../domain/build-views.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { decideWait, describeWork } from "../domain/decide-wait.ts";
-import { isFinished, phaseOf, type Work } from "../domain/work.ts";
-import type { Kind, WorkCalls } from "./kind.ts";
-import type { EventLog, EventQuery, Resource } from "./resource.ts";
+import { isFinished, getWorkPhase, type Work } from "../domain/work.ts";
+import type { WorkKind, WorkCalls } from "./kind.ts";
+import type { EventLog, EventQuery, ResourceRow } from "./resource.ts";
 
 /** A follower reads all events again at this interval, because hints may be lost. */
 const EVENTS_POLL_MS = 10_000;
 
 /** Builds the row of a kind of work, such as sessions or jobs. */
-export function workResource(kind: Kind): Resource<Work> & { readonly work: Kind } {
+export function makeWorkResource(kind: WorkKind): ResourceRow<Work> & { readonly work: WorkKind } {
   const { noun, plural, schema } = kind;
   return {
     noun,
@@ -51,10 +51,10 @@ export function workResource(kind: Kind): Resource<Work> & { readonly work: Kind
     events: eventsOf(kind),
     explain: async (cli, { link, services }, name) => {
       const explained = await kind.explain(link, name);
-      const queue = await seeQueueWait({ services }, explained.reservation);
+      const queue = await readQueueWait({ services }, explained.reservation);
       return {
         table: (style) => buildExplanation(explained, cli.now(), style, queue),
-        data: () => explanationRecord(explained, queue),
+        data: () => buildExplanationRecord(explained, queue),
       };
     },
     ...(kind.hasOwnerIds && { hasOwnerIds: true }),
@@ -73,7 +73,7 @@ export function workResource(kind: Kind): Resource<Work> & { readonly work: Kind
       await using connected = await cli.connect();
       const work = await kind.calls(connected.link).get(name);
       if (!isFinished(work))
-        throw new CommandError(EXIT.refused, `${noun} ${name} is not over: it is ${phaseOf(work)}`, {
+        throw new CommandError(EXIT.refused, `${noun} ${name} is not over: it is ${getWorkPhase(work)}`, {
           hint: `\`muster cancel ${target}\` ends it; then delete it`,
         });
       await kind.remove(connected.link, work);
@@ -90,12 +90,12 @@ async function recallWork(calls: WorkCalls, name: string): Promise<Work> {
   try {
     return (await calls.recall?.(work)) ?? work;
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     return work;
   }
 }
 
-function eventsOf(kind: Kind): EventLog<NamedEvent> {
+function eventsOf(kind: WorkKind): EventLog<NamedEvent> {
   return {
     ofAll: true,
     pollMs: EVENTS_POLL_MS,

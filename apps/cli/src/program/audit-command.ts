@@ -2,12 +2,12 @@ import { showAudit } from "../commands/audit.ts";
 import { splitTarget } from "../kinds/resources.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { argument, command, option } from "./command-row.ts";
-import { durationArgument } from "./parse-values.ts";
+import { argument, defineCommand, option } from "./command-row.ts";
+import { parseDurationArgument } from "./parse-values.ts";
 import { showSetAudit } from "./set-commands.ts";
 import { LIMIT, OUTPUT } from "./shared-options.ts";
 
-export const AUDIT = command({
+export const AUDIT = defineCommand({
   name: "audit",
   description: "List the changes through the gateway, or the changes of one replica set.",
   arguments: [
@@ -15,7 +15,7 @@ export const AUDIT = command({
     argument("[name]", "the name, after the kind: replica-set NAME"),
   ],
   options: {
-    since: option("--since <duration>", "only changes within this time before now, such as 24h", durationArgument),
+    since: option("--since <duration>", "only changes within this time before now, such as 24h", parseDurationArgument),
     user: option("--user <name>", "only changes by this user"),
     resource: option("--resource <plural>", "only changes of this resource or object: sessions, or sessions/NAME"),
     refused: option("--refused", "only changes that the gateway refused; default: those that it sent to a service"),

@@ -41,7 +41,7 @@ export type CommandRow = {
 };
 
 /** Declares a row whose `run` gets typed arguments and options. */
-export function command<
+export function defineCommand<
   const Args extends Arguments = readonly [],
   Opts extends Options = Readonly<Record<string, never>>,
 >(
@@ -77,7 +77,7 @@ export function option(flags: string, description: string, parse?: (text: string
 }
 
 /** Declares an option that takes one of these words. */
-export function choice<Word extends string>(
+export function defineChoice<Word extends string>(
   flags: string,
   description: string,
   words: readonly Word[],

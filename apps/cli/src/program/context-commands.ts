@@ -1,6 +1,6 @@
 import { getContexts, setContext, unsetContext, useContext, viewContexts } from "../commands/contexts.ts";
 import { login, logout } from "../commands/login.ts";
-import { argument, command, option, withDefault, type CommandRow } from "./command-row.ts";
+import { argument, defineCommand, option, withDefault, type CommandRow } from "./command-row.ts";
 import { OUTPUT } from "./shared-options.ts";
 
 const NAME = argument("<name>", "name of the context");
@@ -17,27 +17,27 @@ Without a current context commands ask over NATS.`,
     "muster --context prod get sessions",
   ],
   commands: [
-    command({
+    defineCommand({
       name: "get-contexts",
       description: "List the contexts.",
       options: { output: OUTPUT },
       examples: ["muster config get-contexts"],
       run: (cli, _, { output }) => getContexts(cli, output),
     }),
-    command({
+    defineCommand({
       name: "use-context",
       description: "Make this context the current one.",
       arguments: [NAME],
       examples: ["muster config use-context prod"],
       run: (cli, [name]) => useContext(cli, name),
     }),
-    command({
+    defineCommand({
       name: "unset-context",
       description: "Unset the current context: commands use NATS again.",
       examples: ["muster config unset-context"],
       run: (cli) => unsetContext(cli),
     }),
-    command({
+    defineCommand({
       name: "set-context",
       description: "Create or change a context, with --server, --namespace, --token-file and --certificate-authority.",
       arguments: [NAME],
@@ -45,7 +45,7 @@ Without a current context commands ask over NATS.`,
       examples: ["muster config set-context prod --server https://muster.example -n research"],
       run: (cli, [name], { output }) => setContext(cli, name, output),
     }),
-    command({
+    defineCommand({
       name: "view",
       description: "Print the file of contexts without its secrets.",
       options: { output: OUTPUT },
@@ -55,7 +55,7 @@ Without a current context commands ask over NATS.`,
   ],
 };
 
-const LOGIN = command({
+const LOGIN = defineCommand({
   name: "login",
   description: "Sign in at a gateway, and make its context the current one.",
   options: {
@@ -74,7 +74,7 @@ its owner may read, and are renewed when they expire.`,
   run: (cli, _, options) => login(cli, options),
 });
 
-const LOGOUT = command({
+const LOGOUT = defineCommand({
   name: "logout",
   description: "Remove the tokens of the current context, or of --context.",
   examples: ["muster logout", "muster logout --context prod"],

@@ -1,11 +1,11 @@
 import { InvalidArgumentError } from "commander";
-import { describeFault, faultOf } from "@muster/faults";
-import type { Cli, Connected } from "../cli.ts";
+import { describeFault, findFault } from "@muster/faults";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import { buildDeadLetter, buildDeadLetterRecord, buildDeadLetterTable } from "../domain/build-dead-letters.ts";
 import { decideExit, EXIT, type ExitCode } from "../domain/decide-exit.ts";
-import { plural } from "../domain/plural.ts";
-import { print, printList } from "../commands/output.ts";
-import { argument, command, option, type CommandRow } from "./command-row.ts";
+import { formatCount } from "../domain/plural.ts";
+import { printForms, printList } from "../commands/output.ts";
+import { argument, defineCommand, option, type CommandRow } from "./command-row.ts";
 import { OUTPUT } from "./shared-options.ts";
 
 /** Limits one list; `--area` and dropped letters reveal the rest. */
@@ -27,7 +27,7 @@ export const DEAD_LETTERS: CommandRow = {
     "muster dead-letters drop 14",
   ],
   commands: [
-    command({
+    defineCommand({
       name: "list",
       description: "List dead letters, oldest first.",
       options: { area: option("--area <area>", "only letters of this area, such as session"), output: OUTPUT },
@@ -44,7 +44,7 @@ export const DEAD_LETTERS: CommandRow = {
         return EXIT.ok;
       },
     }),
-    command({
+    defineCommand({
       name: "show",
       description: "Show one dead letter with its message.",
       arguments: [argument("<id>", "its id", letterArgument)],
@@ -52,14 +52,14 @@ export const DEAD_LETTERS: CommandRow = {
       run: async (cli, [id], { output }) => {
         await using connected = await cli.connect();
         const letter = await connected.deadLetters.show(id);
-        print(cli.io, output, {
+        printForms(cli.io, output, {
           table: (style) => buildDeadLetter(letter, style),
           data: () => buildDeadLetterRecord(letter),
         });
         return EXIT.ok;
       },
     }),
-    command({
+    defineCommand({
       name: "replay",
       description: "Send messages to their original subjects again, after the cause is fixed.",
       arguments: [LETTERS],
@@ -69,7 +69,7 @@ export const DEAD_LETTERS: CommandRow = {
           return duplicate ? `letter ${id}: its work is queued already; dropped` : `letter ${id}: sent again`;
         }),
     }),
-    command({
+    defineCommand({
       name: "drop",
       description: "Drop dead letters. A dropped letter cannot be replayed.",
       arguments: [LETTERS],
@@ -86,7 +86,7 @@ export const DEAD_LETTERS: CommandRow = {
 async function each(
   cli: Cli,
   ids: readonly number[],
-  act: (connected: Connected, id: number) => Promise<string>,
+  act: (connected: ConnectedCli, id: number) => Promise<string>,
 ): Promise<ExitCode> {
   await using connected = await cli.connect();
   let refused: { readonly code: ExitCode; readonly hint: string | undefined; count: number } | undefined;
@@ -94,7 +94,7 @@ async function each(
     try {
       cli.io.out([await act(connected, id)]);
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined) throw error;
       refused = refused ?? { ...decideExit(fault), count: 0 };
       refused.count += 1;
@@ -104,7 +104,7 @@ async function each(
   }
   if (refused === undefined) return EXIT.ok;
   cli.io.err([
-    `${refused.count} of ${plural(ids.length, "letter")} failed`,
+    `${refused.count} of ${formatCount(ids.length, "letter")} failed`,
     ...(refused.hint === undefined ? [] : [`hint: ${refused.hint}`]),
   ]);
   return refused.code;

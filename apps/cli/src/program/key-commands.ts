@@ -1,9 +1,9 @@
 import type { Signer } from "@muster/leases/keys";
 import type { Cli } from "../cli.ts";
-import { print, type Format } from "../commands/output.ts";
+import { printForms, type Format } from "../commands/output.ts";
 import { buildFacts } from "../domain/build-facts.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { command, type CommandRow } from "./command-row.ts";
+import { defineCommand, type CommandRow } from "./command-row.ts";
 import { KEY_FILE, OUTPUT } from "./shared-options.ts";
 
 /** `muster keys`: creates and shows the key that signs orders of leases. */
@@ -15,7 +15,7 @@ export const KEYS: CommandRow = {
 id is its public half. Only this file can renew or end its leases.`,
   examples: ["muster keys new", "muster keys show"],
   commands: [
-    command({
+    defineCommand({
       name: "new",
       description: "Create a key in a file that only its owner may read. An existing file stays unchanged.",
       options: { keyFile: KEY_FILE, output: OUTPUT },
@@ -28,7 +28,7 @@ id is its public half. Only this file can renew or end its leases.`,
         return EXIT.ok;
       },
     }),
-    command({
+    defineCommand({
       name: "show",
       description: "Show the user id and the public key; neither is a secret.",
       options: { keyFile: KEY_FILE, output: OUTPUT },
@@ -45,7 +45,7 @@ id is its public half. Only this file can renew or end its leases.`,
 
 function show({ io }: Cli, { userId, publicKey }: Signer, from: string, output: Format): void {
   const hex = Buffer.from(publicKey).toString("hex");
-  print(io, output, {
+  printForms(io, output, {
     table: () =>
       buildFacts([
         ["user", userId],

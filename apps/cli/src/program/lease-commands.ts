@@ -1,12 +1,12 @@
 import { buildRenewalBytes, formatRfc3339 } from "@muster/leases";
 import { inSpan } from "@muster/tracing";
 import { InvalidArgumentError } from "commander";
-import type { Placed } from "../adapters/parse-documents.ts";
+import type { PlacedDocument } from "../adapters/parse-documents.ts";
 import { CommandError } from "../command-error.ts";
 import { showEvents } from "../commands/events.ts";
 import { getItems } from "../commands/get.ts";
-import { endLease, inTraceOf, printSecret, verifyLeases } from "../commands/leases.ts";
-import { print, printLine, printRecords } from "../commands/output.ts";
+import { endLease, runInOrderTrace, printSecret, verifyLeases } from "../commands/leases.ts";
+import { printForms, printLine, printRecords } from "../commands/output.ts";
 import { readFiles, refuseProblems } from "../commands/read-files.ts";
 import { checkOrders, sendOrders } from "../commands/send-orders.ts";
 import { arrangeLeases } from "../domain/arrange-leases.ts";
@@ -18,19 +18,36 @@ import { readLeaseDuration } from "../domain/lease-duration.ts";
 import { buildLeaseRecord } from "../domain/lease-record.ts";
 import { buildRenewal, LEASE_PHASES } from "../domain/lease.ts";
 import { readOne } from "../kinds/documents.ts";
-import { askOfLeases, ownLease } from "../kinds/lease-refusals.ts";
+import { askAboutLeases, requireOwnLease } from "../kinds/lease-refusals.ts";
 import { buildLeaseList, LEASE, LEASE_DOCUMENTS } from "../kinds/lease.ts";
-import { nameOfKind } from "../kinds/resources.ts";
-import { argument, choice, command, option, required, withDefault, type CommandRow } from "./command-row.ts";
-import { wholeNumber } from "./parse-values.ts";
-import { ENGINE_KEY, FILENAMES, FILES, filesOf, KEY_FILE, LIMIT, OUTPUT, timeoutOption } from "./shared-options.ts";
+import { getKindName } from "../kinds/resources.ts";
+import {
+  argument,
+  defineChoice,
+  defineCommand,
+  option,
+  required,
+  withDefault,
+  type CommandRow,
+} from "./command-row.ts";
+import { makeNumberParser } from "./parse-values.ts";
+import {
+  ENGINE_KEY,
+  FILENAMES,
+  FILES,
+  listFiles,
+  KEY_FILE,
+  LIMIT,
+  OUTPUT,
+  defineTimeoutOption,
+} from "./shared-options.ts";
 
 const NOT_ORDERED = "nothing was ordered; examples/leases/ has valid files";
 
 const ID = argument("<lease>", "id of the lease, also as lease/ID");
-const TIMEOUT = timeoutOption("exit with 1 when that takes longer, such as 5m");
+const TIMEOUT = defineTimeoutOption("exit with 1 when that takes longer, such as 5m");
 
-const ORDER = command({
+const ORDER = defineCommand({
   name: "order",
   description: "Sign and send the lease orders in YAML files of kind Lease.",
   arguments: [FILES],
@@ -62,7 +79,7 @@ image.`,
   ],
   // Nothing is sent unless the engine accepts all documents.
   run: async (cli, [files], { filenames, ...options }) => {
-    const all = filesOf("muster lease order", files, filenames);
+    const all = listFiles("muster lease order", files, filenames);
     const read = await readFiles(cli, all, {
       read: (document) => readOne(cli.resources, LEASE_DOCUMENTS, document),
       titleOf: ({ id }) => id && `${LEASE_NOUN} ${id}`,
@@ -84,7 +101,7 @@ image.`,
   },
 });
 
-const RENEW = command({
+const RENEW = defineCommand({
   name: "renew",
   description: "Extend a lease.",
   arguments: [ID],
@@ -100,11 +117,11 @@ const RENEW = command({
     const id = leaseIdOf(text);
     const signer = await cli.keys.read(keyFile);
     await using connected = await cli.connect();
-    const found = await ownLease(connected, id, signer);
+    const found = await requireOwnLease(connected, id, signer);
     const unsigned = buildRenewal(found, forNs);
     const renewal = { ...unsigned, signature: signer.sign(buildRenewalBytes(unsigned, found.order)) };
-    const lease = await inTraceOf(found, "muster lease renew", () =>
-      askOfLeases(connected, (leases) => leases.renew(renewal)),
+    const lease = await runInOrderTrace(found, "muster lease renew", () =>
+      askAboutLeases(connected, (leases) => leases.renew(renewal)),
     );
     const line = `${LEASE_NOUN}/${id} renewed: ends ${formatRfc3339(lease.expiresAtNs)}, ${describeEnd(lease, cli.now())}`;
     printLine(cli.io, output, line, () => buildLeaseRecord(lease));
@@ -112,7 +129,7 @@ const RENEW = command({
   },
 });
 
-const END = command({
+const END = defineCommand({
   name: "end",
   description: "End a lease now and take down its objects. An ended lease cannot be resumed.",
   arguments: [ID],
@@ -127,13 +144,13 @@ const END = command({
   run: (cli, [id], options) => endLease(cli, { id: leaseIdOf(id), ...options }),
 });
 
-const GET = command({
+const GET = defineCommand({
   name: "get",
   description: "List leases, newest first and finished ones last, or show one.",
   arguments: [argument("[lease]", ID.description)],
   options: {
     mine: option("--mine", "only leases of your key"),
-    type: choice("--type <type>", "only leases of this type", LEASE_TYPES),
+    type: defineChoice("--type <type>", "only leases of this type", LEASE_TYPES),
     active: option("--active", "the same as --phase ACTIVE"),
     phases: withDefault(
       option(
@@ -168,10 +185,10 @@ const GET = command({
     const user = mine ? (await cli.keys.read(keyFile)).userId : undefined;
     await using connected = await cli.connect();
     const phase = phases.length === 1 ? phases[0] : undefined;
-    const found = await askOfLeases(connected, (asked) => asked.list({ user, type, phase }));
+    const found = await askAboutLeases(connected, (asked) => asked.list({ user, type, phase }));
     const leases = phases.length === 0 ? found : found.filter((each) => phases.includes(each.phase));
     const isWhole = all || phases.length > 0;
-    print(cli.io, output, {
+    printForms(cli.io, output, {
       table: (style) =>
         leases.length === 0 ? [LEASE.none] : buildLeaseList(leases, cli.now(), { style, isOfOneUser: mine, isWhole }),
       data: () => arrangeLeases(leases, leases.length).shown.map(buildLeaseRecord),
@@ -180,7 +197,7 @@ const GET = command({
   },
 });
 
-const HISTORY = command({
+const HISTORY = defineCommand({
   name: "history",
   description: "List the events of a lease, oldest first.",
   arguments: [ID],
@@ -196,7 +213,7 @@ const HISTORY = command({
   run: (cli, [id], options) => showEvents(cli, `${LEASE.noun}/${leaseIdOf(id)}`, options),
 });
 
-const VERIFY = command({
+const VERIFY = defineCommand({
   name: "verify",
   description: "Verify the signatures of a lease, without any service.",
   options: {
@@ -214,14 +231,14 @@ the history.`,
   run: (cli, _, options) => verifyLeases(cli, options),
 });
 
-const CLEANUP = command({
+const CLEANUP = defineCommand({
   name: "cleanup",
   description: "Remove leftover objects of finished leases.",
   options: {
     engine: withDefault(option("--engine <id>", "the engine of the leases"), "main"),
     dryRun: option("--dry-run", "only list the objects that would be removed"),
     confirm: withDefault(
-      option("--confirm <n>", "remove up to this many objects, even if records seem to be lost", wholeNumber(1)),
+      option("--confirm <n>", "remove up to this many objects, even if records seem to be lost", makeNumberParser(1)),
       0,
     ),
     output: OUTPUT,
@@ -230,8 +247,8 @@ const CLEANUP = command({
   examples: ["muster lease cleanup --dry-run", "muster lease cleanup --confirm 120"],
   run: async (cli, _, { engine, dryRun, confirm, output }) => {
     await using connected = await cli.connect();
-    const cleanup = await askOfLeases(connected, (leases) => leases.cleanUp(engine, dryRun, confirm));
-    print(cli.io, output, {
+    const cleanup = await askAboutLeases(connected, (leases) => leases.cleanUp(engine, dryRun, confirm));
+    printForms(cli.io, output, {
       table: (style) => buildCleanupView(cleanup, { dryRun, nowMs: cli.now() }, style),
       data: () => buildCleanupRecord(cleanup),
     });
@@ -265,7 +282,7 @@ export const LEASES: CommandRow = {
 
 /** Accepts the id of a lease also as lease/ID. */
 function leaseIdOf(text: string): string {
-  return nameOfKind(LEASE, text);
+  return getKindName(LEASE, text);
 }
 
 /** Parses a positive duration into nanoseconds. */
@@ -283,7 +300,10 @@ function phasesArgument(text: string, before: readonly string[]): readonly strin
 }
 
 /** A file names the lease that its order takes over from; the option sets it for all documents. */
-function referTo(reference: string, documents: readonly Placed<LeaseDocument>[]): Placed<LeaseDocument>[] {
+function referTo(
+  reference: string,
+  documents: readonly PlacedDocument<LeaseDocument>[],
+): PlacedDocument<LeaseDocument>[] {
   if (documents.length > 1)
     throw new CommandError(EXIT.usage, `--reference is for one lease, and the files have ${documents.length}`, {
       hint: "set spec.reference in each document",

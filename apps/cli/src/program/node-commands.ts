@@ -1,16 +1,16 @@
-import { nearestName } from "@muster/documents";
+import { findNearestName } from "@muster/documents";
 import type { Command } from "commander";
-import { nodeCalls } from "../adapters/node-calls.ts";
+import { makeNodeCalls } from "../adapters/node-calls.ts";
 import type { ScaledNode } from "../adapters/node-messages.ts";
 import type { Cli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
-import { print, printLine, printList } from "../commands/output.ts";
+import { printForms, printLine, printList } from "../commands/output.ts";
 import { buildNodeTable, buildScalerDump } from "../domain/build-node-views.ts";
 import { buildRecord } from "../domain/build-record.ts";
-import { plain } from "../domain/build-table.ts";
+import { escapeControls } from "../domain/build-table.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { NODE, nodeRecord } from "../kinds/node.ts";
-import { argument, command, option, type CommandRow } from "./command-row.ts";
+import { NODE, buildNodeRecord } from "../kinds/node.ts";
+import { argument, defineCommand, option, type CommandRow } from "./command-row.ts";
 import { OUTPUT } from "./shared-options.ts";
 
 /** `muster nodes` and its subcommands. */
@@ -30,7 +30,7 @@ export const NODES: CommandRow = {
     "muster nodes terminate elastic-7f3k2 --yes",
   ],
   commands: [
-    command({
+    defineCommand({
       name: "list",
       isDefault: true,
       description: "List the nodes, their owners and free amounts; the same as `nodes` alone.",
@@ -45,33 +45,33 @@ export const NODES: CommandRow = {
       run: async (cli, _, { pool, all, output }, list) => {
         refuseArguments(list);
         await using connected = await cli.connect();
-        const { nodes: listed, trouble } = await nodeCalls(connected.link).listWithMachines(pool);
+        const { nodes: listed, trouble } = await makeNodeCalls(connected.link).listWithMachines(pool);
         const nodes = all ? listed : listed.filter(({ phase }) => phase !== "TERMINATED");
         printList(cli.io, output, nodes, {
           none: pool === undefined ? NODE.none : `${NODE.none} in pool ${pool}`,
           table: (style) => buildNodeTable(nodes, cli.now(), style),
-          record: nodeRecord,
+          record: buildNodeRecord,
         });
         if (trouble !== undefined) cli.io.err([`note: the node scaler does not answer: ${trouble}`]);
         return EXIT.ok;
       },
     }),
-    command({
+    defineCommand({
       name: "dump",
       description: "Show the state of the node scaler: loops, shortages, pools, and the owner of each node.",
       options: { output: OUTPUT },
       examples: ["muster nodes dump", "muster nodes dump -o json | jq '.troubles'"],
       run: async (cli, _, { output }) => {
         await using connected = await cli.connect();
-        const dump = await nodeCalls(connected.link).dump();
-        print(cli.io, output, {
+        const dump = await makeNodeCalls(connected.link).dump();
+        printForms(cli.io, output, {
           table: (style) => buildScalerDump(dump, cli.now(), style),
           data: () => buildRecord(dump),
         });
         return EXIT.ok;
       },
     }),
-    command({
+    defineCommand({
       name: "terminate",
       description: "Drain and end a node. Asks for confirmation on a terminal.",
       arguments: [argument("<node>", "its name")],
@@ -83,7 +83,7 @@ export const NODES: CommandRow = {
           cli.io.err(["nothing was done"]);
           return EXIT.interrupted;
         }
-        const node = await nodeCalls(connected.link).terminate(name, cli.caller());
+        const node = await makeNodeCalls(connected.link).terminate(name, cli.caller());
         printLine(cli.io, output, describeEnd(node), () => buildRecord(node));
         return EXIT.ok;
       },
@@ -94,7 +94,7 @@ export const NODES: CommandRow = {
 /** Refuses the first argument in the same way as commander refuses an unknown command. */
 function refuseArguments({ args: [word], parent }: Command): void {
   if (word === undefined) return;
-  const near = nearestName(word, parent?.commands.map((each) => each.name()) ?? []);
+  const near = findNearestName(word, parent?.commands.map((each) => each.name()) ?? []);
   parent?.error(`error: unknown command '${word}'${near === undefined ? "" : `\n(Did you mean ${near}?)`}`);
 }
 
@@ -115,5 +115,5 @@ function describeEnd(node: ScaledNode): string {
 }
 
 function describeState({ phase, holder }: ScaledNode): string {
-  return holder === "" ? phase : `${phase}, held by ${plain(holder)}`;
+  return holder === "" ? phase : `${phase}, held by ${escapeControls(holder)}`;
 }

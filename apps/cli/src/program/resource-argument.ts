@@ -1,15 +1,15 @@
-import { nearestName } from "@muster/documents";
+import { findNearestName } from "@muster/documents";
 import { InvalidArgumentError } from "commander";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import type { Resource } from "../kinds/resource.ts";
+import type { ResourceRow } from "../kinds/resource.ts";
 import { findResource, splitTarget } from "../kinds/resources.ts";
 import { argument, type ArgumentRow } from "./command-row.ts";
 
 /** A kind such as `job`, or with a name, as kubectl accepts it: `job/training`. */
 export type ResourceArgument = {
   readonly word: string;
-  readonly resource: Resource;
+  readonly resource: ResourceRow;
   readonly name: string | undefined;
 };
 
@@ -20,9 +20,9 @@ const ELSEWHERE = new Map([
 ]);
 
 /** Declares the first argument of a command: a word of one of these resources, alone or with a name after a slash. Completion offers `words`. */
-export function resourceArgument(
+export function makeResourceArgument(
   description: string,
-  resources: readonly Resource[],
+  resources: readonly ResourceRow[],
   words: readonly string[],
 ): ArgumentRow<ResourceArgument> {
   const listed = resources.filter(({ listedBy }) => listedBy === undefined);
@@ -36,28 +36,31 @@ export function resourceArgument(
   return argument("<resource>", description, parse, words);
 }
 
-function describeUnknownWord(resources: readonly Resource[], words: readonly string[], word: string): string {
+function describeUnknownWord(resources: readonly ResourceRow[], words: readonly string[], word: string): string {
   const elsewhere = findResource(resources, word)?.listedBy ?? ELSEWHERE.get(word.replace(/s$/, ""));
   if (elsewhere !== undefined) return elsewhere;
-  const near = nearestName(word, words);
+  const near = findNearestName(word, words);
   // If a noun and its plural are both words, the message lists only the plural.
   const choices = words.filter((each) => !words.includes(`${each}s`)).join(", ");
   return near === undefined ? `It is one of ${choices}.` : `Did you mean ${near}?`;
 }
 
 /** Returns the name in the argument, or the one after it. Throws CommandError if both are given. */
-export function nameAfter({ word, resource, name }: ResourceArgument, second: string | undefined): string | undefined {
+export function findNameAfter(
+  { word, resource, name }: ResourceArgument,
+  second: string | undefined,
+): string | undefined {
   if (name !== undefined && second !== undefined)
     throw new CommandError(EXIT.usage, `"${word}/${name}" has a name already: "${second}" is one too many`);
   return name ?? (second === undefined ? second : nameOf(resource, second));
 }
 
-function nameOf({ checkName }: Resource, text: string): string {
+function nameOf({ checkName }: ResourceRow, text: string): string {
   return checkName?.(text) ?? text;
 }
 
 /** Returns words of these resources: the plurals first, each with its short name, then the nouns. */
-export function wordsOf(resources: readonly Resource[]): string[] {
+export function listWords(resources: readonly ResourceRow[]): string[] {
   const listed = resources.filter(({ listedBy }) => listedBy === undefined);
   return [
     ...listed.flatMap(({ plural, shortName }) => [plural, ...(shortName === undefined ? [] : [shortName])]),

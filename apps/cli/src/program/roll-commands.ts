@@ -1,12 +1,12 @@
 import { unlessMissing } from "@muster/faults";
-import { farmCalls, type RollChange } from "../adapters/farm-calls.ts";
-import type { ReplicaSet, Roll } from "../adapters/farm-messages.ts";
-import type { Cli, Connected } from "../cli.ts";
+import { makeFarmCalls, type RollChange } from "../adapters/farm-calls.ts";
+import type { ReplicaSet, RolloutRecord } from "../adapters/farm-messages.ts";
+import type { Cli, ConnectedCli } from "../cli.ts";
 import { CommandError } from "../command-error.ts";
 import { APPLY_SETS, READY } from "../commands/apply-sets.ts";
 import { followGoal } from "../commands/follow.ts";
 import { getItems } from "../commands/get.ts";
-import { type Format, print, printLine } from "../commands/output.ts";
+import { type Format, printForms, printLine } from "../commands/output.ts";
 import { readFiles } from "../commands/read-files.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { adviseRoll, buildRollLine, describeCounts, describeRoll } from "../domain/build-set-views.ts";
@@ -16,15 +16,15 @@ import { describeTimeoutOf, type WaitVerdict } from "../domain/decide-wait.ts";
 import { isSettled, SET_NOUN } from "../domain/replica-set.ts";
 import type { SetDocument } from "../domain/set-document.ts";
 import { readOne } from "../kinds/documents.ts";
-import { askOfSet } from "../kinds/farm-refusals.ts";
+import { askAboutSet } from "../kinds/farm-refusals.ts";
 import { LEASE_DOCUMENTS } from "../kinds/lease.ts";
 import { REPLICA_SET, SET_DOCUMENTS } from "../kinds/replica-set.ts";
-import { type CommandLine, findResource, nameOfKind, splitTarget } from "../kinds/resources.ts";
+import { type CommandLine, findResource, getKindName, splitTarget } from "../kinds/resources.ts";
 import { findRoll, ROLL } from "../kinds/roll.ts";
-import { argument, command, type CommandRow, excluding, option, required, withDefault } from "./command-row.ts";
-import { durationArgument } from "./parse-values.ts";
+import { argument, defineCommand, type CommandRow, excluding, option, required, withDefault } from "./command-row.ts";
+import { parseDurationArgument } from "./parse-values.ts";
 import { replicaCount } from "./set-commands.ts";
-import { OUTPUT, timeoutOption } from "./shared-options.ts";
+import { OUTPUT, defineTimeoutOption } from "./shared-options.ts";
 
 /** Waits this long for pods that a roll did not need to be ready: longer than a healthy pod takes. */
 const MAX_SETTLING_MS = 60_000;
@@ -33,11 +33,11 @@ const ROLL_ARGUMENT = argument("<roll>", "name of the rolling update, or of one 
 
 const FOLLOWED = {
   follow: option("--follow", "print its progress until it is over"),
-  timeoutMs: timeoutOption("with --follow: exit with 1 when it takes longer"),
+  timeoutMs: defineTimeoutOption("with --follow: exit with 1 when it takes longer"),
   output: OUTPUT,
 };
 
-const START = command({
+const START = defineCommand({
   name: "start",
   isDefault: true,
   description: "Start a rolling update; the same as `roll` alone.",
@@ -58,7 +58,7 @@ const START = command({
       ["replicas", "leaveOld"],
     ),
     leaveOld: option("--leave-old", "keep the old set with its remaining replicas"),
-    delayMs: option("--delay <duration>", "wait between two steps, such as 30s", durationArgument),
+    delayMs: option("--delay <duration>", "wait between two steps, such as 30s", parseDurationArgument),
     ...FOLLOWED,
   },
   examples: [
@@ -72,22 +72,22 @@ const START = command({
       throw new CommandError(EXIT.usage, "the new set is missing", {
         hint: `muster roll ${set} -f FILE --minimum ${minimum}, or --to NAME of an existing set`,
       });
-    const given = file === undefined ? nameOfKind(REPLICA_SET, to) : "";
-    const oldSet = nameOfKind(REPLICA_SET, set);
+    const given = file === undefined ? getKindName(REPLICA_SET, to) : "";
+    const oldSet = getKindName(REPLICA_SET, set);
     const document = file === undefined ? undefined : await readOneSet(cli, file);
     const newSet = document?.name ?? given;
     await using connected = await cli.connect();
-    const old = await askOfSet(connected, oldSet, (farms) => farms.get(oldSet));
+    const old = await askAboutSet(connected, oldSet, (farms) => farms.get(oldSet));
     if (document !== undefined) refuseOtherPodId(old, document.name, document.spec.podId);
     const numbers = { replicas: canary ?? replicas ?? document?.spec.replicas, minimum, delayMs };
     const leaves = canary !== undefined || leaveOld;
     const request = { oldSet, newSet, spec: document?.spec, ...numbers, leaveOld: leaves };
-    const roll = await askOfSet(connected, oldSet, (farms) => farms.roll(request));
+    const roll = await askAboutSet(connected, oldSet, (farms) => farms.roll(request));
     if (follow) {
       cli.io.err([describeRoll(roll)]);
       return await followRoll(cli, connected, roll, rest);
     }
-    print(cli.io, rest.output, {
+    printForms(cli.io, rest.output, {
       table: () => [`roll/${roll.id} started: ${describeRoll(roll)}`, `\`muster roll status ${roll.id}\` follows it`],
       data: () => buildRecord(roll),
     });
@@ -95,13 +95,13 @@ const START = command({
   },
 });
 
-const STATUS = command({
+const STATUS = defineCommand({
   name: "status",
   description: "Follow a rolling update until it is over.",
   arguments: [ROLL_ARGUMENT],
   options: {
     follow: withDefault(option("--no-follow", "only show its state"), true),
-    timeoutMs: timeoutOption("exit with 1 when it takes longer, such as 10m"),
+    timeoutMs: defineTimeoutOption("exit with 1 when it takes longer, such as 10m"),
     output: OUTPUT,
   },
   examples: ["muster roll status web-2", "muster roll status web --timeout 10m"],
@@ -113,7 +113,7 @@ const STATUS = command({
   },
 });
 
-const GET = command({
+const GET = defineCommand({
   name: "get",
   alias: "list",
   description: "List open rolling updates, or show one of them; the same as `get rolls`.",
@@ -167,7 +167,7 @@ all options of that. Its name is that of its new set.`,
     STATUS,
     GET,
     ...CHANGES.map(({ verb, change, description, own }) =>
-      command({
+      defineCommand({
         name: verb,
         description,
         arguments: [ROLL_ARGUMENT],
@@ -178,7 +178,7 @@ all options of that. Its name is that of its new set.`,
           await using connected = await cli.connect();
           const { id } = await findRoll(connected, name);
           const minimum = "minimum" in options ? options.minimum : undefined;
-          const roll = await askOfSet(connected, name, (farms) => farms.changeRoll(id, change, minimum));
+          const roll = await askAboutSet(connected, name, (farms) => farms.changeRoll(id, change, minimum));
           if (follow) return await followRoll(cli, connected, roll, options);
           printLine(cli.io, options.output, `roll/${id} ${describeChange(change, roll)}`, () => buildRecord(roll));
           return EXIT.ok;
@@ -195,7 +195,7 @@ all options of that. Its name is that of its new set.`,
 /** Accepts `roll/NAME`, or `rs/NAME` of one of its sets. */
 function rollNameOf(text: string): string {
   const isRoll = text.includes("/") && findResource([ROLL], splitTarget(text).word) !== undefined;
-  return nameOfKind(isRoll ? ROLL : REPLICA_SET, text);
+  return getKindName(isRoll ? ROLL : REPLICA_SET, text);
 }
 
 /** Reads the only set of a file. Throws CommandError for any problem in the file. */
@@ -220,7 +220,7 @@ function refuseOtherPodId({ name, spec }: ReplicaSet, newSet: string, podId: str
   );
 }
 
-function describeChange(change: RollChange, roll: Roll): string {
+function describeChange(change: RollChange, roll: RolloutRecord): string {
   switch (change) {
     case "PAUSE":
       return `is paused: both sets stay unchanged until \`muster roll resume ${roll.id}\``;
@@ -236,12 +236,12 @@ function describeChange(change: RollChange, roll: Roll): string {
 /** Prints the progress of a roll until it is over. */
 async function followRoll(
   cli: Cli,
-  connected: Connected,
-  start: Roll,
+  connected: ConnectedCli,
+  start: RolloutRecord,
   { timeoutMs, output }: { readonly timeoutMs: number | undefined; readonly output: Format },
 ): Promise<ExitCode> {
-  const farms = farmCalls(connected.link);
-  const continues = (roll: Roll): string =>
+  const farms = makeFarmCalls(connected.link);
+  const continues = (roll: RolloutRecord): string =>
     `roll ${roll.id} continues; \`muster roll pause ${roll.id}\` stops it, ${adviseRoll(roll)}`;
   const { last, verdict } = await followGoal(
     cli,
@@ -278,7 +278,7 @@ async function followRoll(
 /** Waits until the pods of the set are ready, or cannot become ready; a roll itself does not wait for the last ones. */
 async function untilRolled(
   cli: Cli,
-  connected: Connected,
+  connected: ConnectedCli,
   set: ReplicaSet,
   timeoutMs: number | undefined,
 ): Promise<{ readonly set: ReplicaSet; readonly isReady: boolean }> {
@@ -290,7 +290,7 @@ async function untilRolled(
   const { last, verdict } = await followGoal(
     cli,
     connected,
-    { decide, uidOf: ({ uid }) => uid, next: () => farmCalls(connected.link).get(set.name) },
+    { decide, uidOf: ({ uid }) => uid, next: () => makeFarmCalls(connected.link).get(set.name) },
     set,
     { goal: READY, timeoutMs: Math.min(timeoutMs ?? Infinity, MAX_SETTLING_MS + 1000 * set.spec.minReadySeconds) },
   );

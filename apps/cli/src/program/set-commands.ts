@@ -1,19 +1,28 @@
 import type { FarmCalls } from "../adapters/farm-calls.ts";
 import type { ReplicaSet } from "../adapters/farm-messages.ts";
 import { CommandError } from "../command-error.ts";
-import { apply } from "../commands/apply.ts";
+import { applyFiles } from "../commands/apply.ts";
 import { printLine, printList, type Format } from "../commands/output.ts";
 import { buildRecord } from "../domain/build-record.ts";
-import { buildAuditTable, describeCounts, describeMove, setRecord } from "../domain/build-set-views.ts";
+import { buildAuditTable, describeCounts, describeMove, buildSetRecord } from "../domain/build-set-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { SET_NOUN } from "../domain/replica-set.ts";
 import { MAX_SET_REPLICAS } from "../domain/set-document.ts";
-import { askOfSet } from "../kinds/farm-refusals.ts";
+import { askAboutSet } from "../kinds/farm-refusals.ts";
 import { REPLICA_SET } from "../kinds/replica-set.ts";
-import { findResource, namedResource, nameOfKind, type CommandLine } from "../kinds/resources.ts";
-import { argument, choice, command, excluding, option, required, withDefault, type CommandRow } from "./command-row.ts";
-import { wholeNumber } from "./parse-values.ts";
-import { ENGINE_KEY, FILENAMES, FILES, filesOf, KEY_FILE, OUTPUT, timeoutOption } from "./shared-options.ts";
+import { findResource, findNamedResource, getKindName, type CommandLine } from "../kinds/resources.ts";
+import {
+  argument,
+  defineChoice,
+  defineCommand,
+  excluding,
+  option,
+  required,
+  withDefault,
+  type CommandRow,
+} from "./command-row.ts";
+import { makeNumberParser } from "./parse-values.ts";
+import { ENGINE_KEY, FILENAMES, FILES, listFiles, KEY_FILE, OUTPUT, defineTimeoutOption } from "./shared-options.ts";
 
 /** Accepts the name of a set also in kubectl's forms. */
 const SET = argument("<set>", "name of the replica set, also as rs/NAME");
@@ -22,7 +31,7 @@ const DELETE_WAIT_MS = 300_000;
 const IN_PROGRESS = "; the transfer in progress continues";
 
 /** Parses a number of replicas. */
-export const replicaCount = wholeNumber(0, MAX_SET_REPLICAS);
+export const replicaCount = makeNumberParser(0, MAX_SET_REPLICAS);
 
 type Change = (farms: FarmCalls, name: string) => Promise<ReplicaSet>;
 type Describe = (set: ReplicaSet) => string;
@@ -35,14 +44,14 @@ async function changeSet(
   change: Change,
   describe: Describe,
 ): Promise<ExitCode> {
-  const name = nameOfKind(REPLICA_SET, set, given);
+  const name = getKindName(REPLICA_SET, set, given);
   await using connected = await cli.connect();
-  const changed = await askOfSet(connected, name, (farms) => change(farms, name));
-  printLine(cli.io, output, `${SET_NOUN}/${name} ${describe(changed)}`, () => setRecord(changed));
+  const changed = await askAboutSet(connected, name, (farms) => change(farms, name));
+  printLine(cli.io, output, `${SET_NOUN}/${name} ${describe(changed)}`, () => buildSetRecord(changed));
   return EXIT.ok;
 }
 
-const APPLY = command({
+const APPLY = defineCommand({
   name: "apply",
   description: "Create or update the replica sets and leases in YAML files.",
   arguments: [FILES],
@@ -55,7 +64,7 @@ const APPLY = command({
     dryRun: option("--dry-run", "check the files and the cluster; change nothing"),
     engineKey: ENGINE_KEY,
     wait: option("--wait", "wait until all replicas are ready, and all leases active"),
-    timeoutMs: timeoutOption("exit with 1 when that takes longer, such as 5m"),
+    timeoutMs: defineTimeoutOption("exit with 1 when that takes longer, such as 5m"),
     keyFile: KEY_FILE,
     output: OUTPUT,
   },
@@ -70,10 +79,11 @@ jobs are run: muster run.`,
     "muster apply -f lease.yaml --wait",
     "sed s/v1/v2/ web.yaml | muster apply --replace -f -",
   ],
-  run: (cli, [files], { filenames, ...options }) => apply(cli, filesOf("muster apply", files, filenames), options),
+  run: (cli, [files], { filenames, ...options }) =>
+    applyFiles(cli, listFiles("muster apply", files, filenames), options),
 });
 
-const SCALE = command({
+const SCALE = defineCommand({
   name: "scale",
   description: "Set the number of replicas of a replica set.",
   arguments: [SET, NAME],
@@ -93,7 +103,7 @@ const SCALE = command({
     ),
 });
 
-const TRANSFER = command({
+const TRANSFER = defineCommand({
   name: "transfer",
   description: "Move a replica to another node, or hold or release the transfers of a replica set.",
   arguments: [SET, NAME],
@@ -139,7 +149,7 @@ const TRANSFER = command({
             : `${describeMove(transfer)}; \`muster wait ${SET_NOUN}/${name} --for=condition=Transferring=false\` waits for the end`,
       );
     throw new CommandError(EXIT.usage, "one of --from NODE, --hold and --release is needed", {
-      hint: `\`muster describe rs ${nameOfKind(REPLICA_SET, ...named)}\` shows the nodes that it is on`,
+      hint: `\`muster describe rs ${getKindName(REPLICA_SET, ...named)}\` shows the nodes that it is on`,
     });
   },
 });
@@ -150,7 +160,7 @@ const ENABLING = (
     ["disable", false, "Stop a replica set from creating, replacing or removing pods; running pods stay."],
   ] as const
 ).map(([name, enabled, description]) =>
-  command({
+  defineCommand({
     name,
     description,
     arguments: [SET, NAME],
@@ -168,16 +178,16 @@ const ENABLING = (
   }),
 );
 
-const DELETE = command({
+const DELETE = defineCommand({
   name: "delete",
   description: "Delete a replica set, or a session that is over. A set with replicas needs --force or --orphan.",
   arguments: [argument("<name>", `${SET.description}; session/NAME`), NAME],
   options: {
     force: option("--force", "also delete a set with replicas, and its pods"),
     orphan: option("--orphan", "keep its pods, without an owner"),
-    cascade: choice("--cascade <how>", "as in kubectl", ["background", "orphan"]).hideHelp(),
+    cascade: defineChoice("--cascade <how>", "as in kubectl", ["background", "orphan"]).hideHelp(),
     wait: option("--wait", "wait until it and its pods are gone"),
-    timeoutMs: withDefault(timeoutOption("exit with 1 when that takes longer"), DELETE_WAIT_MS, "5m"),
+    timeoutMs: withDefault(defineTimeoutOption("exit with 1 when that takes longer"), DELETE_WAIT_MS, "5m"),
     output: OUTPUT,
   },
   examples: [
@@ -190,7 +200,7 @@ const DELETE = command({
     const kind = second === undefined ? findResource(cli.resources, first) : undefined;
     if (kind !== undefined && kind !== REPLICA_SET)
       throw new CommandError(EXIT.usage, `the name of the ${kind.noun} is missing`);
-    const { resource, name } = namedResource(cli.resources, [first, second], REPLICA_SET);
+    const { resource, name } = findNamedResource(cli.resources, [first, second], REPLICA_SET);
     if (resource.delete === undefined)
       throw new CommandError(
         EXIT.usage,
@@ -206,11 +216,11 @@ export async function showSetAudit(
   named: readonly [first: string, second: string | undefined],
   { limit, output }: { readonly limit: number; readonly output: Format },
 ): Promise<ExitCode> {
-  const name = nameOfKind(REPLICA_SET, ...named);
+  const name = getKindName(REPLICA_SET, ...named);
   await using connected = await cli.connect();
-  const audits = await askOfSet(connected, name, (farms) => farms.audit(name, limit));
+  const audits = await askAboutSet(connected, name, (farms) => farms.audit(name, limit));
   // The audit of a deleted set remains, so a name without an audit may be misspelt.
-  if (audits.length === 0) await askOfSet(connected, name, (farms) => farms.get(name));
+  if (audits.length === 0) await askAboutSet(connected, name, (farms) => farms.get(name));
   printList(cli.io, output, audits, {
     none: `${name} has no audit records yet`,
     table: (style) => buildAuditTable(audits, style),

@@ -1,10 +1,10 @@
 import { CommandError } from "../command-error.ts";
 import { FORMATS } from "../commands/output.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import { argument, choice, option, withDefault, type OptionRow } from "./command-row.ts";
-import { durationArgument, wholeNumber } from "./parse-values.ts";
+import { argument, defineChoice, option, withDefault, type OptionRow } from "./command-row.ts";
+import { parseDurationArgument, makeNumberParser } from "./parse-values.ts";
 
-export const OUTPUT = withDefault(choice("-o, --output <format>", "output format", FORMATS), "table");
+export const OUTPUT = withDefault(defineChoice("-o, --output <format>", "output format", FORMATS), "table");
 
 /** The file of the user's key; it precedes the environment. */
 export const KEY_FILE = option("--key-file <file>", "the private key, instead of MUSTER_KEY and MUSTER_KEY_FILE");
@@ -26,16 +26,19 @@ export const FILENAMES = withDefault(
 );
 
 /** Returns the files of both forms. Throws CommandError if none is given. */
-export function filesOf(command: string, files: readonly string[], filenames: readonly string[]): readonly string[] {
+export function listFiles(command: string, files: readonly string[], filenames: readonly string[]): readonly string[] {
   const all = [...files, ...filenames];
   if (all.length > 0) return all;
   throw new CommandError(EXIT.usage, "no file is given", { hint: `${command} -f FILE; - is standard input` });
 }
 
 /** Declares `--timeout`, which must be positive. */
-export function timeoutOption(description: string): OptionRow<number | undefined> {
-  return option("--timeout <duration>", description, durationArgument);
+export function defineTimeoutOption(description: string): OptionRow<number | undefined> {
+  return option("--timeout <duration>", description, parseDurationArgument);
 }
 
 /** Limits the items of a list. */
-export const LIMIT = withDefault(option("--limit <n>", "the newest ones, at most this many", wholeNumber(1, 500)), 100);
+export const LIMIT = withDefault(
+  option("--limit <n>", "the newest ones, at most this many", makeNumberParser(1, 500)),
+  100,
+);

@@ -1,26 +1,26 @@
 import { InvalidArgumentError } from "commander";
-import { backup, checkBackup, restore } from "../commands/backup.ts";
-import { complete, completion, SHELLS, type Shell } from "../commands/completion.ts";
-import { doctor } from "../commands/doctor.ts";
+import { backUpStreams, checkBackup, restoreBackup } from "../commands/backup.ts";
+import { completeLine, printCompletion, SHELLS, type Shell } from "../commands/completion.ts";
+import { runDoctor } from "../commands/doctor.ts";
 import { printManual } from "../commands/man.ts";
-import { version } from "../commands/version.ts";
+import { printVersion } from "../commands/version.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { writeSchema } from "../domain/build-session-schema.ts";
-import type { Resource, SchemaRow } from "../kinds/resource.ts";
+import type { ResourceRow, SchemaRow } from "../kinds/resource.ts";
 import { findResource, type Resources } from "../kinds/resources.ts";
-import { argument, command, option, type ArgumentRow, type CommandRow } from "./command-row.ts";
+import { argument, defineCommand, option, type ArgumentRow, type CommandRow } from "./command-row.ts";
 import { DEAD_LETTERS } from "./dead-letter-commands.ts";
 import { OUTPUT } from "./shared-options.ts";
 
-const DOCTOR = command({
+const DOCTOR = defineCommand({
   name: "doctor",
   description: "Check everything that work needs, and show the next step for each problem.",
   options: { output: OUTPUT },
   examples: ["muster doctor", "muster doctor -o json"],
-  run: (cli, _, { output }) => doctor(cli, output),
+  run: (cli, _, { output }) => runDoctor(cli, output),
 });
 
-const SHOW_VERSION = command({
+const SHOW_VERSION = defineCommand({
   name: "version",
   description: "Print the version of this command, of Node, and of each service.",
   options: {
@@ -28,10 +28,10 @@ const SHOW_VERSION = command({
     client: option("--client", "only the versions of this command and Node, without a server"),
   },
   examples: ["muster version", "muster version --client -o json"],
-  run: (cli, _, { output, client }) => version(cli, output, client),
+  run: (cli, _, { output, client }) => printVersion(cli, output, client),
 });
 
-const BACKUP = command({
+const BACKUP = defineCommand({
   name: "backup",
   description: "Copy all state of Muster in NATS to a file, while the services run.",
   arguments: [argument("<file>", "a file that does not exist; only its owner may read it")],
@@ -45,22 +45,22 @@ automatically; elsewhere, set MUSTER_NATS_NKEY_FILE.`,
     "MUSTER_NATS_NKEY_FILE=keys/nkeys/backup.nk muster backup muster-$(date +%F)",
     "muster backup --check muster-2026-01-31",
   ],
-  run: (cli, [file], { check }) => (check ? checkBackup(cli, file) : backup(cli, file)),
+  run: (cli, [file], { check }) => (check ? checkBackup(cli, file) : backUpStreams(cli, file)),
 });
 
-const RESTORE = command({
+const RESTORE = defineCommand({
   name: "restore",
   description: "Restore a backup into a NATS without state of Muster, while no service runs.",
   arguments: [argument("<file>", "a file that `muster backup` wrote")],
   examples: ["MUSTER_NATS_NKEY_FILE=keys/nkeys/backup.nk muster restore muster-2026-01-31"],
-  run: (cli, [file]) => restore(cli, file),
+  run: (cli, [file]) => restoreBackup(cli, file),
 });
 
 function schemaCommand(resources: Resources): CommandRow {
   const [first] = resources;
   const words = resources.flatMap(({ schema }) => schema?.word ?? []);
   const kind = argument("[kind]", "the kind of document", (text) => readSchemaWord(resources, text), words);
-  return command({
+  return defineCommand({
     name: "schema",
     description: "Print the JSON Schema of documents, for editors and checks.",
     arguments: [kind.default(first.schema, first.noun)],
@@ -80,14 +80,14 @@ function schemaCommand(resources: Resources): CommandRow {
 }
 
 /** Finds a schema by its word, by the noun of its resource, or by `kind` in documents. */
-function readSchemaWord(resources: readonly Resource[], text: string): SchemaRow {
+function readSchemaWord(resources: readonly ResourceRow[], text: string): SchemaRow {
   const rows = resources.flatMap(({ schema }) => schema ?? []);
   const row = rows.find(({ word }) => word === text.toLowerCase()) ?? findResource(resources, text)?.schema;
   if (row !== undefined) return row;
   throw new InvalidArgumentError(`Allowed choices are ${rows.map(({ word }) => word).join(", ")}.`);
 }
 
-const COMPLETION = command({
+const COMPLETION = defineCommand({
   name: "completion",
   description: "Print the script that completes commands and names in a shell.",
   arguments: [argument("<shell>", "the shell").choices(SHELLS) as ArgumentRow<Shell>],
@@ -96,23 +96,23 @@ const COMPLETION = command({
     'muster completion zsh > "${fpath[1]}/_muster"',
     "muster completion fish > ~/.config/fish/completions/muster.fish",
   ],
-  run: (cli, [shell]) => Promise.resolve(completion(cli, shell)),
+  run: (cli, [shell]) => Promise.resolve(printCompletion(cli, shell)),
 });
 
 /** The scripts of `completion` call this command. */
-const COMPLETE = command({
+const COMPLETE = defineCommand({
   name: "__complete",
   arguments: [argument("[words...]", "")],
-  run: (cli, [words], _, { parent }) => (parent === null ? Promise.resolve(EXIT.ok) : complete(cli, parent, words)),
+  run: (cli, [words], _, { parent }) => (parent === null ? Promise.resolve(EXIT.ok) : completeLine(cli, parent, words)),
 });
 
 /** The build of the archive calls this command. */
-const MAN = command({
+const MAN = defineCommand({
   name: "__man",
   run: (cli, _, __, { parent }) => Promise.resolve(parent === null ? EXIT.ok : printManual(cli, parent)),
 });
 
 /** Returns commands for operating Muster itself, and for editors and shells. */
-export function upkeepCommands(resources: Resources): readonly CommandRow[] {
+export function listUpkeepCommands(resources: Resources): readonly CommandRow[] {
   return [DOCTOR, SHOW_VERSION, DEAD_LETTERS, BACKUP, RESTORE, schemaCommand(resources), COMPLETION, COMPLETE, MAN];
 }

@@ -1,42 +1,42 @@
-import { faultOf, parseDuration, unlessMissing } from "@muster/faults";
+import { findFault, parseDuration, unlessMissing } from "@muster/faults";
 import { InvalidArgumentError } from "commander";
 import { CommandError } from "../command-error.ts";
 import { showEvents } from "../commands/events.ts";
-import { askAbout, askOf, kindOfName, readWorkTarget } from "../commands/find-work.ts";
+import { askAbout, askResource, findKindOfName, readWorkTarget } from "../commands/find-work.ts";
 import { getItems } from "../commands/get.ts";
-import { logs } from "../commands/logs.ts";
-import { print, printLine } from "../commands/output.ts";
-import { run } from "../commands/run.ts";
+import { printLogs } from "../commands/logs.ts";
+import { printForms, printLine } from "../commands/output.ts";
+import { runFiles } from "../commands/run.ts";
 import { showReservation } from "../commands/show-reservation.ts";
 import { waitFor } from "../commands/wait.ts";
 import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT } from "../domain/decide-exit.ts";
 import { ROLL_CONDITIONS, SET_CONDITIONS } from "../domain/decide-set-wait.ts";
-import { readGoal, type Goal } from "../domain/decide-wait.ts";
+import { readGoal, type WaitGoal } from "../domain/decide-wait.ts";
 import { readOwner } from "../domain/owner.ts";
 import { LEASE } from "../kinds/lease.ts";
 import { POOL } from "../kinds/pool.ts";
 import { QUEUE } from "../kinds/queue.ts";
-import type { Resource } from "../kinds/resource.ts";
-import { findResource, namedResource, splitTarget, type Resources } from "../kinds/resources.ts";
-import { argument, command, option, required, withDefault, type CommandRow } from "./command-row.ts";
-import { nameAfter, resourceArgument, wordsOf } from "./resource-argument.ts";
-import { selectorArgument } from "./parse-values.ts";
-import { OUTPUT, timeoutOption } from "./shared-options.ts";
+import type { ResourceRow } from "../kinds/resource.ts";
+import { findResource, findNamedResource, splitTarget, type Resources } from "../kinds/resources.ts";
+import { argument, defineCommand, option, required, withDefault, type CommandRow } from "./command-row.ts";
+import { findNameAfter, makeResourceArgument, listWords } from "./resource-argument.ts";
+import { parseSelectorArgument } from "./parse-values.ts";
+import { OUTPUT, defineTimeoutOption } from "./shared-options.ts";
 
 /** The description of a target without a kind. */
 const TARGET = "name of a session; a job as job/NAME, or by its kind, such as tfjob/NAME";
 /** The default timeout, as in kubectl wait. */
 const WAIT_MS = 30_000;
 
-const RUN = command({
+const RUN = defineCommand({
   name: "run",
   description: "Submit the sessions and jobs of YAML files and follow them until they are over.",
   arguments: [argument("<file...>", "YAML files of one or more sessions or jobs; - is standard input")],
   options: {
     detach: option("-d, --detach", "submit only, and do not follow them"),
     dryRun: option("--dry-run", "check the files and print what would be submitted"),
-    timeoutMs: timeoutOption("stop following after this time, such as 10m; the submitted work continues"),
+    timeoutMs: defineTimeoutOption("stop following after this time, such as 10m; the submitted work continues"),
     output: OUTPUT,
   },
   text: `Progress goes to standard error, the result to standard output. Nothing is
@@ -52,23 +52,27 @@ MPIJob, JAXJob.`,
     "muster run --detach a.yaml b.yaml",
     "sed s/v1/v2/ bench.yaml | muster run -",
   ],
-  run: (cli, [files], options) => run(cli, files, options),
+  run: (cli, [files], options) => runFiles(cli, files, options),
 });
 
 function getCommand(resources: Resources): CommandRow {
-  return command({
+  return defineCommand({
     name: "get",
     description:
       "List sessions, jobs, replica sets, rolling updates, leases, pools, queues or reservations, or show one.",
     arguments: [
-      resourceArgument("what to list", resources, wordsOf(resources)),
+      makeResourceArgument("what to list", resources, listWords(resources)),
       argument(
         "[name]",
         "only this one, as in `session NAME` or `session/NAME`; a reservation is named by its owner: session/NAME, or NAME",
       ),
     ],
     options: {
-      selector: option("-l, --selector <labels>", "only jobs or replica sets whose labels match", selectorArgument),
+      selector: option(
+        "-l, --selector <labels>",
+        "only jobs or replica sets whose labels match",
+        parseSelectorArgument,
+      ),
       output: OUTPUT,
     },
     text: "`jobs` are those of all kinds.\nA selector has the form of kubectl: `a=b,c!=d,e in (f,g),!h`.",
@@ -85,18 +89,18 @@ function getCommand(resources: Resources): CommandRow {
       "muster get queue team-a",
       "muster get reservations -o json",
     ],
-    run: (cli, [first, second], options) => getItems(cli, first.resource, nameAfter(first, second), options),
+    run: (cli, [first, second], options) => getItems(cli, first.resource, findNameAfter(first, second), options),
   });
 }
 
 function describeCommand(resources: Resources): CommandRow {
   const described = resources.filter(({ describe }) => describe !== undefined);
   const words = described.flatMap(({ noun, shortName }) => (shortName === undefined ? [noun] : [noun, shortName]));
-  return command({
+  return defineCommand({
     name: "describe",
     description: "Show the details of a session, job, replica set, lease or queue.",
     arguments: [
-      resourceArgument("what to describe", described, words),
+      makeResourceArgument("what to describe", described, words),
       argument("[name]", "the name, after a kind without a name"),
     ],
     options: { output: OUTPUT },
@@ -109,16 +113,16 @@ function describeCommand(resources: Resources): CommandRow {
     ],
     run: async (cli, [first, second], { output }) => {
       const { resource, word } = first;
-      const name = nameAfter(first, second);
+      const name = findNameAfter(first, second);
       if (name === undefined) throw new CommandError(EXIT.usage, `the name of the ${word} is missing`);
       await using connected = await cli.connect();
-      const item = await askOf(
+      const item = await askResource(
         connected,
         resource,
         name,
         () => resource.getWhole?.(connected, name) ?? resource.get(connected, name),
       );
-      print(cli.io, output, {
+      printForms(cli.io, output, {
         table: (style) => resource.describe?.(item, { nowMs: cli.now(), style }) ?? [],
         data: () => resource.record(item),
       });
@@ -138,8 +142,8 @@ resource: # is owned, + borrowed, . unused.`,
   listCommand(LEASE, "List the leases; the same as `get leases`."),
 ];
 
-function listCommand(resource: Resource, description: string, text?: string): CommandRow {
-  return command({
+function listCommand(resource: ResourceRow, description: string, text?: string): CommandRow {
+  return defineCommand({
     name: resource.plural,
     description,
     options: { output: OUTPUT },
@@ -149,7 +153,7 @@ function listCommand(resource: Resource, description: string, text?: string): Co
   });
 }
 
-const CANCEL = command({
+const CANCEL = defineCommand({
   name: "cancel",
   description: "End a session or job. A finished one stays unchanged.",
   arguments: [argument("<name>", "the name, or KIND/NAME if several kinds have an item of this name")],
@@ -158,7 +162,7 @@ const CANCEL = command({
   run: async (cli, [target], { output }) => {
     const { kind: meant, name } = readWorkTarget(cli, target, "cancel");
     await using connected = await cli.connect();
-    const kind = target.includes("/") ? meant : await kindOfName(cli, connected, name);
+    const kind = target.includes("/") ? meant : await findKindOfName(cli, connected, name);
     const work = await kind.calls(connected.link).cancel(name);
     const how =
       work.finishedAtMs === undefined
@@ -176,7 +180,7 @@ const SUSPENSIONS = (
     ["resume", false, "Let a suspended job request its machines again."],
   ] as const
 ).map(([verb, suspended, description]) =>
-  command({
+  defineCommand({
     name: verb,
     description,
     arguments: [argument("<name>", "its name, or job/NAME")],
@@ -185,7 +189,7 @@ const SUSPENSIONS = (
     run: async (cli, [target], { output }) => {
       const { kind: meant, name } = readWorkTarget(cli, target);
       await using connected = await cli.connect();
-      const kind = target.includes("/") ? meant : await kindOfName(cli, connected, name);
+      const kind = target.includes("/") ? meant : await findKindOfName(cli, connected, name);
       const { suspend } = kind.calls(connected.link);
       if (suspend === undefined)
         throw new CommandError(EXIT.usage, `a ${kind.noun} cannot be suspended: it would lose its progress`, {
@@ -201,7 +205,7 @@ const SUSPENSIONS = (
   }),
 );
 
-const LOGS = command({
+const LOGS = defineCommand({
   name: "logs",
   description: "Print the logs of the components of a session or job, while it runs and after its end.",
   arguments: [
@@ -222,10 +226,10 @@ const LOGS = command({
     "muster logs job/training worker-0",
     "muster logs job/training worker-0 -c prepare",
   ],
-  run: (cli, [name, component], options) => logs(cli, name, component, options),
+  run: (cli, [name, component], options) => printLogs(cli, name, component, options),
 });
 
-const EXPLAIN = command({
+const EXPLAIN = defineCommand({
   name: "explain",
   description: "Show why an item is in its phase: a stable code, numbers, and the items that it waits for.",
   arguments: [argument("<name>", `${TARGET}; replica-set/NAME; lease/ID; or another owner of machines`)],
@@ -251,18 +255,18 @@ const EXPLAIN = command({
       try {
         return await found.explain(cli, connected, id);
       } catch (error) {
-        if (faultOf(error)?.code !== "not_found" || found.hasOwnerIds !== true) throw error;
+        if (findFault(error)?.code !== "not_found" || found.hasOwnerIds !== true) throw error;
         const known = await reservation();
         if (known === undefined) throw error;
         return showReservation(cli, connected, owner, known);
       }
     });
-    print(cli.io, output, shown);
+    printForms(cli.io, output, shown);
     return EXIT.ok;
   },
 });
 
-const EVENTS = command({
+const EVENTS = defineCommand({
   name: "events",
   description: "List the events of sessions, jobs or a lease, oldest first.",
   arguments: [argument("[name]", `${TARGET}; lease/ID; jobs for all jobs; default: all sessions`)],
@@ -282,7 +286,7 @@ const EVENTS = command({
   run: (cli, [name], options) => showEvents(cli, name, options),
 });
 
-const WAIT = command({
+const WAIT = defineCommand({
   name: "wait",
   description: "Wait until a session, job, replica set, roll or lease has a condition, or is gone; as kubectl wait.",
   arguments: [argument("<name>", `${TARGET}; replica-set/NAME, roll/NAME, lease/ID`)],
@@ -316,14 +320,14 @@ Conditions are case-insensitive.`,
     "muster wait lease/4711-1 --for=condition=ACTIVE",
   ],
   run: (cli, [text], options) => {
-    const { resource, name } = namedResource(cli.resources, [text]);
+    const { resource, name } = findNamedResource(cli.resources, [text]);
     const { waiting, noun } = resource;
     if (waiting === undefined) throw new CommandError(EXIT.usage, `a ${noun} has no condition to wait for`);
     return waitFor(cli, { ...resource, waiting }, name, options);
   },
 });
 
-function goalArgument(text: string): Goal {
+function goalArgument(text: string): WaitGoal {
   const goal = readGoal(text);
   if (goal === undefined) throw new InvalidArgumentError("It is condition=TYPE, condition=TYPE=false, or delete.");
   return goal;
@@ -336,7 +340,7 @@ function waitArgument(text: string): number {
 }
 
 /** Returns commands that submit sessions and jobs, and show all state. */
-export function workCommands(resources: Resources): readonly CommandRow[] {
+export function listWorkCommands(resources: Resources): readonly CommandRow[] {
   return [
     RUN,
     getCommand(resources),

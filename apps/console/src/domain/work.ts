@@ -1,4 +1,4 @@
-import { acceptedPools } from "@muster/resources";
+import { listAcceptedPools } from "@muster/resources";
 import type { Job, Lease, ReplicaSet, Session } from "../adapters/messages.ts";
 
 export const WORK_KINDS = ["session", "job", "replica-set", "lease"] as const;
@@ -73,7 +73,7 @@ export function workOfSession(session: Session): Work {
   const stage = session.cancelRequested && !isOver ? "ending" : known;
   const isFailed = known === "failed";
   // Before the grant, its status names only the first pool of each component.
-  const accepted = known === "waiting" ? (session.spec?.components ?? []).flatMap(acceptedPools) : [];
+  const accepted = known === "waiting" ? (session.spec?.components ?? []).flatMap(listAcceptedPools) : [];
   return {
     kind: "session",
     id: session.name,

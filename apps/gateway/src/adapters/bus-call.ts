@@ -1,4 +1,4 @@
-import { byteClient, client, type Bus, type ByteClient, type CallOptions } from "@muster/bus";
+import { makeByteClient, makeClient, type Bus, type ByteClient, type CallOptions } from "@muster/bus";
 import type { Route } from "@muster/gateway-api";
 import type { ServiceDescriptor } from "@muster/proto";
 import type { Call } from "../api/answer-request.ts";
@@ -9,13 +9,13 @@ type AnyClient = Readonly<Record<string, (request: object, options: CallOptions)
 /** Opens calls over the bus. A call is aborted when its caller is. */
 export function openCalls(bus: Bus, timeoutMs: number): Call {
   // The cast is needed, because the table names methods without keeping their types.
-  const callsOf = clientsBy<AnyClient>((service) => client(bus, service));
+  const callsOf = clientsBy<AnyClient>((service) => makeClient(bus, service));
   return (route, request, signal) => callOf(callsOf(route.resource.service), route)(request, { timeoutMs, signal });
 }
 
 /** Opens calls whose replies stay encoded. They have no caller, and end with their reply or their timeout. */
 export function openByteCalls(bus: Bus, timeoutMs: number): CallBytes {
-  const callsOf = clientsBy<ByteClient>((service) => byteClient(bus, service));
+  const callsOf = clientsBy<ByteClient>((service) => makeByteClient(bus, service));
   return (route, request) => callOf(callsOf(route.resource.service), route)(request, { timeoutMs });
 }
 

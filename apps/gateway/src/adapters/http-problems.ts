@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import type { Logger } from "@muster/service";
 import type { FastifyReply } from "fastify";
 import type { HttpLimits } from "../config.ts";
@@ -15,7 +15,7 @@ export type ProblemContext = {
 
 /** Converts an error that ends a request into a problem. It logs an unexpected error, and does not reveal its text. */
 export function problemOf(thrown: unknown, { limits, logger }: ProblemContext): Problem {
-  const fault = faultOf(thrown);
+  const fault = findFault(thrown);
   if (fault !== undefined) return buildProblem(fault);
   const error: HttpError = thrown instanceof Error ? thrown : new Error(String(thrown));
   switch (error.code) {

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { RequestRates, type NatsBus, type Refusal } from "@muster/bus";
-import { faultOf, throwFault } from "@muster/faults";
+import { findFault, throwFault } from "@muster/faults";
 import { buckets } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import { openBucket, type Bucket, type Codec } from "@muster/store";
@@ -110,7 +110,7 @@ async function createUnlessKnown(
   try {
     return await bucket.create(name, value);
   } catch (error) {
-    if (faultOf(error)?.code === "already_exists") return undefined;
+    if (findFault(error)?.code === "already_exists") return undefined;
     throw error;
   }
 }
@@ -127,7 +127,7 @@ async function keepAnswer(
     await bucket.update(name, { ...value, answer }, revision);
     return answer;
   } catch (error) {
-    const faster = faultOf(error)?.code === "conflict" ? await bucket.get(name).catch(() => undefined) : undefined;
+    const faster = findFault(error)?.code === "conflict" ? await bucket.get(name).catch(() => undefined) : undefined;
     if (faster?.value.answer !== undefined) return faster.value.answer;
     logger.warn(
       { err: error, requestId: value.requestId },

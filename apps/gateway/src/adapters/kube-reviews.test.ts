@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { KubeError } from "@muster/kube";
 import { expect, it } from "vitest";
 import { kubeAuthenticator, kubeAuthorizer } from "./kube-reviews.ts";
@@ -61,7 +61,7 @@ it("reports an outage of the API server, and retries", async () => {
   const authorize = kubeAuthorizer(reviews, now);
   for (const attempt of [1, 2]) {
     const failure: unknown = await authorize(ADA, ACCESS).catch((error: unknown) => error);
-    expect(faultOf(failure)?.code, `attempt ${attempt}`).toBe("unavailable");
+    expect(findFault(failure)?.code, `attempt ${attempt}`).toBe("unavailable");
   }
   expect(asked).toHaveLength(2);
 });

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { throwFault } from "@muster/faults";
-import { kubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import { toKubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { keepAnswers } from "../api/keep-answers.ts";
 import type { Access, Authenticate, Authorize, User } from "../api/user.ts";
 
@@ -83,7 +83,7 @@ async function asking<Review>(what: string, call: Promise<Review>): Promise<Revi
   try {
     return await call;
   } catch (cause) {
-    if (kubeFault(cause) === undefined) throw cause;
+    if (toKubeFault(cause) === undefined) throw cause;
     const dependency = `the Kubernetes API, which is asked for ${what},`;
     return throwFault({ code: "unavailable", dependency, retryAfterMs: 1000 }, { cause });
   }

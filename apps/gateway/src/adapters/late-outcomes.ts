@@ -1,4 +1,4 @@
-import { backoffMs, pause } from "@muster/backoff";
+import { computeBackoffMs, pause } from "@muster/backoff";
 import type { Logger } from "@muster/service";
 
 /** The outcome of a change, with its record for the log. */
@@ -30,7 +30,7 @@ export function openLateOutcomes(logger: Pick<Logger, "error" | "warn" | "info">
   };
   const retry = async (): Promise<void> => {
     for (let attempt = 1; late.size > 0 && !stop.signal.aborted; attempt += 1) {
-      await pause(backoffMs(attempt, RETRY), stop.signal);
+      await pause(computeBackoffMs(attempt, RETRY), stop.signal);
       // Only the first failure is logged, because later ones are equal.
       await publishAll().catch(() => undefined);
     }

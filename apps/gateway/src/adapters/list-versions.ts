@@ -1,4 +1,4 @@
-import { fillPage, pageLimit, type Handlers, type NatsBus } from "@muster/bus";
+import { fillPage, computePageLimit, type Handlers, type NatsBus } from "@muster/bus";
 import { muster, type AuditService } from "@muster/proto";
 
 const MAX_LIMIT = 500;
@@ -12,7 +12,7 @@ export function listVersions(bus: Pick<NatsBus, "services">): Handlers<typeof Au
       replicas,
       ({ name, id, version }) => ReplicaVersion.create({ service: name, id, version }),
       {
-        limit: pageLimit(limit, MAX_LIMIT),
+        limit: computePageLimit(limit, MAX_LIMIT),
         bytes: pageBytes,
         encode: (replica) => ReplicaVersion.encode(replica).finish(),
       },

@@ -1,4 +1,4 @@
-import { kubeCalls, loadServiceKube } from "@muster/kube";
+import { makeKubeCalls, loadServiceKube } from "@muster/kube";
 import type { ServiceContext } from "@muster/service";
 import { chainAuthenticators, type Authenticate, type Authorize } from "../api/user.ts";
 import type { Config } from "../config.ts";
@@ -24,7 +24,7 @@ function reportOutage({ logger }: Pick<ServiceContext<Config>, "logger">): (erro
 export async function openAdmission(context: ServiceContext<Config>): Promise<Admission> {
   const { tokenFile, kube, oidc } = context.config;
   await using opening = new AsyncDisposableStack();
-  const calls = kube && opening.use(kubeCalls(loadServiceKube(context, kube.file)));
+  const calls = kube && opening.use(makeKubeCalls(loadServiceKube(context, kube.file)));
   const verifiers = [
     ...(tokenFile === undefined ? [] : [localAuthenticator(await openTokenFile(tokenFile))]),
     ...(oidc === undefined ? [] : [oidcAuthenticator(oidc, { report: reportOutage(context) })]),

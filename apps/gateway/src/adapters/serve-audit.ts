@@ -1,4 +1,4 @@
-import { fillPage, readNewest, serve, type NatsBus } from "@muster/bus";
+import { fillPage, readNewest, serveMethods, type NatsBus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { AuditService, muster, streams } from "@muster/proto";
 import type { Logger } from "@muster/service";
@@ -33,7 +33,7 @@ export function serveAudit(
   bus: NatsBus,
   { version, logger }: { readonly version: string; readonly logger: Pick<Logger, "error"> },
 ): Promise<AsyncDisposable> {
-  return serve(
+  return serveMethods(
     bus,
     AuditService,
     {

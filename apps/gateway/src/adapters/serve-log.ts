@@ -1,5 +1,5 @@
-import { backoffMs, pause } from "@muster/backoff";
-import { faultOf, isRetryable } from "@muster/faults";
+import { computeBackoffMs, pause } from "@muster/backoff";
+import { findFault, isRetryable } from "@muster/faults";
 import type { Route } from "@muster/gateway-api";
 import type { Call } from "../api/answer-request.ts";
 import type { HttpStream } from "./http-stream.ts";
@@ -70,7 +70,7 @@ export async function serveLog(
       piece = await readPatiently(reader, piece, stream.closed);
     }
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
   } finally {
     // After the end this has no effect.
     stream.break();
@@ -82,9 +82,9 @@ async function readPatiently(reader: LogReader, from: LogReply, signal: AbortSig
     try {
       return await reader.next(from, signal);
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined || !isRetryable(fault) || failures >= MAX_FAILURES) throw error;
-      await pause(backoffMs(failures, RETRY), signal);
+      await pause(computeBackoffMs(failures, RETRY), signal);
     }
   }
 }

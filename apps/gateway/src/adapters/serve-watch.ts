@@ -1,5 +1,5 @@
 import { makeBell } from "@muster/backoff";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import type { StreamCheck } from "../api/limit-failed-checks.ts";
 import { dataOf, eventOf, eventsOf, placeOf, placesIn, type ListName } from "../api/watch-events.ts";
 import type { WatchFeed } from "../api/watch-feed.ts";
@@ -47,7 +47,7 @@ export async function serveWatch(
   try {
     await writeChanges(stream, lists, options);
   } catch (error) {
-    if (faultOf(error)?.code !== "deadline_exceeded") {
+    if (findFault(error)?.code !== "deadline_exceeded") {
       stream.break();
       throw error;
     }

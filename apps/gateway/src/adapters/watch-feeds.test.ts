@@ -1,11 +1,11 @@
 import { FaultError, throwFault } from "@muster/faults";
-import { RESOURCES, routesOf } from "@muster/gateway-api";
+import { RESOURCES, buildRoutes } from "@muster/gateway-api";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import type { Call } from "../api/answer-request.ts";
 import { openWatchFeeds, type WatchFeeds } from "./watch-feeds.ts";
 
-const JOBS = routesOf(RESOURCES).find(({ path, http }) => path === "/v1/jobs/:namespace" && http === "GET")!;
+const JOBS = buildRoutes(RESOURCES).find(({ path, http }) => path === "/v1/jobs/:namespace" && http === "GET")!;
 const QUERY = { watch: "true" };
 
 function openFeeds(call: Call = () => Promise.resolve({ jobs: [] }), maxBytes = 1_000_000) {

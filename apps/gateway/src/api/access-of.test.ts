@@ -1,4 +1,4 @@
-import { RESOURCES, routesOf } from "@muster/gateway-api";
+import { RESOURCES, buildRoutes } from "@muster/gateway-api";
 import { expect, it } from "vitest";
 import { accessOf } from "./access-of.ts";
 
@@ -10,6 +10,6 @@ it.each([
   ["/v1/jobs/:namespace", { namespace: "default" }, ""],
   ["/v1/jobs/:namespace/:name", { namespace: "default", name: "train" }, "train"],
 ])("requires the right of GET %s on the object that %j names: %j", (path, params, name) => {
-  const route = routesOf(RESOURCES).find((each) => each.path === path && each.http === "GET")!;
+  const route = buildRoutes(RESOURCES).find((each) => each.path === path && each.http === "GET")!;
   expect(accessOf(route, { params, query: {} }, "default").name).toBe(name);
 });

@@ -1,5 +1,5 @@
 import { throwFault } from "@muster/faults";
-import { type FieldPath, type Route, shapeOf, toJson, typeName } from "@muster/gateway-api";
+import { type FieldPath, type Route, getShape, toJson, getTypeName } from "@muster/gateway-api";
 import type { Items } from "../domain/plan-changes.ts";
 import { readRequest, type Asked } from "./read-request.ts";
 
@@ -31,7 +31,7 @@ export async function answerRequest(route: Route, asking: Asking, call: Call): P
 
 /** Converts one reply of the service to JSON. */
 export function answerOf({ answer, method, path }: Route, reply: object, request: Fields): unknown {
-  const json = toJson(typeName(method.reply), reply) as Fields;
+  const json = toJson(getTypeName(method.reply), reply) as Fields;
   switch (answer.kind) {
     case "list":
       return listOf(json, answer, request);
@@ -69,7 +69,10 @@ export async function readItems(
   let bytes = 0;
   let page = "";
   for (let pages = 0; pages < MAX_PAGES; pages += 1) {
-    const reply = toJson(typeName(method.reply), await call(route, { ...request, continue: page }, signal)) as Fields;
+    const reply = toJson(
+      getTypeName(method.reply),
+      await call(route, { ...request, continue: page }, signal),
+    ) as Fields;
     for (const item of reply[answer.items] as readonly Fields[]) {
       const text = JSON.stringify(item);
       bytes += Buffer.byteLength(text);
@@ -93,7 +96,7 @@ function tooLong({ resource }: Route): never {
 
 /** Returns the user and the request id, in the fields that the request has for them. */
 function ownFields({ method }: Route, { by, requestId }: Asking): Fields {
-  const { fields } = shapeOf(typeName(method.request));
+  const { fields } = getShape(getTypeName(method.request));
   const own = { requestId, by, requestedBy: by };
   return Object.fromEntries(Object.entries(own).filter(([name]) => name in fields));
 }
@@ -133,7 +136,7 @@ async function search(
   const name = params[resource.name[0] ?? ""] ?? "";
   let page = "";
   for (let pages = 0; pages < MAX_PAGES; pages += 1) {
-    const reply = toJson(typeName(method.reply), await ask({ continue: page })) as Fields;
+    const reply = toJson(getTypeName(method.reply), await ask({ continue: page })) as Fields;
     const found = (reply[items] as readonly Fields[]).find((item) => nameOf(item, nameAt) === name);
     if (found !== undefined) return found;
     page = typeof reply["continue"] === "string" ? reply["continue"] : "";

@@ -3,10 +3,10 @@ import {
   isCreation,
   listNames,
   MAX_WATCHED_LISTS,
-  shapeOf,
-  typeName,
+  getShape,
+  getTypeName,
   WATCH_PATH,
-  type FurtherRight,
+  type AdditionalRight,
   type Route,
 } from "@muster/gateway-api";
 import type { FieldShape, MessageShape } from "@muster/proto";
@@ -66,7 +66,7 @@ function operationOf(route: Route, schemas: Map<string, Schema>): Schema {
   const { params, query, method, resource, right, change } = route;
   const { description, content } = answerOf(route, schemas);
   const body = change === undefined || route.http === "DELETE" ? undefined : bodyOf(route, schemas);
-  const { doc } = shapeOf(typeName(method.request));
+  const { doc } = getShape(getTypeName(method.request));
   return {
     operationId: operationIdOf(route),
     tags: [resource.path],
@@ -120,7 +120,7 @@ function watchOperation(routes: readonly Route[]): Schema {
   };
 }
 
-function describeFurther({ verb, resource, name, with: fields, unless }: FurtherRight): string {
+function describeFurther({ verb, resource, name, with: fields, unless }: AdditionalRight): string {
   return [
     `to ${verb} ${resource}`,
     ...(name === undefined ? [] : [`named in ${name}`]),
@@ -164,7 +164,7 @@ function bodyOf(route: Route, schemas: Map<string, Schema>): Schema {
 type Content = { readonly description: string; readonly content: Schema };
 
 function answerOf({ answer, method }: Route, schemas: Map<string, Schema>): Content {
-  const { fields } = shapeOf(typeName(method.reply));
+  const { fields } = getShape(getTypeName(method.reply));
   const of = (field: FieldShape): Schema => schemaOf(field, "answer", schemas);
   switch (answer.kind) {
     case "list": {
@@ -183,7 +183,7 @@ function answerOf({ answer, method }: Route, schemas: Map<string, Schema>): Cont
         content: { "application/json": { schema: of(fields[answer.item] ?? { type: "string" }) } },
       };
     case "part": {
-      const item = shapeOf(fields[answer.item]?.type ?? "").fields;
+      const item = getShape(fields[answer.item]?.type ?? "").fields;
       const part = Object.fromEntries(Object.entries(item).filter(([name]) => answer.fields.includes(name)));
       const schema = objectOf({ fields: part }, "answer", schemas);
       return { description: "A part of the item", content: { "application/json": { schema } } };
@@ -191,7 +191,7 @@ function answerOf({ answer, method }: Route, schemas: Map<string, Schema>): Cont
     case "reply":
       return {
         description: "The reply of the service",
-        content: { "application/json": { schema: of({ type: typeName(method.reply) }) } },
+        content: { "application/json": { schema: of({ type: getTypeName(method.reply) }) } },
       };
     case "log":
       return { description: "The log, as it was written", content: { "text/plain": { schema: { type: "string" } } } };
@@ -228,7 +228,7 @@ function referenceTo(type: string, use: Use, schemas: Map<string, Schema>): Sche
   if (!schemas.has(name)) {
     // The entry is set first, because a message may contain itself.
     schemas.set(name, {});
-    schemas.set(name, objectOf(shapeOf(type), use, schemas));
+    schemas.set(name, objectOf(getShape(type), use, schemas));
   }
   return { $ref: `#/components/schemas/${name}` };
 }

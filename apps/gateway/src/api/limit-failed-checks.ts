@@ -1,4 +1,4 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { buildProblem, type Problem } from "../domain/build-problem.ts";
 
 const MAX_FAILED_CHECKS = 3;
@@ -15,7 +15,7 @@ export function limitFailedChecks(check: StreamCheck): StreamCheck {
       failures = 0;
       return refusal;
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined) throw error;
       failures += 1;
       return failures < MAX_FAILED_CHECKS ? undefined : buildProblem(fault);

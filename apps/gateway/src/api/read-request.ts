@@ -2,14 +2,14 @@ import { describeUnknownField, describeValue } from "@muster/documents";
 import { throwFault } from "@muster/faults";
 import {
   findList,
-  fromJson,
-  fromText,
+  parseFields,
+  parseQueryValue,
   isWatchable,
   listNames,
   MAX_WATCHED_LISTS,
   OWN_FIELDS,
-  shapeOf,
-  typeName,
+  getShape,
+  getTypeName,
   type NamedList,
   type Route,
 } from "@muster/gateway-api";
@@ -99,7 +99,7 @@ function readQuery({ query: known }: Route, query: Asked["query"]): Fields {
       const field = Object.hasOwn(known, name) ? known[name] : undefined;
       if (field === undefined) return refuse(name, describeParameter(name, Object.keys(known)));
       if (typeof text !== "string") return refuse(name, "it is given more than once");
-      const value = fromText(field, text, name);
+      const value = parseQueryValue(field, text, name);
       if (name === "limit" && (value === 0 || (value as number) > MAX_LIMIT))
         return refuse(name, `the number ${text} is not from 1 to ${MAX_LIMIT}`);
       return [name, value];
@@ -113,9 +113,9 @@ function describeParameter(name: string, known: readonly string[]): string {
 
 /** Moves the fields that identify an item into the field that the request has for them. */
 function placeFields({ resource: { nameIn }, method }: Route, fields: Fields): Fields {
-  const inner = nameIn === undefined ? undefined : shapeOf(typeName(method.request)).fields[nameIn];
+  const inner = nameIn === undefined ? undefined : getShape(getTypeName(method.request)).fields[nameIn];
   if (nameIn === undefined || inner === undefined) return fields;
-  const names = Object.keys(shapeOf(inner.type).fields);
+  const names = Object.keys(getShape(inner.type).fields);
   const entries = Object.entries(fields);
   return {
     ...Object.fromEntries(entries.filter(([name]) => !names.includes(name))),
@@ -129,7 +129,7 @@ function readBody(route: Route, body: unknown, params: Asked["params"]): Fields 
     if (!isMapping(body)) return refuse("body", "an object is needed");
     return { [change.bodyIn]: JSON.stringify(inNamespace(body, params["namespace"])) };
   }
-  return fromJson(typeName(method.request), body ?? {}, "", hiddenFields(route));
+  return parseFields(getTypeName(method.request), body ?? {}, "", hiddenFields(route));
 }
 
 /** Returns fields of the request that its body cannot have, because the path, the method or the gateway sets them. */
@@ -139,7 +139,7 @@ function hiddenFields({ params, change, resource }: Route): readonly string[] {
 
 /** Returns the fields that the body of a change may have. */
 export function bodyFieldsOf(route: Route): MessageShape["fields"] {
-  const { fields } = shapeOf(typeName(route.method.request));
+  const { fields } = getShape(getTypeName(route.method.request));
   const hidden = hiddenFields(route);
   return Object.fromEntries(Object.entries(fields).filter(([name]) => !hidden.includes(name)));
 }

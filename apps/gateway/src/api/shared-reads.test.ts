@@ -1,10 +1,10 @@
 import { throwFault } from "@muster/faults";
-import { RESOURCES, routesOf, type Route } from "@muster/gateway-api";
+import { RESOURCES, buildRoutes, type Route } from "@muster/gateway-api";
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
 import { isShared, openSharedReads, type CallBytes } from "./shared-reads.ts";
 
-const routes = routesOf(RESOURCES);
+const routes = buildRoutes(RESOURCES);
 const routeOf = (path: string, http = "GET"): Route =>
   routes.find((route) => route.path === path && route.http === http)!;
 const SESSION = routeOf("/v1/sessions/:name");

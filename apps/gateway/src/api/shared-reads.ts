@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { throwFault } from "@muster/faults";
-import { OWN_FIELDS, shapeOf, typeName, type Route } from "@muster/gateway-api";
+import { OWN_FIELDS, getShape, getTypeName, type Route } from "@muster/gateway-api";
 import { answerOf } from "./answer-request.ts";
 import { readRequest, type Asked } from "./read-request.ts";
 
@@ -114,7 +114,8 @@ const callers = new Map<Route, boolean>();
 
 /** Whether the request has fields for its user or its id. */
 function namesCaller(route: Route): boolean {
-  const known = callers.get(route) ?? OWN_FIELDS.some((name) => name in shapeOf(typeName(route.method.request)).fields);
+  const known =
+    callers.get(route) ?? OWN_FIELDS.some((name) => name in getShape(getTypeName(route.method.request)).fields);
   callers.set(route, known);
   return known;
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { describeFault, FaultError, faultOf, isRetryable, type Fault } from "@muster/faults";
+import { describeFault, FaultError, findFault, isRetryable, type Fault } from "@muster/faults";
 import { buildProblem, type Problem } from "../domain/build-problem.ts";
 import type { Items } from "../domain/plan-changes.ts";
 import { changeHistory, type HistoryLimits, type NumberedChange } from "./change-history.ts";
@@ -57,7 +57,7 @@ export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): 
       isRead = true;
       trouble = undefined;
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined || isOfRequest(fault) || error instanceof FeedRefused) {
         end = buildProblem(fault ?? { code: "internal", operation: "the watch" });
         notifyAll();

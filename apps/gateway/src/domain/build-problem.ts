@@ -1,4 +1,4 @@
-import { assertNever, describeFault, reasonOf, type Fault } from "@muster/faults";
+import { assertNever, describeFault, getReason, type Fault } from "@muster/faults";
 
 /** A problem document of RFC 9457. */
 export type Problem = {
@@ -56,7 +56,7 @@ export function buildRefusal(code: HttpRefusal, detail: string): Problem {
 }
 
 export function buildProblem(fault: Fault): Problem {
-  const code = reasonOf(fault);
+  const code = getReason(fault);
   const retryAfterMs = retryAfterOf(fault);
   return {
     type: typeOf(code),

@@ -3,7 +3,7 @@ import { KubeError } from "@muster/kube";
 import type { JobObject } from "../domain/ownership.ts";
 import type { JobStep } from "../domain/plan-steps.ts";
 import { recheckVersion } from "../members/claim-members.ts";
-import { act, type ActDeps, type Acting } from "./act.ts";
+import { executeStep, type ActDeps, type ActContext } from "./act.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { JobRow } from "./read-job.ts";
 
@@ -44,14 +44,14 @@ async function actWhere(
   const acting = {
     runtime: { kind: {}, controller, recordStale: (...of: unknown[]) => stale.push(of) } as unknown as KindRuntime,
     job: { metadata: METADATA, spec: { replicas: [] }, traceparent: "" } as unknown as JobRow,
-    seen: { snapshot: {} } as Acting["seen"],
+    seen: { snapshot: {} } as ActContext["seen"],
     version: METADATA.resourceVersion,
     signal: new AbortController().signal,
     isHeld: () => true,
     checks: new WeakMap(),
   };
   const machines = { reserve: () => Promise.resolve(void created.push("machines")) };
-  const acted = act({ machines } as unknown as ActDeps, acting, step);
+  const acted = executeStep({ machines } as unknown as ActDeps, acting, step);
   if (found === CURRENT) await acted;
   else await expect(acted).rejects.toThrow(/train/);
   return { created: created.length > 0, stale };
@@ -92,10 +92,10 @@ it("reads the job once per round for all its reservations, and again before pods
   };
   const machines = { reserve: () => Promise.resolve(void calls.push("reserve")) };
   const deps = { machines, policy: {} } as unknown as ActDeps;
-  const first = { ...base, seen: { snapshot: { spec: {} } } as Acting["seen"] };
-  const second = { ...base, seen: { snapshot: { spec: {} } } as Acting["seen"] };
+  const first = { ...base, seen: { snapshot: { spec: {} } } as ActContext["seen"] };
+  const second = { ...base, seen: { snapshot: { spec: {} } } as ActContext["seen"] };
   const nothing: JobStep = { ...CREATE, pods: [] };
-  for (const step of [RESERVE, RESERVE, nothing, RESERVE]) await act(deps, first, step);
-  await act(deps, second, RESERVE);
+  for (const step of [RESERVE, RESERVE, nothing, RESERVE]) await executeStep(deps, first, step);
+  await executeStep(deps, second, RESERVE);
   expect(calls).toEqual(["read", "reserve", "reserve", "read", "reserve", "read", "reserve"]);
 });

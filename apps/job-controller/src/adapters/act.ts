@@ -2,8 +2,8 @@ import { assertNever, describeFault, FaultError } from "@muster/faults";
 import type { V1Pod } from "@kubernetes/client-node";
 import { annotations } from "@muster/proto";
 import {
-  kubeFault,
-  toPod,
+  toKubeFault,
+  toPodManifest,
   unlessFault,
   unlessMissing,
   type KubeCalls,
@@ -12,20 +12,20 @@ import {
 } from "@muster/kube";
 import { buildPod } from "../domain/build-pod.ts";
 import { buildService } from "../domain/build-service.ts";
-import { jobLabels } from "../domain/member-labels.ts";
+import { buildJobLabels } from "../domain/member-labels.ts";
 import type { MemberPolicy } from "../domain/member-metadata.ts";
-import { jobKey, ownerReference } from "../domain/ownership.ts";
-import { groupKindOf } from "../domain/plan-group.ts";
+import { buildJobKey, buildOwnerReference } from "../domain/ownership.ts";
+import { findGroupKind } from "../domain/plan-group.ts";
 import type { JobStep } from "../domain/plan-steps.ts";
 import type { JobPolicy } from "../domain/snapshot.ts";
 import type { ChangeReport } from "../members/change-members.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
-import { fenced, type Fence } from "./fence.ts";
-import { toService } from "./messages.ts";
+import { runWhileLeading, type LeadCheck } from "./lead-check.ts";
+import { toWireService } from "./messages.ts";
 import type { Observation } from "./observe.ts";
-import { podGroupKind } from "./pod-groups.ts";
-import { placeOf, type JobRow } from "./read-job.ts";
+import { findPodGroupKind } from "./pod-groups.ts";
+import { buildJobPlace, type JobRow } from "./read-job.ts";
 
 export type ActDeps = {
   readonly calls: Pick<KubeCalls, "create" | "get" | "patch" | "delete">;
@@ -36,7 +36,7 @@ export type ActDeps = {
   readonly forced: (because: ForceReason) => void;
 };
 
-export type Acting = {
+export type ActContext = {
   readonly runtime: KindRuntime;
   readonly job: JobRow;
   readonly seen: Observation;
@@ -44,7 +44,7 @@ export type Acting = {
   readonly version: string | undefined;
   readonly signal: AbortSignal;
   /** Called before each step, and before each pod. */
-  readonly isHeld: Fence;
+  readonly isHeld: LeadCheck;
   /** The check before the reservations of each round, by the observations of the round. */
   readonly checks: WeakMap<Observation, Promise<void>>;
 };
@@ -53,11 +53,11 @@ export type Acting = {
  * Carries out one step. A step may run twice, and in two processes, without harm: names, uids and reservation ids identify its effect. Rejects with FaultError
  * if the step fails; the pass is then retried.
  */
-export function act(deps: ActDeps, acting: Acting, step: JobStep): Promise<void> {
-  return fenced(acting.isHeld, actNow)(deps, acting, step);
+export function executeStep(deps: ActDeps, acting: ActContext, step: JobStep): Promise<void> {
+  return runWhileLeading(acting.isHeld, actNow)(deps, acting, step);
 }
 
-async function actNow(deps: ActDeps, acting: Acting, step: JobStep): Promise<void> {
+async function actNow(deps: ActDeps, acting: ActContext, step: JobStep): Promise<void> {
   const { runtime, job, seen, signal } = acting;
   const { controller } = runtime;
   const { uid, name } = job.metadata;
@@ -102,18 +102,22 @@ async function actNow(deps: ActDeps, acting: Acting, step: JobStep): Promise<voi
       await controller.deleteBudget(job);
       return;
     case "sync-group": {
-      const kind = podGroupKind(step.apiVersion);
+      const kind = findPodGroupKind(step.apiVersion);
       if (kind !== undefined) await controller.syncPodGroup(job, kind, step.group);
       return;
     }
     case "delete-group": {
-      const kind = podGroupKind(step.apiVersion);
+      const kind = findPodGroupKind(step.apiVersion);
       if (kind !== undefined) await controller.deletePodGroup(job, kind);
       return;
     }
     case "delete-job": {
       const options = { preconditions: { uid }, propagationPolicy: "Background" } as const;
-      await unlessFault(deps.calls.delete(placeOf(runtime.kind, job.metadata), name, options), "not_found", "conflict");
+      await unlessFault(
+        deps.calls.delete(buildJobPlace(runtime.kind, job.metadata), name, options),
+        "not_found",
+        "conflict",
+      );
       return;
     }
     default:
@@ -123,7 +127,7 @@ async function actNow(deps: ActDeps, acting: Acting, step: JobStep): Promise<voi
 
 async function createPods(
   deps: ActDeps,
-  acting: Acting,
+  acting: ActContext,
   { pods, attempt }: Extract<JobStep, { kind: "create-pods" }>,
 ): Promise<void> {
   const { runtime, job, seen, signal, isHeld } = acting;
@@ -132,13 +136,13 @@ async function createPods(
   if ("problems" in spec) return;
   // A stale view may hide the end or the deletion of the job: the step would recreate each pod that the cleanup or the garbage collector removes.
   await requireCurrent(acting);
-  const mark = podGroupKind(groupKindOf(seen.snapshot, deps.policy))?.mark(metadata.name);
+  const mark = findPodGroupKind(findGroupKind(seen.snapshot, deps.policy))?.mark(metadata.name);
   for (const type of new Set(pods.map((pod) => pod.type))) {
     const manifests = pods
       .filter((pod) => pod.type === type)
       .map(({ index, node, isShared }) => {
         const request = { kind, job: metadata, spec, member: { type, index }, node, isShared };
-        return toPod(buildPod({ ...request, attempt, mark, traceparent }, deps.policy));
+        return toPodManifest(buildPod({ ...request, attempt, mark, traceparent }, deps.policy));
       });
     const during = { signal, isHeld, requireCurrent: () => requireCurrent(acting) };
     settle(await controller.createPods(job, type, manifests, during));
@@ -146,15 +150,15 @@ async function createPods(
 }
 
 /** Rejects, and makes passes wait for a newer view, if the API server has a different version of the job than the view, or lacks the job. */
-async function requireCurrent({ runtime, job, version }: Acting): Promise<void> {
+async function requireCurrent({ runtime, job, version }: ActContext): Promise<void> {
   await runtime.controller.recheckVersion(job, version).catch((error: unknown) => {
-    if (isOutdated(error)) runtime.recordStale(jobKey(job), version);
+    if (isOutdated(error)) runtime.recordStale(buildJobKey(job), version);
     throw error;
   });
 }
 
 /** Checks the version with one read for all reservations of a round, even if the read fails: a large job may add hundreds of them. */
-function requireCurrentOnce(acting: Acting): Promise<void> {
+function requireCurrentOnce(acting: ActContext): Promise<void> {
   const { checks, seen } = acting;
   const check = checks.get(seen) ?? requireCurrent(acting);
   checks.set(seen, check);
@@ -163,7 +167,7 @@ function requireCurrentOnce(acting: Acting): Promise<void> {
 
 /** Whether the API server has another version of the job, or no job. */
 function isOutdated(error: unknown): boolean {
-  const code = kubeFault(error)?.code;
+  const code = toKubeFault(error)?.code;
   return code === "conflict" || code === "not_found";
 }
 
@@ -213,12 +217,12 @@ export async function removeByForce(
   await unlessFault(calls.delete(pods, name, options), "not_found", "conflict");
 }
 
-async function createService(deps: ActDeps, { runtime, job, seen, signal }: Acting, name: string): Promise<void> {
+async function createService(deps: ActDeps, { runtime, job, seen, signal }: ActContext, name: string): Promise<void> {
   const { kind, controller } = runtime;
   const { metadata, spec } = job;
   const owner = seen.wantedServices.get(name);
   if (owner === undefined || "problems" in spec) return;
-  const service = toService(buildService({ kind, job: metadata, spec }, owner, deps.policy.keys));
+  const service = toWireService(buildService({ kind, job: metadata, spec }, owner, deps.policy.keys));
   if (owner === "job") {
     const outcome = await controller.createService(job, service);
     if (outcome.did === "refused") throw new FaultError(outcome.fault);
@@ -229,12 +233,12 @@ async function createService(deps: ActDeps, { runtime, job, seen, signal }: Acti
 
 async function createCompanions(
   deps: ActDeps,
-  { runtime, job, seen }: Pick<Acting, "runtime" | "job" | "seen">,
+  { runtime, job, seen }: Pick<ActContext, "runtime" | "job" | "seen">,
   names: readonly string[],
 ): Promise<void> {
   const { namespace } = job.metadata;
-  const ownerReferences = [ownerReference(runtime.kind, job.metadata)];
-  const labels = jobLabels(runtime.kind.labelKeys, job.metadata);
+  const ownerReferences = [buildOwnerReference(runtime.kind, job.metadata)];
+  const labels = buildJobLabels(runtime.kind.labelKeys, job.metadata);
   for (const each of names) {
     const companion = seen.companions.get(each);
     if (companion === undefined) continue;
@@ -255,7 +259,7 @@ async function createOwned(
   try {
     await calls.create(resource, object);
   } catch (error) {
-    const fault = kubeFault(error);
+    const fault = toKubeFault(error);
     if (fault?.code !== "already_exists") throw error;
     const name = object.metadata?.name ?? "";
     const there = await calls.get(resource, name);

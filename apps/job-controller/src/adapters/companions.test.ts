@@ -2,8 +2,8 @@ import type { KubeObject, KubeResource } from "@muster/kube";
 import { FaultError } from "@muster/faults";
 import { expect, it } from "vitest";
 import { DEFAULTS } from "../../test/manifests.ts";
-import { NOW_MS, POLICY, snapshot } from "../../test/samples.ts";
-import { conditionOf } from "../domain/job-status.ts";
+import { NOW_MS, POLICY, makeSnapshot } from "../../test/samples.ts";
+import { findCondition } from "../domain/job-status.ts";
 import { MPIJOB_KIND } from "../domain/kind-mpijob.ts";
 import { planJob } from "../domain/plan-job.ts";
 import { findMissingCompanions } from "./companions.ts";
@@ -44,15 +44,15 @@ it("names the file that grants the missing right in the job's status, and create
   const { seen, asked } = await look(resource, forbidden);
   expect(seen.companionsRefused).toMatch(/rights\.mpijobs=true.* or apply deploy\/kubernetes\/mpijobs\.yaml/);
   expect(asked).toHaveLength(1);
-  const { status, steps } = planJob(snapshot({ ...seen, nowMs: NOW_MS }), POLICY);
-  expect(conditionOf(status, "MachinesReserved")).toMatchObject({
+  const { status, steps } = planJob(makeSnapshot({ ...seen, nowMs: NOW_MS }), POLICY);
+  expect(findCondition(status, "MachinesReserved")).toMatchObject({
     status: "True",
     reason: "RightsMissing",
     message: expect.stringContaining("rights.mpijobs=true") as unknown,
   });
   expect(steps.map((step) => step.kind)).not.toContain("create-pods");
-  const after = planJob(snapshot({ status }), POLICY);
-  expect(conditionOf(after.status, "MachinesReserved")?.reason).toBe("MachinesGranted");
+  const after = planJob(makeSnapshot({ status }), POLICY);
+  expect(findCondition(after.status, "MachinesReserved")?.reason).toBe("MachinesGranted");
 });
 
 it("continues with any other error: the next pass may succeed", async () => {

@@ -1,4 +1,4 @@
-import { kubeFault, type KubeCalls } from "@muster/kube";
+import { toKubeFault, type KubeCalls } from "@muster/kube";
 import { isFinished } from "../domain/job-status.ts";
 import type { CompanionObject } from "../domain/kind.ts";
 import type { Snapshot } from "../domain/snapshot.ts";
@@ -30,8 +30,8 @@ export async function findMissingCompanions(
     try {
       await calls.get({ apiVersion, plural, namespace }, metadata.name);
     } catch (error) {
-      const code = kubeFault(error)?.code;
-      // kubeFault maps a missing permission (403) to invalid_request. A read by name cannot fail with it for any other reason.
+      const code = toKubeFault(error)?.code;
+      // toKubeFault maps a missing permission (403) to invalid_request. A read by name cannot fail with it for any other reason.
       if (code === "invalid_request") {
         const companionsRefused = `the controller has no right to ${plural}, which its pods need: ${REMEDY}`;
         return { companionsMissing: [], companionsRefused };

@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { laggingCluster, type LaggingCluster, type Luck } from "../../test/lagging-cluster.ts";
-import { KIND, nameOf, NAMESPACE, replicaLabels, testRow } from "../../test/member-world.ts";
-import { controllerOf, isDeleting, labelsOf, ownerReference, type MemberObject } from "../domain/ownership.ts";
+import { makeLaggingCluster, type LaggingCluster, type Luck } from "../../test/lagging-cluster.ts";
+import { KIND, nameOf, NAMESPACE, buildReplicaLabels, testRow } from "../../test/member-world.ts";
+import { findController, isDeleting, getLabels, buildOwnerReference, type MemberObject } from "../domain/ownership.ts";
 import { filterPods, slicePods } from "../domain/slice-pods.ts";
-import { claimantIndex } from "../members/claimant-index.ts";
-import { makeExpectations, podsKey } from "../members/expectations.ts";
-import { kindController, type KindController } from "./kind-controller.ts";
+import { makeClaimantIndex } from "../members/claimant-index.ts";
+import { makeExpectations, buildPodsKey } from "../members/expectations.ts";
+import { makeKindController, type KindController } from "./kind-controller.ts";
 
 const TYPES = ["worker", "ps"] as const;
 const job = testRow("mnist");
@@ -17,8 +17,8 @@ const during = {
 };
 
 function podOf(type: string, index: number) {
-  const ownerReferences = [ownerReference(KIND, job.metadata)];
-  const labels = { ...replicaLabels("mnist", type, index) };
+  const ownerReferences = [buildOwnerReference(KIND, job.metadata)];
+  const labels = { ...buildReplicaLabels("mnist", type, index) };
   return { metadata: { name: `mnist-${type}-${index}`, namespace: NAMESPACE, labels, ownerReferences } };
 }
 
@@ -47,7 +47,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 async function pass(controller: KindController, replicas: number): Promise<void> {
   const { claimed } = await controller.claimPods(job, controller.recheckDeletionTimestamp(job));
   for (const type of TYPES) {
-    if (!controller.expectations.satisfied(podsKey(job.metadata.uid, type))) continue;
+    if (!controller.expectations.satisfied(buildPodsKey(job.metadata.uid, type))) continue;
     const { slots, surplus } = slicePods(filterPods(claimed, type, KIND.labelKeys), replicas, KIND.labelKeys);
     const missing = slots.flatMap((pod, index) => (pod === undefined ? [podOf(type, index)] : []));
     await controller.createPods(job, type, missing, during);
@@ -62,8 +62,8 @@ async function pass(controller: KindController, replicas: number): Promise<void>
 function world(lucks: readonly Luck[], coins: readonly number[]) {
   const state = { calm: false, at: 0, replicas: 3 };
   const draw = (): number => coins[(state.at += 1) % coins.length] ?? 0;
-  const index = claimantIndex(KIND.labelKeys);
-  const cluster: LaggingCluster = laggingCluster({
+  const index = makeClaimantIndex(KIND.labelKeys);
+  const cluster: LaggingCluster = makeLaggingCluster({
     luck: () => (state.calm ? "answered" : (lucks[draw() % lucks.length] ?? "answered")),
     isGraceful: () => draw() % 2 === 0,
     duringCall: () => cluster.hear(state.calm ? 0 : draw() % 3),
@@ -71,7 +71,7 @@ function world(lucks: readonly Luck[], coins: readonly number[]) {
   });
   // The clock stands still, because no result may depend on expired expectations.
   const expectations = makeExpectations(() => 0);
-  const controller: KindController = kindController(KIND, {
+  const controller: KindController = makeKindController(KIND, {
     calls: cluster.calls,
     pods: { byIndex: (_name, value) => cluster.cached().filter((pod) => index(pod).includes(value)) },
     services: { byIndex: () => [] },
@@ -103,16 +103,16 @@ async function take({ state, cluster, controller }: ReturnType<typeof world>, ea
       cluster.remove(each.pod);
       return;
     case "relabel":
-      cluster.label(each.pod, { ...replicaLabels("missing", "worker", 0) });
+      cluster.label(each.pod, { ...buildReplicaLabels("missing", "worker", 0) });
       return;
     case "move":
-      cluster.label(each.pod, { ...replicaLabels("mnist", "ps", 1) });
+      cluster.label(each.pod, { ...buildReplicaLabels("mnist", "ps", 1) });
       return;
   }
 }
 
 function replicaOf(pod: MemberObject): string {
-  const labels = labelsOf(pod);
+  const labels = getLabels(pod);
   const of = (key: string): string => labels[key] ?? "";
   const { jobNameLabelKey, replicaTypeLabelKey, replicaIndexLabelKey } = KIND.labelKeys;
   return [jobNameLabelKey, replicaTypeLabelKey, replicaIndexLabelKey].map(of).join("-");
@@ -145,7 +145,7 @@ it("whatever happens, and however late the cache learns it, a quiet cluster ends
       );
       const found = cluster
         .stored()
-        .filter((pod) => controllerOf(pod)?.uid === job.metadata.uid && !isDeleting(pod))
+        .filter((pod) => findController(pod)?.uid === job.metadata.uid && !isDeleting(pod))
         .map(replicaOf);
       expect(found.sort()).toEqual(wanted.sort());
       expect(expectations.size()).toBe(0);

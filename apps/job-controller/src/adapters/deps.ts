@@ -1,20 +1,20 @@
-import { client, type NatsBus } from "@muster/bus";
-import { eventRecorder, kubeCalls, loadServiceKube, type KubeCalls } from "@muster/kube";
-import { explainCalls, openLedgerClient, type ReservationCalls } from "@muster/ledger-client";
+import { makeClient, type NatsBus } from "@muster/bus";
+import { makeEventRecorder, makeKubeCalls, loadServiceKube, type KubeCalls } from "@muster/kube";
+import { makeExplainCalls, openLedgerClient, type ReservationCalls } from "@muster/ledger-client";
 import { buckets, labels, ReservationService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
-import { installationOf, openBucket } from "@muster/store";
+import { readInstallationId, openBucket } from "@muster/store";
 import { openNodes } from "@muster/watch";
-import { followedNamespace, type Config } from "../config.ts";
-import { ownerIdOfUnit } from "../domain/build-units.ts";
+import { findFollowedNamespace, type Config } from "../config.ts";
+import { getUnitOwnerId } from "../domain/build-units.ts";
 import type { Kind } from "../domain/kind.ts";
-import { jobKey } from "../domain/ownership.ts";
-import { answers } from "./answers.ts";
+import { buildJobKey } from "../domain/ownership.ts";
+import { makeJobHandlers } from "./job-handlers.ts";
 import { openBatchJobs, type BatchJobs } from "./batch/batch-jobs.ts";
-import type { JobElsewhere } from "../domain/plan-elsewhere.ts";
-import { openElsewhere, type Elsewhere } from "./elsewhere.ts";
+import type { UnservedJob } from "../domain/plan-unserved-events.ts";
+import { openUnservedJobs, type UnservedJobs } from "./unserved-jobs.ts";
 import { gatherEvents, type RecordEvent } from "./gather-events.ts";
-import type { Fence } from "./fence.ts";
+import type { LeadCheck } from "./lead-check.ts";
 import { followKinds } from "./follow-kinds.ts";
 import { openQueues, type Queues } from "./follow-queues.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
@@ -23,9 +23,9 @@ import { openMemberLogs } from "./member-log.ts";
 import { makePasses, type MakeReconcile } from "./passes.ts";
 import { mirrorQueues, queueCodec, type QueueBucket } from "./mirror-queues.ts";
 import { openPodGroups } from "./pod-groups.ts";
-import { queueReports } from "./report-queues.ts";
-import { servedJobs } from "./served-jobs.ts";
-import { sweep, reportOnce } from "./sweep.ts";
+import { makeQueueReports } from "./report-queues.ts";
+import { makeServedJobs } from "./served-jobs.ts";
+import { sweepJobs, reportOnce } from "./sweep.ts";
 import { openWorld, type World } from "./world.ts";
 
 /** The dependencies of the parts of the service. */
@@ -37,11 +37,11 @@ export type Deps = AsyncDisposable & {
   /** Undefined if the configuration excludes batch Jobs. */
   readonly batchJobs: Pick<BatchJobs, "run" | "refused"> | undefined;
   /** Makes the bucket of queues equal to the Queues of the cluster. */
-  readonly mirrorQueues: (isHeld: Fence) => Promise<void>;
+  readonly mirrorQueues: (isHeld: LeadCheck) => Promise<void>;
   /** Writes the status of queues, and removes the finalizer of empty queues that are being deleted. */
-  readonly reportQueues: (isHeld: Fence) => Promise<void>;
+  readonly reportQueues: (isHeld: LeadCheck) => Promise<void>;
   /** Answers users. */
-  readonly answers: ReturnType<typeof answers>;
+  readonly answers: ReturnType<typeof makeJobHandlers>;
   /** Kinds that the API server serves. */
   readonly runtimes: () => readonly KindRuntime[];
   /** Kinds that the API server served before. */
@@ -56,7 +56,7 @@ export type Deps = AsyncDisposable & {
   readonly discover: () => Promise<readonly Kind[]>;
   readonly reconcileOf: MakeReconcile;
   /** Scans other namespaces for jobs; `mayReport` is true if this replica leads. */
-  readonly scanElsewhere: Elsewhere["scan"];
+  readonly scanElsewhere: UnservedJobs["scan"];
   /** Releases the units of deleted jobs in the ledger. */
   readonly sweep: () => Promise<void>;
   /** Describes the cache that is too old; undefined if all are fresh. */
@@ -70,11 +70,11 @@ const COMPONENT = "muster-job-controller";
 export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
   const { config, logger } = context;
   const kube = loadServiceKube(context, config.kube.kubeconfig);
-  const installation = await installationOf(bus.connection);
+  const installation = await readInstallationId(bus.connection);
   await using undo = new AsyncDisposableStack();
   const { maxInFlight, timeoutMs, namespace } = config.kube;
-  const followed = followedNamespace(config.kube);
-  const calls = undo.use(kubeCalls(kube, { timeoutMs, maxInFlight }));
+  const followed = findFollowedNamespace(config.kube);
+  const calls = undo.use(makeKubeCalls(kube, { timeoutMs, maxInFlight }));
   const world = undo.use(openWorld(kube, context));
   const runtimes = keepRuntimes(undo);
   const gone = new Set<string>();
@@ -86,7 +86,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     kindsUnread: () => kinds.unread(),
   };
   const nodes = undo.use(await followNodes(context, bus));
-  const ledger = client(bus, ReservationService);
+  const ledger = makeClient(bus, ReservationService);
   const machines = await openLedger(undo, { bus, calls: ledger }, runtimes);
   const ofQueues = openQueuesFor(undo, { kube, calls, config, logger }, wakerOfAll(runtimes));
   const { queues } = ofQueues;
@@ -97,12 +97,12 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   if (batchJobs !== undefined) ofQueues.alsoWake(batchJobs.wakeAll);
   const groups = undo.use(openPodGroups({ kube, calls, namespace: followed, logger, changed: namedAs(runtimes) }));
   const logs = undo.use(openMemberLogs(kube));
-  const served = servedJobs({ kube: config.kube, queues, machines, world });
+  const served = makeServedJobs({ kube: config.kube, queues, machines, world });
   const { servesNamespace } = served;
   const scanning = { calls, namespace, servesNamespace, runtimes: known.runtimes, now: Date.now };
-  const elsewhere = openElsewhere({ ...scanning, report: reportUnserved });
-  const asked = { asking: explainCalls(bus), logs, config, calls, world, machines, elsewhere, served };
-  const answering = answers({ ...asked, queues, batchJobs, ...known });
+  const elsewhere = openUnservedJobs({ ...scanning, report: reportUnserved });
+  const asked = { asking: makeExplainCalls(bus), logs, config, calls, world, machines, elsewhere, served };
+  const answering = makeJobHandlers({ ...asked, queues, batchJobs, ...known });
   notifyOwners(world, answering.changed);
   const following = { context, kube, calls, world, recordEvent, runtimes, gone, jobChanged: answering.changed };
   const kinds = followKinds(following);
@@ -129,7 +129,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     reconcileOf: makePasses(context, passing),
     sweep: async () => {
       const seen = { machines, nodes, world, runtimes: [...runtimes.values()], kindsUnread: kinds.unread() };
-      reportPodsLeft(await sweep({ calls, kube: config.kube, logger, ...seen }));
+      reportPodsLeft(await sweepJobs({ calls, kube: config.kube, logger, ...seen }));
     },
     staleness: () => describeAge(world, known),
     [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
@@ -168,7 +168,7 @@ async function openLedger(
   runtimes: Runtimes,
 ): Promise<Machines> {
   const elapsedMs = (): number => performance.now();
-  const known = { bus, calls, ownerKind: OWNER_KIND, groupOf: ownerIdOfUnit, elapsedMs };
+  const known = { bus, calls, ownerKind: OWNER_KIND, groupOf: getUnitOwnerId, elapsedMs };
   const ledger = undo.use(await openLedgerClient(known));
   return makeMachines({ ledger, calls, now: Date.now, elapsedMs, ...wakers(runtimes) });
 }
@@ -180,11 +180,11 @@ function openEvents(
   calls: KubeCalls,
 ): {
   readonly recordEvent: RecordEvent;
-  readonly reportUnserved: (job: JobElsewhere) => void;
+  readonly reportUnserved: (job: UnservedJob) => void;
   readonly recordBatchEvent: Parameters<typeof openBatchJobs>[0]["recordEvent"];
 } {
   const events = undo.use(
-    eventRecorder({
+    makeEventRecorder({
       calls,
       component: COMPONENT,
       instance,
@@ -248,7 +248,7 @@ function openQueueWork({ queues, calls, ledger, bus }: QueueWorkDeps): Pick<Deps
   const mirroring = { queues, calls, openBucket: openQueueBucket(bus) };
   return {
     mirrorQueues: (isHeld) => mirrorQueues(mirroring, isHeld),
-    reportQueues: queueReports({ queues, calls, ledger, now: Date.now, elapsedMs: () => performance.now() }),
+    reportQueues: makeQueueReports({ queues, calls, ledger, now: Date.now, elapsedMs: () => performance.now() }),
   };
 }
 
@@ -293,7 +293,7 @@ function openQueueBucket(bus: NatsBus): () => Promise<QueueBucket> {
 /** Returns a function that wakes every job, after those that have changed themselves. */
 function wakerOfAll(runtimes: Runtimes): () => void {
   return () => {
-    for (const { jobs, wake } of runtimes.values()) for (const job of jobs.list()) wake(jobKey(job), "low");
+    for (const { jobs, wake } of runtimes.values()) for (const job of jobs.list()) wake(buildJobKey(job), "low");
   };
 }
 
@@ -302,7 +302,7 @@ function wakers(runtimes: Runtimes): Pick<MachinesDeps, "changed" | "listed"> {
   return {
     changed: (ownerId) => {
       for (const { jobs, wake } of runtimes.values())
-        for (const job of jobs.byIndex("ownerId", ownerId)) wake(jobKey(job));
+        for (const job of jobs.byIndex("ownerId", ownerId)) wake(buildJobKey(job));
     },
     listed: wakerOfAll(runtimes),
   };

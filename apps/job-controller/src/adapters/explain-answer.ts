@@ -1,9 +1,9 @@
-import { faultOf } from "@muster/faults";
-import { askMachines, explanationMessage, NOTHING_ASKED, type ExplainCalls } from "@muster/ledger-client";
-import { explainPodsLeft, type PodLeft } from "@muster/ledger-client/explanation";
-import { mayOccupy } from "@muster/names";
+import { findFault } from "@muster/faults";
+import { askMachines, toWireExplanation, NO_ANSWERS, type ExplainCalls } from "@muster/ledger-client";
+import { explainLeftoverPods, type LeftoverPod } from "@muster/ledger-client/explanation";
+import { canOccupy } from "@muster/names";
 import type { muster } from "@muster/proto";
-import { explainJob, phaseOfJob, type JobSeen } from "../domain/explain-job.ts";
+import { explainJob, getJobPhase, type ObservedJobState } from "../domain/explain-job.ts";
 import { isFinished } from "../domain/job-status.ts";
 import { summariseState } from "../domain/summarise-state.ts";
 import type { JobKey } from "../requests.ts";
@@ -25,26 +25,29 @@ export async function explainAnswer(
   try {
     shown = await find();
   } catch (error) {
-    const gone = faultOf(error)?.code === "not_found" ? explainGone(key, await calls.podsLeft()) : undefined;
+    const gone = findFault(error)?.code === "not_found" ? explainGone(key, await calls.podsLeft()) : undefined;
     if (gone === undefined) throw error;
     return gone;
   }
   const seen = seenOf(shown);
   const owner = { kind: OWNER_KIND, id: shown.message().ownerId ?? "" };
   const isOver = isFinished(shown.job.status);
-  const parts = { kind: OWNER_KIND, includes: (part: typeof owner) => mayOccupy(owner, part) };
-  const asked = isOver ? NOTHING_ASKED : await askMachines(calls, owner, parts);
+  const parts = { kind: OWNER_KIND, includes: (part: typeof owner) => canOccupy(owner, part) };
+  const asked = isOver ? NO_ANSWERS : await askMachines(calls, owner, parts);
   const { kind, name } = seen;
-  return explanationMessage({ kind, name, ...phaseOfJob(seen), isOver }, explainJob(seen, asked.seen), asked);
+  return toWireExplanation({ kind, name, ...getJobPhase(seen), isOver }, explainJob(seen, asked.seen), asked);
 }
 
-function explainGone({ kind, name, namespace }: Required<JobKey>, left: readonly PodLeft[]): Explanation | undefined {
+function explainGone(
+  { kind, name, namespace }: Required<JobKey>,
+  left: readonly LeftoverPod[],
+): Explanation | undefined {
   const own = left.filter(({ pod }) => pod.startsWith(`${namespace}/`));
-  const reason = explainPodsLeft(own.filter((each) => each.name === name || each.owner.endsWith(`/${name}`)));
+  const reason = explainLeftoverPods(own.filter((each) => each.name === name || each.owner.endsWith(`/${name}`)));
   return reason && { kind: kind.toLowerCase() || OWNER_KIND, name, reasons: [reason] };
 }
 
-function seenOf({ job, message }: Shown): JobSeen {
+function seenOf({ job, message }: Shown): ObservedJobState {
   const { waitingBecause, members, createdAtMs } = message();
   const { state } = summariseState(job.status, 0);
   return {

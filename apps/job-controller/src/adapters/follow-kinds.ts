@@ -1,8 +1,8 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import type { KubeCalls } from "@muster/kube";
 import type { ServiceContext } from "@muster/service";
-import { followedNamespace, type Config } from "../config.ts";
-import { ownerIdOf } from "../domain/build-units.ts";
+import { findFollowedNamespace, type Config } from "../config.ts";
+import { buildOwnerId } from "../domain/build-units.ts";
 import type { Kind } from "../domain/kind.ts";
 import { KINDS } from "../domain/kinds.ts";
 import { findResource } from "../members/find-resource.ts";
@@ -54,7 +54,7 @@ export function followKinds(deps: FollowDeps): {
         return unanswered.has(kind) || (absences.get(kind.kind) ?? 0) < ABSENCES;
       }),
     discover: async () => {
-      const namespace = followedNamespace(context.config.kube);
+      const namespace = findFollowedNamespace(context.config.kube);
       const within = namespace === undefined ? {} : { namespace };
       const asked = await Promise.allSettled(
         KINDS.map(({ group, version, plural }) =>
@@ -110,7 +110,7 @@ function start(
   const runtime = startKind(kind, {
     config: kube,
     calls,
-    namespace: followedNamespace(config.kube),
+    namespace: findFollowedNamespace(config.kube),
     defaults: config.defaults,
     pods: world.pods,
     services: world.services,
@@ -130,7 +130,7 @@ function start(
   ];
   runtime.jobs.onChange(({ before, after }) => {
     const job = after ?? before;
-    if (job !== undefined) jobChanged(ownerIdOf(job.metadata));
+    if (job !== undefined) jobChanged(buildOwnerId(job.metadata));
     if (before !== undefined && before.metadata.uid !== after?.metadata.uid) world.ends.forgetJob(before.metadata.uid);
   });
   runtimes.set(kind.kind, runtime);

@@ -1,6 +1,13 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import { makeBell, type Bell } from "@muster/backoff";
-import { informer, listWatch, type Informer, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
+import {
+  openInformer,
+  listWatch,
+  type Informer,
+  type KubeCalls,
+  type KubeObject,
+  type KubeResource,
+} from "@muster/kube";
 import type { Logger } from "@muster/service";
 import {
   chooseQueue,
@@ -177,12 +184,12 @@ function follow(deps: FollowQueuesDeps, changed: () => void): Followed {
   const { kube, logger } = deps;
   const onError = (error: unknown, retryInMs: number): void =>
     logger.warn({ err: error, retryInMs }, "following queues is interrupted");
-  const queues = informer<KubeObject & QueueObject, QueueRow>({
+  const queues = openInformer<KubeObject & QueueObject, QueueRow>({
     source: listWatch(kube, `/apis/${QUEUES.apiVersion}/${QUEUES.plural}`),
     project: readQueueRow,
     onError,
   });
-  const namespaces = informer<KubeObject, Labels>({
+  const namespaces = openInformer<KubeObject, Labels>({
     source: listWatch(kube, `/api/v1/${NAMESPACES.plural}`, selectorOf(deps)),
     project: ({ metadata }) => metadata?.labels ?? {},
     onError,

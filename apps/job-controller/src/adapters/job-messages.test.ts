@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 import { DEFAULTS } from "../../test/manifests.ts";
-import { ended, NOW_MS, pod, POLICY } from "../../test/samples.ts";
+import { makeEndedPod, NOW_MS, makePodFact, POLICY } from "../../test/samples.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import type { PodFact } from "../domain/snapshot.ts";
-import { jobMessage } from "./job-messages.ts";
+import { toWireJob } from "./job-messages.ts";
 import { readJob, type JobResource } from "./read-job.ts";
 
 const restarting: JobResource = {
@@ -31,17 +31,17 @@ function waitOf(...pods: readonly PodFact[]): string {
 
 function waitOfJob(resource: JobResource, pods: readonly PodFact[] = []): string {
   const job = readJob(resource, JOB_KIND, DEFAULTS);
-  return jobMessage(job, { pods, units: [], pauses: POLICY, nowMs: NOW_MS }).waitingBecause ?? "";
+  return toWireJob(job, { pods, units: [], pauses: POLICY, nowMs: NOW_MS }).waitingBecause ?? "";
 }
 
 it.each<[title: string, pods: readonly PodFact[], wait: string]>([
   [
     "for the time that remains now, whatever was written",
-    [ended("worker-1", 1, { finishedMs: NOW_MS - 15_000 })],
+    [makeEndedPod("worker-1", 1, { finishedMs: NOW_MS - 15_000 })],
     "25 s",
   ],
-  ["no longer once it is due", [ended("worker-1", 1, { finishedMs: NOW_MS - 40_000 })], ""],
-  ["no longer once its pod is created", [pod("worker-0"), pod("worker-1", { phase: "Pending" })], ""],
+  ["no longer once it is due", [makeEndedPod("worker-1", 1, { finishedMs: NOW_MS - 40_000 })], ""],
+  ["no longer once its pod is created", [makePodFact("worker-0"), makePodFact("worker-1", { phase: "Pending" })], ""],
 ])("a job that restarts waits %s", (_title, pods, left) => {
   expect(waitOf(...pods)).toBe(
     left === "" ? "" : `restart 3 of 6 in ${left}: pod train-worker-1 failed with exit code 1`,
@@ -51,7 +51,7 @@ it.each<[title: string, pods: readonly PodFact[], wait: string]>([
 it("a new job waits for a controller before it waits for the ledger", () => {
   const { status: _, ...fresh } = restarting;
   expect(waitOfJob(fresh)).toBe("no leading job-controller has made a pass over it yet");
-  expect(waitOfJob(fresh, [pod("worker-0")])).toBe("");
+  expect(waitOfJob(fresh, [makePodFact("worker-0")])).toBe("");
   const conditions = [
     { type: "Created", status: "True", reason: "JobCreated", message: "the job was accepted" },
   ] as const;
@@ -60,7 +60,7 @@ it("a new job waits for a controller before it waits for the ledger", () => {
 
 it("includes the namespace of a job, which the HTTP API needs for its path", () => {
   const job = readJob(restarting, JOB_KIND, DEFAULTS);
-  expect(jobMessage(job, { pods: [], units: [], pauses: POLICY, nowMs: NOW_MS }).key).toEqual({
+  expect(toWireJob(job, { pods: [], units: [], pauses: POLICY, nowMs: NOW_MS }).key).toEqual({
     kind: "Job",
     name: "train",
     namespace: "default",

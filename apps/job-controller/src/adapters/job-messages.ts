@@ -1,11 +1,11 @@
 import { type muster } from "@muster/proto";
-import { ownerIdOf } from "../domain/build-units.ts";
+import { buildOwnerId } from "../domain/build-units.ts";
 import { decideRestart, type RestartPauses } from "../domain/decide-restart.ts";
 import { explainRestart } from "../domain/explain-restart.ts";
-import { conditionOf } from "../domain/job-status.ts";
+import { findCondition } from "../domain/job-status.ts";
 import type { PodFact, UnitSeen } from "../domain/snapshot.ts";
 import { summariseMembers } from "../domain/summarise-members.ts";
-import { blockingConditionOf, summariseState, type JobState } from "../domain/summarise-state.ts";
+import { findBlockingCondition, summariseState, type JobState } from "../domain/summarise-state.ts";
 import type { JobRow } from "./read-job.ts";
 
 type JobMessage = muster.job.v1.Job.$Properties;
@@ -19,7 +19,7 @@ type JobSurroundings = {
 };
 
 /** Builds the message of a job for replies. */
-export function jobMessage(job: JobRow, surroundings: JobSurroundings): JobMessage {
+export function toWireJob(job: JobRow, surroundings: JobSurroundings): JobMessage {
   const { pods, units } = surroundings;
   const { metadata, kind, spec, status, shape } = job;
   const total = shape.types.reduce((sum, { replicas }) => sum + replicas, 0);
@@ -31,7 +31,7 @@ export function jobMessage(job: JobRow, surroundings: JobSurroundings): JobMessa
   return {
     key: { kind: kind.kind, name: metadata.name, namespace: metadata.namespace },
     uid: metadata.uid,
-    revision: revisionOf(job, pods),
+    revision: buildRevision(job, pods),
     state: state.toUpperCase(),
     conditions: status.conditions.map((condition) => ({
       type: condition.type,
@@ -50,13 +50,13 @@ export function jobMessage(job: JobRow, surroundings: JobSurroundings): JobMessa
     finishedAtMs: status.completionMs ?? 0,
     waitingBecause: waitOf(job, surroundings, state, message),
     traceparent: job.traceparent,
-    ownerId: ownerIdOf(metadata),
+    ownerId: buildOwnerId(metadata),
     restarts,
   };
 }
 
 /** Returns a revision that differs if the job or one of its pods differs, because a watching client shows both. */
-export function revisionOf({ metadata }: JobRow, pods: readonly PodFact[]): string {
+export function buildRevision({ metadata }: JobRow, pods: readonly PodFact[]): string {
   const facts = pods.map(
     ({ uid, phase, ready, deleting, containerRestarts, trouble }) =>
       `${uid}${phase}${ready}${deleting}${containerRestarts}${trouble?.reason ?? ""}`,
@@ -82,16 +82,16 @@ function waitOf(
     case "Queued":
       // This replica may not lead, so only the status shows whether a leader has made a pass.
       // With pods, one has made a pass and writes the status later.
-      if (conditionOf(status, "Created") === undefined)
+      if (findCondition(status, "Created") === undefined)
         return pods.length > 0 ? "" : "no leading job-controller has made a pass over it yet";
-      return conditionOf(status, "MachinesReserved") === undefined ? "the ledger has not answered yet" : message;
+      return findCondition(status, "MachinesReserved") === undefined ? "the ledger has not answered yet" : message;
     case "Suspended":
       return "it is suspended";
     case "Preempted":
       return message;
     default: {
-      const lacksRights = state === "Starting" && conditionOf(status, "MachinesReserved")?.reason === "RightsMissing";
-      return lacksRights || blockingConditionOf(status, state) !== undefined ? message : "";
+      const lacksRights = state === "Starting" && findCondition(status, "MachinesReserved")?.reason === "RightsMissing";
+      return lacksRights || findBlockingCondition(status, state) !== undefined ? message : "";
     }
   }
 }

@@ -3,9 +3,9 @@ import { KubeError, type KubeCalls, type KubeObject } from "@muster/kube";
 import { describe, expect, it } from "vitest";
 import { KIND, NAMESPACE, testJob, testMember, testRow, type MemberOptions } from "../../test/member-world.ts";
 import type { MemberObject } from "../domain/ownership.ts";
-import { claimantIndex } from "../members/claimant-index.ts";
-import { makeExpectations, podsKey, servicesKey } from "../members/expectations.ts";
-import { kindController } from "./kind-controller.ts";
+import { makeClaimantIndex } from "../members/claimant-index.ts";
+import { makeExpectations, buildPodsKey, buildServicesKey } from "../members/expectations.ts";
+import { makeKindController } from "./kind-controller.ts";
 
 const job = testRow("mnist");
 const during = {
@@ -16,7 +16,7 @@ const during = {
 
 /** Builds a cache with the index of the real ones. */
 function cacheOf<M extends MemberObject>(members: readonly M[]) {
-  const index = claimantIndex(KIND.labelKeys);
+  const index = makeClaimantIndex(KIND.labelKeys);
   return { byIndex: (_name: "claimant", value: string) => members.filter((member) => index(member).includes(value)) };
 }
 
@@ -51,7 +51,7 @@ function world({ pods = [], services = [] }: { pods?: readonly V1Pod[]; services
     delete: ({ plural }, name) => answer("delete", plural, { metadata: { name } }),
   };
   const expectations = makeExpectations();
-  const controller = kindController(KIND, {
+  const controller = makeKindController(KIND, {
     calls,
     pods: cacheOf(pods),
     services: cacheOf(services),
@@ -67,7 +67,7 @@ function world({ pods = [], services = [] }: { pods?: readonly V1Pod[]; services
     syncPeriodMs: 500,
   });
   const isSettled = (type: string): boolean =>
-    [podsKey, servicesKey].every((keyOf) => expectations.satisfied(keyOf("uid-of-mnist", type)));
+    [buildPodsKey, buildServicesKey].every((keyOf) => expectations.satisfied(keyOf("uid-of-mnist", type)));
   return { controller, expectations, isSettled, sent, woken, events, freshReads: () => freshReads };
 }
 

@@ -1,8 +1,8 @@
 import type { V1Pod, V1Service } from "@kubernetes/client-node";
 import { requireKubeFault, type KubeCalls } from "@muster/kube";
 import type { Kind } from "../domain/kind.ts";
-import { jobLabels } from "../domain/member-labels.ts";
-import { jobKey, ownerReference, type MemberObject } from "../domain/ownership.ts";
+import { buildJobLabels } from "../domain/member-labels.ts";
+import { buildJobKey, buildOwnerReference, type MemberObject } from "../domain/ownership.ts";
 import type { MemberChange } from "../domain/plan-member-change.ts";
 import type { GroupSpec } from "../domain/pod-group.ts";
 import { deleteBudget, syncBudget } from "../members/budget.ts";
@@ -11,37 +11,37 @@ import {
   claimMembers,
   recheckDeletionTimestamp,
   recheckVersion,
-  type Claimed,
+  type ClaimResult,
   type Ownership,
 } from "../members/claim-members.ts";
 import { findClaimCandidates, type ClaimantCache } from "../members/claimant-index.ts";
-import { podsKey, servicesKey, type Expectations } from "../members/expectations.ts";
-import { memberCalls } from "../members/member-calls.ts";
+import { buildPodsKey, buildServicesKey, type Expectations } from "../members/expectations.ts";
+import { makeMemberCalls } from "../members/member-calls.ts";
 import {
   createMember,
   deleteMember,
   type CreateOutcome,
   type DeleteOutcome,
   type MembersOfJob,
-  type Report,
+  type ReportEvent,
 } from "../members/member-control.ts";
-import { noteMemberChange } from "../members/note-member-change.ts";
+import { recordMemberChange } from "../members/record-member-change.ts";
 import type { OwnedObjectDeps, SyncOutcome } from "../members/owned-object.ts";
 import { deletePodGroup, syncPodGroup, type PodGroupKind } from "../members/pod-group.ts";
-import { fenced, type Fence } from "./fence.ts";
+import { runWhileLeading, type LeadCheck } from "./lead-check.ts";
 import type { RecordEvent } from "./gather-events.ts";
 import type { JobRow } from "./read-job.ts";
 
 export type KindControllerDeps = {
   readonly calls: Pick<KubeCalls, "get" | "create" | "patch" | "delete">;
-  /** Caches with the index of `claimantIndex`. They may keep only a part of each object, with its metadata and status. */
+  /** Caches with the index of `makeClaimantIndex`. They may keep only a part of each object, with its metadata and status. */
   readonly pods: ClaimantCache<V1Pod>;
   readonly services: ClaimantCache<V1Service>;
   /** Yields all cached jobs. */
   readonly jobs: () => Iterable<JobRow>;
   /** Returns the cached job of this key, which may be stale. */
   readonly job: (key: string) => JobRow | undefined;
-  /** Reads the job from the API server. Rejects with an error that `kubeFault` reads as not_found if the job does not exist. */
+  /** Reads the job from the API server. Rejects with an error that `toKubeFault` reads as not_found if the job does not exist. */
   readonly readJob: (job: JobRow) => Promise<JobRow>;
   readonly enqueue: (key: string) => void;
   readonly recordEvent: RecordEvent;
@@ -64,8 +64,8 @@ export type KindController = {
   recheckDeletionTimestamp(job: JobRow): CanAdopt;
   /** Checks the version before pods are created; `plannedFrom` is the version of the job. */
   recheckVersion(job: JobRow, plannedFrom: string | undefined): Promise<void>;
-  claimPods(job: JobRow, canAdopt: CanAdopt): Promise<Claimed<V1Pod>>;
-  claimServices(job: JobRow, canAdopt: CanAdopt): Promise<Claimed<V1Service>>;
+  claimPods(job: JobRow, canAdopt: CanAdopt): Promise<ClaimResult<V1Pod>>;
+  claimServices(job: JobRow, canAdopt: CanAdopt): Promise<ClaimResult<V1Service>>;
 
   /** Creates pods of one type while this process leads. `requireCurrent` rejects if the job has changed since the pods were planned. */
   createPods(
@@ -74,7 +74,7 @@ export type KindController = {
     pods: readonly V1Pod[],
     during: {
       readonly signal: AbortSignal;
-      readonly isHeld: Fence;
+      readonly isHeld: LeadCheck;
       readonly requireCurrent: () => Promise<void>;
     },
   ): Promise<ChangeReport>;
@@ -93,12 +93,12 @@ export type KindController = {
 };
 
 /** Connects the parts in `members/` to the caches and calls of one kind. */
-export function kindController(kind: Kind, deps: KindControllerDeps): KindController {
+export function makeKindController(kind: Kind, deps: KindControllerDeps): KindController {
   const { calls, pods, services, expectations, recordEvent, enqueue } = deps;
-  const podCalls = memberCalls<V1Pod>(calls, "pods");
-  const serviceCalls = memberCalls<V1Service>(calls, "services");
+  const podCalls = makeMemberCalls<V1Pod>(calls, "pods");
+  const serviceCalls = makeMemberCalls<V1Service>(calls, "services");
   const reportOn =
-    (job: JobRow): Report =>
+    (job: JobRow): ReportEvent =>
     (type, reason, message) =>
       recordEvent(job, type, reason, message);
   const podsOf = (job: JobRow): MembersOfJob<V1Pod> => ({ kind: "Pod", calls: podCalls, report: reportOn(job) });
@@ -110,8 +110,8 @@ export function kindController(kind: Kind, deps: KindControllerDeps): KindContro
   const liveRead = (job: JobRow) => () => deps.readJob(job);
   const recheck = (job: JobRow): CanAdopt => recheckDeletionTimestamp(job, liveRead(job));
   const ownership = (job: JobRow, canAdopt: CanAdopt): Ownership => ({
-    labels: jobLabels(kind.labelKeys, job.metadata),
-    owner: ownerReference(kind, job.metadata),
+    labels: buildJobLabels(kind.labelKeys, job.metadata),
+    owner: buildOwnerReference(kind, job.metadata),
     canAdopt,
   });
   const owning = (job: JobRow): OwnedObjectDeps => ({ calls, report: reportOn(job) });
@@ -123,9 +123,9 @@ export function kindController(kind: Kind, deps: KindControllerDeps): KindContro
   };
   return {
     expectations,
-    resync: { everyMs: deps.syncPeriodMs, keys: () => Array.from(deps.jobs(), jobKey) },
-    changePod: (change) => noteMemberChange(changes, podsKey, change),
-    changeService: (change) => noteMemberChange(changes, servicesKey, change),
+    resync: { everyMs: deps.syncPeriodMs, keys: () => Array.from(deps.jobs(), buildJobKey) },
+    changePod: (change) => recordMemberChange(changes, buildPodsKey, change),
+    changeService: (change) => recordMemberChange(changes, buildServicesKey, change),
     recheckDeletionTimestamp: recheck,
     recheckVersion: (job, plannedFrom) => recheckVersion(job, plannedFrom, liveRead(job)),
     claimPods: (job, canAdopt) =>
@@ -138,16 +138,16 @@ export function kindController(kind: Kind, deps: KindControllerDeps): KindContro
           requireKubeFault(error);
           return false;
         });
-      const create = fenced(isHeld, (pod: V1Pod) => createMember({ ...podsOf(job), mayRepeat }, pod));
-      return createMembers(wanted, create, { expectations, key: podsKey(job.metadata.uid, type) }, signal);
+      const create = runWhileLeading(isHeld, (pod: V1Pod) => createMember({ ...podsOf(job), mayRepeat }, pod));
+      return createMembers(wanted, create, { expectations, key: buildPodsKey(job.metadata.uid, type) }, signal);
     },
     deletePods: (job, type, surplus, signal) => {
       const remove = (pod: V1Pod) => deleteMember(podsOf(job), pod);
-      return deleteMembers(surplus, remove, { expectations, key: podsKey(job.metadata.uid, type) }, signal);
+      return deleteMembers(surplus, remove, { expectations, key: buildPodsKey(job.metadata.uid, type) }, signal);
     },
     createMemberService: (job, type, wanted, signal) => {
       const create = (service: V1Service) => createMember(servicesOf(job), service);
-      return createMembers([wanted], create, { expectations, key: servicesKey(job.metadata.uid, type) }, signal);
+      return createMembers([wanted], create, { expectations, key: buildServicesKey(job.metadata.uid, type) }, signal);
     },
     createService: (job, service) => createMember(servicesOf(job), service),
     deleteService: (job, service) => deleteMember(servicesOf(job), service),

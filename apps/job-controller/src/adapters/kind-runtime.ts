@@ -1,13 +1,13 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import { workQueue, type WorkQueue } from "@muster/controller";
-import { informer, listWatch, pathOfResource, type Informer, type KubeResource } from "@muster/kube";
-import { ownerIdOf } from "../domain/build-units.ts";
+import { openInformer, listWatch, buildResourcePath, type Informer, type KubeResource } from "@muster/kube";
+import { buildOwnerId } from "../domain/build-units.ts";
 import type { Kind, KindDefaults } from "../domain/kind.ts";
-import { jobKey } from "../domain/ownership.ts";
-import { kindController, type KindController, type KindControllerDeps } from "./kind-controller.ts";
-import { ownWrites } from "./own-writes.ts";
-import { placeOf, readJob, type JobResource, type JobRow } from "./read-job.ts";
-import { staleVersions } from "./stale-versions.ts";
+import { buildJobKey } from "../domain/ownership.ts";
+import { makeKindController, type KindController, type KindControllerDeps } from "./kind-controller.ts";
+import { makeOwnWrites } from "./own-writes.ts";
+import { buildJobPlace, readJob, type JobResource, type JobRow } from "./read-job.ts";
+import { makeStaleVersions } from "./stale-versions.ts";
 
 /** One kind of job in this process: its jobs, their queue, and the operations on their members. */
 export type KindRuntime = AsyncDisposable & {
@@ -67,23 +67,23 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
   const busyForMs = busyMeter(() => queue.length > deps.workers);
   const ended = new AbortController();
   const writtenMs = new Map<string, number>();
-  const written = ownWrites<JobRow>();
-  const stale = staleVersions(() => performance.now());
+  const written = makeOwnWrites<JobRow>();
+  const stale = makeStaleVersions(() => performance.now());
   const read = (each: JobResource): JobRow => readJob(each, kind, defaults);
-  const jobs = informer<JobResource, JobRow, "ownerId">({
-    source: listWatch<JobResource>(deps.config, pathOfResource(resource)),
+  const jobs = openInformer<JobResource, JobRow, "ownerId">({
+    source: listWatch<JobResource>(deps.config, buildResourcePath(resource)),
     project: read,
-    indexes: { ownerId: ({ metadata }) => [ownerIdOf(metadata)] },
+    indexes: { ownerId: ({ metadata }) => [buildOwnerId(metadata)] },
     onError: deps.onError,
   });
 
   const job = (key: string): JobRow | undefined => written.newest(key, jobs.get(key));
 
-  const controller = kindController(kind, {
+  const controller = makeKindController(kind, {
     ...deps,
     jobs: () => jobs.list(),
     job,
-    readJob: async (row) => read(await calls.get<JobResource>(placeOf(kind, row.metadata), row.metadata.name)),
+    readJob: async (row) => read(await calls.get<JobResource>(buildJobPlace(kind, row.metadata), row.metadata.name)),
     enqueue: wake,
   });
   jobs.onChange(({ key, before, after }) => {
@@ -111,13 +111,13 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     busyForMs,
     newQueue: () => {
       queue = workQueue();
-      for (const each of jobs.list()) queue.add(jobKey(each));
+      for (const each of jobs.list()) queue.add(buildJobKey(each));
       return queue;
     },
     controller,
     job,
     recordWrite: (each) => {
-      const key = jobKey(each);
+      const key = buildJobKey(each);
       // The entry of a job that was deleted during the write of its status would never be removed.
       if (jobs.get(key)?.metadata.uid !== each.metadata.uid) return;
       written.record(key, read(each));

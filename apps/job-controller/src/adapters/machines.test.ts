@@ -3,7 +3,7 @@ import { FaultError, type Fault } from "@muster/faults";
 import { openLedgerClient, type ReservationCalls } from "@muster/ledger-client";
 import { muster } from "@muster/proto";
 import { describe, expect, it } from "vitest";
-import { ownerIdOfUnit, type Unit } from "../domain/build-units.ts";
+import { getUnitOwnerId, type RequestUnit } from "../domain/build-units.ts";
 import { makeMachines, OWNER_KIND } from "./machines.ts";
 
 const {
@@ -21,11 +21,11 @@ type Reservation = muster.reservation.v1.Reservation;
 
 const EVENTS = { granted: ReservationGranted, released: ReservationReleased, preempted: ReservationPreempted } as const;
 const ID = "train-0a1b2c3d4e5f";
-const UNIT: Unit = { id: ID, needs: [{ component: "worker-0", pool: "gpu" }], because: "gang" };
+const UNIT: RequestUnit = { id: ID, needs: [{ component: "worker-0", pool: "gpu" }], because: "gang" };
 const GOING_ON = new AbortController().signal;
 
 const SHARED = { cpu: 500 };
-const SHARED_UNIT: Unit = { ...UNIT, needs: [{ component: "worker-0", pool: "gpu", shared: SHARED }] };
+const SHARED_UNIT: RequestUnit = { ...UNIT, needs: [{ component: "worker-0", pool: "gpu", shared: SHARED }] };
 
 /** Returns the reservation as a ledger with shares keeps it. */
 function inPart(whole: Reservation): Reservation {
@@ -117,7 +117,7 @@ async function opened(clock = { now: 5000, elapsed: 0 }) {
   } as unknown as ReservationCalls;
   const elapsedMs = (): number => clock.elapsed;
   const machines = makeMachines({
-    ledger: await openLedgerClient({ bus, calls, ownerKind: OWNER_KIND, groupOf: ownerIdOfUnit, elapsedMs }),
+    ledger: await openLedgerClient({ bus, calls, ownerKind: OWNER_KIND, groupOf: getUnitOwnerId, elapsedMs }),
     calls,
     now: () => clock.now,
     elapsedMs,

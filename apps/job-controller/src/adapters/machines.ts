@@ -1,9 +1,9 @@
-import { type Fault, faultOf } from "@muster/faults";
+import { type Fault, findFault } from "@muster/faults";
 import { describeRefusal, type LedgerClient, type Need, type ReservationCalls } from "@muster/ledger-client";
 import { JOB } from "@muster/names";
-import { ownerIdOfUnit, type Unit } from "../domain/build-units.ts";
+import { getUnitOwnerId, type RequestUnit } from "../domain/build-units.ts";
 import type { UnitSeen } from "../domain/snapshot.ts";
-import { maximaOf, unitOf } from "./messages.ts";
+import { listPoolMaxima, toUnitSeen } from "./messages.ts";
 
 /** The machines and requests of jobs in the ledger, as far as this process knows, and the refusals of the ledger. */
 export type Machines = Pick<LedgerClient, "refresh" | "invalidate"> & {
@@ -12,7 +12,7 @@ export type Machines = Pick<LedgerClient, "refresh" | "invalidate"> & {
   /** Returns the owner ids of all units that jobs have or wait for. */
   ownerIds(): ReadonlySet<string>;
   /** Requests a unit; a position in the queue and a refusal are answers too. Rejects with FaultError without an answer. */
-  reserve(unit: Unit, priority: number): Promise<void>;
+  reserve(unit: RequestUnit, priority: number): Promise<void>;
   /** Releases a unit, or its position in the queue. Has no effect if the ledger has neither. */
   release(unitId: string): Promise<void>;
   /** Announces to the ledger that the work on the unit ends, unless the ledger has withdrawn the preemption. Rejects with FaultError without an answer. */
@@ -61,13 +61,13 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
   const refusals = new Map<string, Map<string, Refused>>();
   const refusedOf = (ownerId: string) => [...(refusals.get(ownerId)?.values() ?? [])];
   const forgetRefusal = (unitId: string): boolean => {
-    const ownerId = ownerIdOfUnit(unitId);
+    const ownerId = getUnitOwnerId(unitId);
     const isForgotten = refusals.get(ownerId)?.delete(unitId) === true;
     if (refusals.get(ownerId)?.size === 0) refusals.delete(ownerId);
     return isForgotten;
   };
   const refuse = (refused: Refused): void => {
-    const ownerId = ownerIdOfUnit(refused.id);
+    const ownerId = getUnitOwnerId(refused.id);
     refusals.set(ownerId, (refusals.get(ownerId) ?? new Map<string, Refused>()).set(refused.id, refused));
     changed(ownerId);
   };
@@ -88,7 +88,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
       if (!ledger.isKnown()) return [{ id: ownerId, state: "unknown" }];
       const aheadMs = now() - elapsedMs();
       const reserved = ledger.inGroup(ownerId).map((each): UnitSeen => {
-        const unit = unitOf(each, each.seenAtMs + aheadMs);
+        const unit = toUnitSeen(each, each.seenAtMs + aheadMs);
         return dropsConstraints && unit.state === "waiting" ? { ...unit, dropsConstraints } : unit;
       });
       const refused = refusedOf(ownerId).map((each) => ({ ...each, sinceMs: each.sinceMs + aheadMs }));
@@ -109,7 +109,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
           dropsConstraints =
             isDropped(topology, answer.topology) || isDropped(queue, answer.queue) || !isKept(answer.needs, needs);
       } catch (error) {
-        const fault = faultOf(error);
+        const fault = findFault(error);
         const code = fault === undefined ? undefined : refusalCodeOf(fault);
         if (fault === undefined || code === undefined) throw error;
         const because = { code, text: describeRefusal(fault, needs) };
@@ -119,7 +119,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
     },
     release: async (unitId) => {
       if (forgetRefusal(unitId)) {
-        changed(ownerIdOfUnit(unitId));
+        changed(getUnitOwnerId(unitId));
         return;
       }
       const reservation = ledger.get(unitId) ?? (await ledger.ask(unitId));
@@ -132,9 +132,9 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
 
 async function askMaxima(calls: MachinesDeps["calls"]): ReturnType<Machines["maxima"]> {
   try {
-    return maximaOf((await calls.listPools({}, { timeoutMs: MAXIMA_TIMEOUT_MS })).pools);
+    return listPoolMaxima((await calls.listPools({}, { timeoutMs: MAXIMA_TIMEOUT_MS })).pools);
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     return undefined;
   }
 }

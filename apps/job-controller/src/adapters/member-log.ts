@@ -2,9 +2,9 @@ import type { KubeConfig, V1ContainerStatus, V1Pod } from "@kubernetes/client-no
 import { throwFault } from "@muster/faults";
 import { followLogs, openPodLog, readLogRange, type FollowedLog, type LogFollowers } from "@muster/kube";
 import { labels } from "@muster/proto";
-import type { LogDeps, Run } from "../read-log.ts";
+import type { LogDeps, ContainerRun } from "../read-log.ts";
 import type { JobRow } from "./read-job.ts";
-import { podFact } from "./read-pod.ts";
+import { toPodFact } from "./read-pod.ts";
 
 /** Reads the logs of pods, each once for all readers that poll it. */
 export type MemberLogs = Disposable & {
@@ -45,7 +45,7 @@ function memberLog(
   const main = spec.find(({ type }) => type === component.replace(/-\d+$/, ""))?.mainContainer ?? "";
   const container = wanted === "" ? main : wanted;
   const { namespace } = job.metadata;
-  const logOf = ({ id, pod }: Run): FollowedLog => ({ namespace, pod, container, run: id });
+  const logOf = ({ id, pod }: ContainerRun): FollowedLog => ({ namespace, pod, container, run: id });
   return {
     ...signals,
     now: Date.now,
@@ -64,10 +64,10 @@ function memberLog(
  * Finds the newest run. A member that has not started has no log yet, and the log of a deleted pod is gone. NOTE: a container restarts shortly before the
  * status of its pod shows it. A log that is opened in between counts as the previous run, and is returned twice.
  */
-function newestRun(pods: readonly V1Pod[], component: string, container: string): Run | undefined {
+function newestRun(pods: readonly V1Pod[], component: string, container: string): ContainerRun | undefined {
   const [newest] = pods
     .filter(({ metadata }) => metadata?.labels?.[labels.component] === component)
-    .map((pod) => ({ pod, fact: podFact(pod) }))
+    .map((pod) => ({ pod, fact: toPodFact(pod) }))
     .filter(({ fact }) => fact.phase !== "Pending")
     .sort((a, b) => b.fact.attempt - a.fact.attempt || b.fact.createdMs - a.fact.createdMs);
   if (newest === undefined) return undefined;

@@ -1,6 +1,6 @@
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
-import { maximaOf } from "./messages.ts";
+import { listPoolMaxima } from "./messages.ts";
 
 const { Pool } = muster.reservation.v1;
 const SCALED = { name: "a", capacity: 2, elasticMax: 2, elasticAtMs: 1000 };
@@ -24,5 +24,5 @@ it.each([
   ["the nodes of a pool that may not grow", { ...SCALED, elasticMax: 0 }, 2],
   ["nothing of an unscaled pool", { ...SCALED, elasticMax: 0, elasticAtMs: 0 }, undefined],
 ])("counts %s", (_title, pool, most) => {
-  expect(maximaOf([Pool.create(pool)]).get("a")).toBe(most);
+  expect(listPoolMaxima([Pool.create(pool)]).get("a")).toBe(most);
 });

@@ -7,7 +7,7 @@ import { explainWait } from "../domain/explain-wait.ts";
 import type { UnitSeen } from "../domain/snapshot.ts";
 
 /** Builds a unit; `sinceMs` is the start of its wait by the caller's clock, because the ledger's clock is another machine's. */
-export function unitOf(reservation: Reservation, sinceMs: number): UnitSeen {
+export function toUnitSeen(reservation: Reservation, sinceMs: number): UnitSeen {
   const id = reservation.ownerId;
   if (reservation.state === "granted")
     return {
@@ -73,7 +73,7 @@ function withDomain({ topology: key, domain: value }: Extract<Reservation, { rea
 }
 
 /** Converts a manifest to the argument of a call. The API server validates it. */
-export function toService(manifest: ReturnType<typeof buildService>): V1Service {
+export function toWireService(manifest: ReturnType<typeof buildService>): V1Service {
   return manifest as unknown as V1Service;
 }
 
@@ -81,7 +81,7 @@ export function toService(manifest: ReturnType<typeof buildService>): V1Service 
 const IN_USE: ReadonlySet<string> = new Set(["OCCUPIED", "FOREIGN_USE"]);
 
 /** Returns, by scaled pool, the maximum of machines for which the ledger lets one request wait. Nodes that the scaler did not create may exceed its limit. */
-export function maximaOf(pools: readonly muster.reservation.v1.Pool[]): ReadonlyMap<string, number> {
+export function listPoolMaxima(pools: readonly muster.reservation.v1.Pool[]): ReadonlyMap<string, number> {
   const scaled = pools.filter(({ elasticAtMs }) => elasticAtMs > 0);
   return new Map(
     scaled.map(({ name, capacity, unusableByReason, elasticMax }) => {

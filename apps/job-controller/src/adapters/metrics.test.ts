@@ -1,8 +1,8 @@
-import { scrape } from "@muster/testkit";
+import { scrapeMetrics } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import type { StatusChange } from "../domain/find-status-changes.ts";
-import { countForced, countRequeued, jobMetrics } from "./metrics.ts";
+import { countForced, countRequeued, makeJobMetrics } from "./metrics.ts";
 
 function change(is: StatusChange["kind"]): StatusChange {
   return { kind: is, type: "Normal", reason: "", message: "" };
@@ -10,14 +10,14 @@ function change(is: StatusChange["kind"]): StatusChange {
 
 it("counts the status changes of jobs by kind", async () => {
   await using telemetry = await startTelemetry({ service: "job-controller", version: "test", env: {} });
-  const { countStatusChanges } = jobMetrics();
+  const { countStatusChanges } = makeJobMetrics();
   countStatusChanges("Job", [change("Created"), change("MachinesReserved"), change("Running"), change("Warning")]);
   countStatusChanges("Job", [change("Restarting")]);
   countStatusChanges("Job", [change("Restarting")]);
   countStatusChanges("TFJob", [change("Created"), change("Failed")]);
   countStatusChanges("Job", [change("Succeeded"), change("Requeued")]);
   countRequeued()("job-set");
-  const text = await scrape(telemetry);
+  const text = await scrapeMetrics(telemetry);
   const counted = text
     .split("\n")
     .flatMap(
@@ -40,7 +40,7 @@ it("counts pods that were removed by force, by reason", async () => {
   forced("preempted");
   forced("preempted");
   forced("machine-lost");
-  const text = await scrape(telemetry);
+  const text = await scrapeMetrics(telemetry);
   const counted = [...text.matchAll(/^muster_job_forced_total\{.*muster_job_reason="([\w-]+)".*\} (\d+)/gm)];
   expect(counted.map(([, reason, count]) => `${reason} ${count}`).sort()).toEqual(["machine-lost 1", "preempted 2"]);
 });

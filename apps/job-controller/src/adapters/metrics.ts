@@ -4,7 +4,7 @@ import type { ForceReason } from "./act.ts";
 import type { StatusChange } from "../domain/find-status-changes.ts";
 
 /** Counts the status changes of jobs by kind after each write of a status: each exactly once, whichever replica wrote it. */
-export function jobMetrics(): {
+export function makeJobMetrics(): {
   readonly countStatusChanges: (kind: string, changes: readonly StatusChange[]) => void;
 } {
   const meter = metrics.getMeter("@muster/job-controller");

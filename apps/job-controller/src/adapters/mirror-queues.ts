@@ -1,11 +1,11 @@
 import { forEachSome } from "@muster/backoff";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
 import { muster } from "@muster/proto";
-import { protoCodec, type Bucket, type Codec } from "@muster/store";
+import { makeProtoCodec, type Bucket, type Codec } from "@muster/store";
 import { planMirror, type MirrorPlan } from "../domain/queues/plan-mirror.ts";
 import { QUEUE_FINALIZER, readQueueRow, type QueueObject, type QueueRow } from "../domain/queues/queue-row.ts";
 import type { QueueRecord } from "../domain/queues/read-queue.ts";
-import { fenced, type Fence } from "./fence.ts";
+import { runWhileLeading, type LeadCheck } from "./lead-check.ts";
 import { QUEUES, type Queues } from "./follow-queues.ts";
 
 type QueueMessage = muster.reservation.v1.Queue;
@@ -22,7 +22,7 @@ export type MirrorDeps = {
 /** Limits the concurrent writes of one round. */
 const MAX_CONCURRENT = 8;
 const { Queue } = muster.reservation.v1;
-const codec = protoCodec(Queue);
+const codec = makeProtoCodec(Queue);
 
 /** An undecodable entry is undefined, and is replaced like one that differs. */
 export const queueCodec: Codec<QueueMessage | undefined, QueueRecord> = {
@@ -40,7 +40,7 @@ export const queueCodec: Codec<QueueMessage | undefined, QueueRecord> = {
  * Makes the bucket equal to the Queues while this process leads; a queue gets its finalizer before the ledger follows it. Tries all writes, and then rejects
  * with the first error. Does nothing before the queues are listed.
  */
-export async function mirrorQueues(deps: MirrorDeps, isHeld: Fence): Promise<void> {
+export async function mirrorQueues(deps: MirrorDeps, isHeld: LeadCheck): Promise<void> {
   const rows = deps.queues.rows();
   if (rows === undefined || !isHeld()) return;
   const bucket = await deps.openBucket();
@@ -52,7 +52,7 @@ export async function mirrorQueues(deps: MirrorDeps, isHeld: Fence): Promise<voi
   await forEachSome(
     plan.unprotected,
     MAX_CONCURRENT,
-    fenced(isHeld, (row) => protect(deps, row)),
+    runWhileLeading(isHeld, (row) => protect(deps, row)),
     (row, error) => {
       isFailed.add(row.name);
       failures.push(error);
@@ -64,13 +64,13 @@ export async function mirrorQueues(deps: MirrorDeps, isHeld: Fence): Promise<voi
     return revision === undefined ? bucket.create(record.name, record) : bucket.update(record.name, record, revision);
   };
   const puts = plan.puts.filter(({ name }) => !isFailed.has(name));
-  await forEachSome(puts, MAX_CONCURRENT, fenced(isHeld, put), failed);
+  await forEachSome(puts, MAX_CONCURRENT, runWhileLeading(isHeld, put), failed);
   const remove = async (name: string): Promise<void> => {
     // This cache may lag behind another leader's, and not show a new queue yet.
     if ((await unlessMissing(deps.calls.get(QUEUES, name))) !== undefined) return;
     await bucket.delete(name, revisions.get(name) ?? 0);
   };
-  await forEachSome(plan.deletions, MAX_CONCURRENT, fenced(isHeld, remove), failed);
+  await forEachSome(plan.deletions, MAX_CONCURRENT, runWhileLeading(isHeld, remove), failed);
   if (failures.length > 0) throw asError(failures, plan);
 }
 

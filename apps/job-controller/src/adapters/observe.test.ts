@@ -2,20 +2,20 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { annotations, labels } from "@muster/proto";
 import { expect, it } from "vitest";
 import { DEFAULTS } from "../../test/manifests.ts";
-import { spec } from "../../test/samples.ts";
+import { makeSpec } from "../../test/samples.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
-import { ownerLabels } from "../domain/member-metadata.ts";
-import { byOwnName } from "./observe.ts";
+import { buildOwnerLabels } from "../domain/member-metadata.ts";
+import { renameMember } from "./observe.ts";
 import { readJob } from "./read-job.ts";
 
 const { replicaTypeLabelKey, replicaIndexLabelKey } = JOB_KIND.labelKeys;
 
 const metadata = { name: "train", namespace: "default", uid: "uid" };
-const job = { ...readJob({ metadata }, JOB_KIND, DEFAULTS), spec: spec() };
+const job = { ...readJob({ metadata }, JOB_KIND, DEFAULTS), spec: makeSpec() };
 const member = { type: "worker", index: 1 };
 const MADE: Readonly<Record<string, string>> = {
   ...JOB_KIND.labels(job.metadata, member, job.spec),
-  ...ownerLabels({ job: metadata }, { labels, annotations }),
+  ...buildOwnerLabels({ job: metadata }, { labels, annotations }),
   [labels.component]: "worker-1",
 };
 const podNamed = (name: string, written: Readonly<Record<string, string>>): V1Pod => ({
@@ -27,11 +27,13 @@ it.each([replicaTypeLabelKey, replicaIndexLabelKey, labels.component])(
   (key) => {
     const { [key]: _, ...left } = MADE;
     for (const written of [left, { ...left, [key]: "other" }])
-      expect(byOwnName(JOB_KIND, job, podNamed("train-worker-1", written))).toEqual(podNamed("train-worker-1", MADE));
+      expect(renameMember(JOB_KIND, job, podNamed("train-worker-1", written))).toEqual(
+        podNamed("train-worker-1", MADE),
+      );
   },
 );
 
 it("leaves a pod of any other name unchanged", () => {
   const other = podNamed("by-hand", {});
-  expect(byOwnName(JOB_KIND, job, other)).toEqual(other);
+  expect(renameMember(JOB_KIND, job, other)).toEqual(other);
 });

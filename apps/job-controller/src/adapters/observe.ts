@@ -3,21 +3,21 @@ import type { KubeCalls } from "@muster/kube";
 import { annotations, labels } from "@muster/proto";
 import type { PodDefaults } from "@muster/resources";
 import type { Crowding, Nodes } from "@muster/watch";
-import { componentOf, ownerIdOf } from "../domain/build-units.ts";
+import { buildComponentName, buildOwnerId } from "../domain/build-units.ts";
 import type { CompanionObject, Kind, KindDefaults } from "../domain/kind.ts";
-import { serviceOwners, type ServiceOwner } from "../domain/build-service.ts";
+import { groupServiceOwners, type ServiceOwner } from "../domain/build-service.ts";
 import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { PodFact, ReplicaSeen, Snapshot, TakenName } from "../domain/snapshot.ts";
-import { podsOf } from "../domain/job-pods.ts";
-import { jobLabels } from "../domain/member-labels.ts";
-import { sharedNodes, tolerationsByNode } from "../domain/member-machines.ts";
-import { placesOf } from "../domain/member-places.ts";
-import { componentLabel, ownerLabels } from "../domain/member-metadata.ts";
-import { memberName } from "../domain/member-names.ts";
+import { listPods } from "../domain/job-pods.ts";
+import { buildJobLabels } from "../domain/member-labels.ts";
+import { listSharedNodes, groupTolerationsByNode } from "../domain/member-machines.ts";
+import { listPlaces } from "../domain/member-places.ts";
+import { buildComponentLabel, buildOwnerLabels } from "../domain/member-metadata.ts";
+import { buildMemberName } from "../domain/member-names.ts";
 import { withPodDefaults } from "../domain/read-sharing.ts";
-import { controllerOf, isDeleting, jobKey } from "../domain/ownership.ts";
+import { findController, isDeleting, buildJobKey } from "../domain/ownership.ts";
 import { filterPods, slicePods } from "../domain/slice-pods.ts";
-import { podsKey, servicesKey } from "../members/expectations.ts";
+import { buildPodsKey, buildServicesKey } from "../members/expectations.ts";
 import { findMissingCompanions, NOTHING_MISSING } from "./companions.ts";
 import type { ObservedJob } from "../reconcile.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
@@ -25,7 +25,7 @@ import type { Machines } from "./machines.ts";
 import type { PodEnds } from "./pod-ends.ts";
 import type { PodGroups } from "./pod-groups.ts";
 import type { JobRow } from "./read-job.ts";
-import { podFact } from "./read-pod.ts";
+import { toPodFact } from "./read-pod.ts";
 import type { World } from "./world.ts";
 
 export type ObserveDeps = {
@@ -72,7 +72,7 @@ type Ignored = { readonly pod: V1Pod; readonly because: string };
 const KEYS = { labels, annotations };
 
 /** Observes a job: adopts and releases members, and reads companions that may be missing. Everything else comes from caches. */
-export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobRow): Promise<Observation> {
+export async function observeJob(deps: ObserveDeps, runtime: KindRuntime, job: JobRow): Promise<Observation> {
   const { controller, kind } = runtime;
   const { metadata, status } = job;
   const [nowMs, spec] = [deps.now(), admittedSpec(deps, job)];
@@ -86,15 +86,15 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
   const gone = ends.flatMap(({ pod, isGone }) => (isGone && !isClaimed.has(pod.metadata?.uid) ? [pod] : []));
   const factOf = factsWith(ends.map(({ pod }) => pod));
   const { replicas, unknownTypes, ignored } = sortPods(runtime, job, { pods: [...pods.claimed, ...gone], factOf });
-  const units = deps.machines.unitsOf(ownerIdOf(metadata));
+  const units = deps.machines.unitsOf(buildOwnerId(metadata));
   const machines = units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes.values()] : []));
-  const tolerations = tolerationsByNode(spec, units);
-  const made = deps.podsMadeFor(ownerIdOf(metadata));
+  const tolerations = groupTolerationsByNode(spec, units);
+  const made = deps.podsMadeFor(buildOwnerId(metadata));
   const occupied = new Set([...pods.claimed, ...made].flatMap((pod) => pod.spec?.nodeName ?? []));
   const wantedServices =
-    "problems" in spec ? new Map<string, ServiceOwner>() : serviceOwners({ kind, job: metadata, spec });
+    "problems" in spec ? new Map<string, ServiceOwner>() : groupServiceOwners({ kind, job: metadata, spec });
   const present = services.claimed.filter(({ metadata: of }) => of?.deletionTimestamp === undefined);
-  const gang = units.find(({ id }) => id === ownerIdOf(metadata));
+  const gang = units.find(({ id }) => id === buildOwnerId(metadata));
   const companions = "problems" in spec ? [] : kind.companions(metadata, spec, deps.defaults);
   const named = new Map(companions.map((each) => [`${each.kind}/${each.metadata.name}`, each]));
   const types = "problems" in spec ? [] : spec.replicas.map(({ type }) => type);
@@ -108,30 +108,30 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     unknownTypes: unknownTypes.map(factOf),
     unreadable: ignored.map(({ pod }) => factOf(pod)),
     released: made
-      .filter((pod) => controllerOf(pod)?.uid !== metadata.uid && !isClaimed.has(pod.metadata?.uid))
-      .map(podFact),
+      .filter((pod) => findController(pod)?.uid !== metadata.uid && !isClaimed.has(pod.metadata?.uid))
+      .map(toPodFact),
     namesTaken: namesTaken(deps, runtime.kind, job, replicas),
     services: {
       present: present.map(({ metadata: of }) => of?.name ?? ""),
       wanted: [...wantedServices.keys()],
-      settled: types.every((type) => controller.expectations.satisfied(servicesKey(metadata.uid, type))),
+      settled: types.every((type) => controller.expectations.satisfied(buildServicesKey(metadata.uid, type))),
     },
     ...(replicas.some(({ slots }) => slots.includes(undefined)) && gang?.state === "granted"
       ? await findMissingCompanions(deps.calls, job, named)
       : NOTHING_MISSING),
-    budget: deps.budgetOf(metadata, jobLabels(kind.labelKeys, metadata)),
+    budget: deps.budgetOf(metadata, buildJobLabels(kind.labelKeys, metadata)),
     groups: deps.groupsOf(metadata, "problems" in spec ? undefined : spec.group?.scheduler),
     ...queueFacts(deps, metadata, gang),
-    units: units.length === 0 ? [{ id: ownerIdOf(metadata), state: "none" }] : units,
+    units: units.length === 0 ? [{ id: buildOwnerId(metadata), state: "none" }] : units,
     nodesLost: [...deps.lostAmong(new Set([...machines, ...occupied]), { nowMs, occupied, tolerations }).keys()],
     nodesBack: [...deps.usableAmong(replacedNodes(gang, status.replaced), nowMs, tolerations)],
-    nodesUnschedulable: [...deps.lostAmong(sharedNodes(units), { nowMs, occupied: new Set(), tolerations }).keys()],
+    nodesUnschedulable: [...deps.lostAmong(listSharedNodes(units), { nowMs, occupied: new Set(), tolerations }).keys()],
   };
-  const crowded = deps.crowding(metadata.uid, placesOf({ spec, units, status, pods: podsOf(snapshot) }), nowMs);
+  const crowded = deps.crowding(metadata.uid, listPlaces({ spec, units, status, pods: listPods(snapshot) }), nowMs);
   return {
     job,
-    snapshot: { ...snapshot, ...readyNodes(deps, snapshot, occupied), ...(crowded.length > 0 && { crowded }) },
-    sinceWriteMs: runtime.sinceWriteMs(jobKey(job)),
+    snapshot: { ...snapshot, ...findReadyNodes(deps, snapshot, occupied), ...(crowded.length > 0 && { crowded }) },
+    sinceWriteMs: runtime.sinceWriteMs(buildJobKey(job)),
     busyForMs: runtime.busyForMs(),
     pods: new Map(pods.claimed.map((pod) => [pod.metadata?.uid ?? "", pod])),
     services: new Map(services.claimed.map((service) => [service.metadata?.name ?? "", service])),
@@ -139,7 +139,7 @@ export async function observe(deps: ObserveDeps, runtime: KindRuntime, job: JobR
     companions: named,
     errors: [...pods.errors, ...services.errors],
     ignored,
-    ends: ends.map(({ pod, isGone }) => ({ pod: factOf(byOwnName(kind, job, pod)), isGone })),
+    ends: ends.map(({ pod, isGone }) => ({ pod: factOf(renameMember(kind, job, pod)), isGone })),
   };
 }
 
@@ -157,7 +157,7 @@ function queueFacts(
 }
 
 /** Returns the responsive nodes, only if a plan depends on them. */
-export function readyNodes(
+export function findReadyNodes(
   { stateOf }: Pick<ObserveDeps, "stateOf">,
   { units, nowMs }: Pick<Snapshot, "units" | "nowMs">,
   occupied: ReadonlySet<string>,
@@ -200,12 +200,12 @@ function namesTaken(
   replicas: readonly ReplicaSeen[],
 ): TakenName[] {
   const missing = replicas.flatMap(({ type, slots }) =>
-    slots.flatMap((pod, index) => (pod === undefined ? [memberName(metadata, { type, index })] : [])),
+    slots.flatMap((pod, index) => (pod === undefined ? [buildMemberName(metadata, { type, index })] : [])),
   );
   return missing.flatMap((name) => {
     const pod = podNamed(metadata.namespace, name);
     if (pod === undefined || isDeleting(pod)) return [];
-    const owner = controllerOf(pod);
+    const owner = findController(pod);
     if (owner?.uid === metadata.uid) return [];
     const earlier = owner?.kind === kind.kind && owner.name === metadata.name;
     const words = owner === undefined ? "no owner" : `${earlier ? "an earlier " : ""}${owner.kind} ${owner.name}`;
@@ -220,7 +220,7 @@ function deleted(pod: V1Pod, nowMs: number): V1Pod {
 
 function factsWith(ends: readonly V1Pod[]): (pod: V1Pod) => PodFact {
   const endedFirst = new Set(ends.map(({ metadata }) => metadata?.uid));
-  return (pod) => ({ ...podFact(pod), endedFirst: endedFirst.has(pod.metadata?.uid) });
+  return (pod) => ({ ...toPodFact(pod), endedFirst: endedFirst.has(pod.metadata?.uid) });
 }
 
 function sortPods(
@@ -232,7 +232,7 @@ function sortPods(
   const { controller, kind } = runtime;
   const ignored: Ignored[] = [];
   const specs = "problems" in job.spec ? [] : job.spec.replicas;
-  const members = pods.map((pod) => byOwnName(kind, job, pod));
+  const members = pods.map((pod) => renameMember(kind, job, pod));
   const rest = new Set(members);
   const replicas = specs.map(({ type, replicas: count }): ReplicaSeen => {
     const ofType = filterPods(members, type, kind.labelKeys);
@@ -246,7 +246,7 @@ function sortPods(
         pod: factOf(member),
         because: because === "duplicate" ? "duplicate-index" : "index-out-of-range",
       })),
-      podsSettled: controller.expectations.satisfied(podsKey(metadata.uid, type)),
+      podsSettled: controller.expectations.satisfied(buildPodsKey(metadata.uid, type)),
     };
   });
   return { replicas, unknownTypes: [...rest], ignored };
@@ -256,7 +256,7 @@ function sortPods(
  * Reads a pod under a member's own name as that member, with the labels of its creation. Its current labels do not matter: a name is immutable, and no other
  * pod can have it.
  */
-export function byOwnName(kind: Kind, { metadata, spec }: JobRow, pod: V1Pod): V1Pod {
+export function renameMember(kind: Kind, { metadata, spec }: JobRow, pod: V1Pod): V1Pod {
   if ("problems" in spec) return pod;
   const [, prefix = "", index = ""] = /^(.*-)(0|[1-9]\d{0,5})$/.exec(pod.metadata?.name ?? "") ?? [];
   const type = spec.replicas.find((replica) => prefix === `${metadata.name}-${replica.type}-`)?.type;
@@ -267,12 +267,12 @@ export function byOwnName(kind: Kind, { metadata, spec }: JobRow, pod: V1Pod): V
   const isWhole =
     written?.[replicaTypeLabelKey] === type &&
     written[replicaIndexLabelKey] === index &&
-    written[labels.component] === componentOf(member);
+    written[labels.component] === buildComponentName(member);
   if (isWhole) return pod;
   const made = {
     ...kind.labels(metadata, member, spec),
-    ...ownerLabels({ job: metadata }, KEYS),
-    ...componentLabel(member, KEYS),
+    ...buildOwnerLabels({ job: metadata }, KEYS),
+    ...buildComponentLabel(member, KEYS),
   };
   return { ...pod, metadata: { ...pod.metadata, labels: { ...written, ...made } } };
 }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { DEFAULTS } from "../../test/manifests.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
-import { ownWrites } from "./own-writes.ts";
+import { makeOwnWrites } from "./own-writes.ts";
 import { readJob, type JobRow } from "./read-job.ts";
 
 function at(resourceVersion: string, uid = "one"): JobRow {
@@ -9,7 +9,7 @@ function at(resourceVersion: string, uid = "one"): JobRow {
 }
 
 it("returns the own write until the cache has it, and never again", () => {
-  const own = ownWrites<JobRow>();
+  const own = makeOwnWrites<JobRow>();
   const [older, written, newer] = [at("9"), at("10"), at("11")];
   expect(own.newest("key", older)).toBe(older);
   own.record("key", written);
@@ -19,7 +19,7 @@ it("returns the own write until the cache has it, and never again", () => {
 });
 
 it("returns the cached row after a refused write: a restore of the store lowers versions", () => {
-  const own = ownWrites<JobRow>();
+  const own = makeOwnWrites<JobRow>();
   const restored = at("5");
   own.record("key", at("100"));
   expect(own.newest("key", restored)).not.toBe(restored);
@@ -28,7 +28,7 @@ it("returns the cached row after a refused write: a restore of the store lowers 
 });
 
 it("returns nothing of a deleted job whose name another job has", () => {
-  const own = ownWrites<JobRow>();
+  const own = makeOwnWrites<JobRow>();
   own.record("key", at("10"));
   const other = at("2", "another");
   expect(own.newest("key", other)).toBe(other);

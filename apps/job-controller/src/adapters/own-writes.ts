@@ -1,4 +1,4 @@
-import { versionOf } from "./read-job.ts";
+import { parseVersion } from "./read-job.ts";
 
 type StoredRow = { readonly metadata: { readonly uid?: string; readonly resourceVersion?: string } };
 
@@ -12,13 +12,13 @@ type OwnWrites<Row> = {
 };
 
 /** Keeps a row until the cache has it, or the API server contradicts it: after a restore of its store, versions are lower than those written before. */
-export function ownWrites<Row extends StoredRow>(): OwnWrites<Row> {
+export function makeOwnWrites<Row extends StoredRow>(): OwnWrites<Row> {
   const written = new Map<string, Row>();
   return {
     newest: (key, cached) => {
       const own = written.get(key);
       if (own === undefined) return cached;
-      if (cached !== undefined && cached.metadata.uid === own.metadata.uid && versionOf(cached) < versionOf(own))
+      if (cached !== undefined && cached.metadata.uid === own.metadata.uid && parseVersion(cached) < parseVersion(own))
         return own;
       written.delete(key);
       return cached;

@@ -3,10 +3,10 @@ import { expect, it } from "vitest";
 import type { Config } from "../config.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import { makePasses } from "./passes.ts";
-import { staleVersions } from "./stale-versions.ts";
+import { makeStaleVersions } from "./stale-versions.ts";
 
 it("forgets the stale version of a job that a pass finds missing after its deletion", async () => {
-  const stale = staleVersions(() => 0);
+  const stale = makeStaleVersions(() => 0);
   const runtime = {
     job: () => undefined,
     staleForMs: stale.waitMs,

@@ -1,6 +1,6 @@
-import type { Observed, Reconcile } from "@muster/controller";
+import type { ObservedInput, Reconcile } from "@muster/controller";
 import { describeFault } from "@muster/faults";
-import { kubeFault, type KubeCalls } from "@muster/kube";
+import { toKubeFault, type KubeCalls } from "@muster/kube";
 import { annotations, labels } from "@muster/proto";
 import { openCrowding, type Nodes } from "@muster/watch";
 import type { ServiceContext } from "@muster/service";
@@ -8,21 +8,21 @@ import type { Config } from "../config.ts";
 import type { JobStatus } from "../domain/job-status.ts";
 import { isEndRecorded } from "../domain/is-end-recorded.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
-import { jobKey } from "../domain/ownership.ts";
+import { buildJobKey } from "../domain/ownership.ts";
 import { makeReconcile } from "../reconcile.ts";
-import { act, type ActDeps } from "./act.ts";
-import { fenced, type Fence } from "./fence.ts";
+import { executeStep, type ActDeps } from "./act.ts";
+import { runWhileLeading, type LeadCheck } from "./lead-check.ts";
 import type { Queues } from "./follow-queues.ts";
 import type { RecordEvent } from "./gather-events.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
 import { countForced } from "./metrics.ts";
-import { observe, type Observation, type ObserveDeps } from "./observe.ts";
+import { observeJob, type Observation, type ObserveDeps } from "./observe.ts";
 import type { PodGroups } from "./pod-groups.ts";
-import { placeOf } from "./read-job.ts";
-import { passReports } from "./report-passes.ts";
+import { buildJobPlace } from "./read-job.ts";
+import { makePassReports } from "./report-passes.ts";
 import type { ServedJobs } from "./served-jobs.ts";
-import { inStep, spanOfPass } from "./trace.ts";
+import { runInStepSpan, buildPassSpan } from "./trace.ts";
 import type { World } from "./world.ts";
 import { writeStatus } from "./write-status.ts";
 
@@ -40,7 +40,7 @@ type PassWorld = {
 };
 
 /** Makes passes over the jobs of one kind while this process leads. */
-export type MakeReconcile = (runtime: KindRuntime, isHeld: Fence) => Reconcile;
+export type MakeReconcile = (runtime: KindRuntime, isHeld: LeadCheck) => Reconcile;
 
 /** Builds the reconciler of jobs: observes, plans, acts and writes the status. */
 export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld): MakeReconcile {
@@ -50,7 +50,7 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
   const acting = actDeps(config, passWorld);
   const policy = { ...config.policy, statusEveryMs: config.statusEveryMs, maxPostponeMs: config.maxPostponeMs };
   const onDropped = warnOnceOfDrop(logger);
-  const { reportStatus, planned, failed } = passReports(recordEvent, logger, config.policy);
+  const { reportStatus, planned, failed } = makePassReports(recordEvent, logger, config.policy);
   return (runtime, isHeld) => {
     // Maps observations to the versions that their rounds have written.
     const written = new WeakMap<Observation, string>();
@@ -59,12 +59,12 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
     const write = async (seen: Observation, status: JobStatus, signal: AbortSignal): Promise<"written" | "gone"> => {
       const { job } = seen;
       signal.throwIfAborted();
-      const answer = await writeStatus({ calls, onDropped }, placeOf(runtime.kind, job.metadata), job, status).catch(
-        (error: unknown) => {
-          if (kubeFault(error)?.code === "conflict") runtime.recordStale(jobKey(job), job.metadata.resourceVersion);
-          throw error;
-        },
-      );
+      const place = buildJobPlace(runtime.kind, job.metadata);
+      const answer = await writeStatus({ calls, onDropped }, place, job, status).catch((error: unknown) => {
+        const isConflict = toKubeFault(error)?.code === "conflict";
+        if (isConflict) runtime.recordStale(buildJobKey(job), job.metadata.resourceVersion);
+        throw error;
+      });
       if (answer === undefined) return "gone";
       runtime.recordWrite(answer);
       written.set(seen, answer.metadata.resourceVersion ?? "");
@@ -73,7 +73,7 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
     };
     return makeReconcile<Observation>(
       {
-        observe: async (key): Promise<Observed<Observation>> => {
+        observe: async (key): Promise<ObservedInput<Observation>> => {
           const job = runtime.job(key);
           if (job === undefined) {
             // A step of an earlier pass may have recorded the job as stale after its deletion.
@@ -87,17 +87,19 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
           }
           const waitMs = runtime.staleForMs(key, job.metadata.resourceVersion);
           if (waitMs !== undefined) return { requeueAfterMs: waitMs };
-          return { seen: await observe(observing, runtime, job) };
+          return { seen: await observeJob(observing, runtime, job) };
         },
-        span: ({ job }) => spanOfPass(job),
+        span: ({ job }) => buildPassSpan(job),
         act: async (seen, step, signal) => {
           signal.throwIfAborted();
           const { job } = seen;
           const version = versionOf(seen);
-          await inStep(job, step, () => act(acting, { runtime, job, seen, version, signal, isHeld, checks }, step));
+          await runInStepSpan(job, step, () =>
+            executeStep(acting, { runtime, job, seen, version, signal, isHeld, checks }, step),
+          );
         },
         // A frozen process may continue here before it notices that it lost the lead.
-        writeStatus: fenced(isHeld, write),
+        writeStatus: runWhileLeading(isHeld, write),
         recorded: ({ job, ends, snapshot }, status) => {
           const recorded = ends.filter(({ pod }) => isEndRecorded(pod, snapshot.spec, status));
           world.ends.forget(
@@ -105,9 +107,9 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
             recorded.map(({ pod }) => pod.uid),
           );
           // No other event wakes the job to recreate these members.
-          if (recorded.some(({ isGone }) => isGone)) runtime.wake(jobKey(job));
+          if (recorded.some(({ isGone }) => isGone)) runtime.wake(buildJobKey(job));
         },
-        staleForMs: (seen) => runtime.staleForMs(jobKey(seen.job), versionOf(seen)),
+        staleForMs: (seen) => runtime.staleForMs(buildJobKey(seen.job), versionOf(seen)),
         planned,
         failed,
         wakeAfter: runtime.wakeAfter,
@@ -172,6 +174,6 @@ export function describePassError(error: unknown): string {
     const all = error.errors.map(describePassError);
     return all.includes("defect") ? "defect" : all.join("; ");
   }
-  const fault = kubeFault(error);
+  const fault = toKubeFault(error);
   return fault === undefined ? "defect" : describeFault(fault);
 }

@@ -1,6 +1,6 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { describe, expect, it } from "vitest";
-import { podEnds } from "./pod-ends.ts";
+import { makePodEnds } from "./pod-ends.ts";
 
 const JOB = { apiVersion: "muster.dev/v1", kind: "Job", name: "train", uid: "job-uid", controller: true };
 
@@ -10,7 +10,7 @@ function pod(uid: string, phase: string, more: V1Pod["metadata"] = {}): V1Pod {
 
 function remembering(most?: number) {
   const full: number[] = [];
-  const ends = podEnds((limit) => full.push(limit), most);
+  const ends = makePodEnds((limit) => full.push(limit), most);
   return {
     ...ends,
     full,

@@ -1,6 +1,6 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { KINDS } from "../domain/kinds.ts";
-import { controllerOf } from "../domain/ownership.ts";
+import { findController } from "../domain/ownership.ts";
 
 /** The limit allows for all pods that may end between two passes over their jobs. */
 const MAX_ENDS = 50_000;
@@ -23,7 +23,7 @@ export type PodEnds = {
 };
 
 /** Calls `onFull` once per lead, when the oldest ends are dropped because they exceed `maxEnds`. */
-export function podEnds(onFull: (maxEnds: number) => void, most: number = MAX_ENDS): PodEnds {
+export function makePodEnds(onFull: (maxEnds: number) => void, most: number = MAX_ENDS): PodEnds {
   const jobs = new Map<string, Map<string, PodEnd>>();
   /** Maps each pod to its job, the oldest end first. */
   const pods = new Map<string, string>();
@@ -87,7 +87,7 @@ function isOver({ status }: V1Pod): boolean {
 
 /** Returns the uid of the controlling job; other controllers handle the ends of their own pods. */
 function jobUidOf(pod: V1Pod): string | undefined {
-  const owner = controllerOf(pod);
+  const owner = findController(pod);
   const isJob = KINDS.some(
     ({ kind, group, version }) => owner?.kind === kind && owner.apiVersion === `${group}/${version}`,
   );

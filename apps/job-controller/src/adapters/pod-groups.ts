@@ -1,12 +1,12 @@
 import type { KubeConfig } from "@kubernetes/client-node";
-import { informer, listWatch, pathOfResource, type Informer, type KubeCalls } from "@muster/kube";
+import { openInformer, listWatch, buildResourcePath, type Informer, type KubeCalls } from "@muster/kube";
 import type { Logger } from "@muster/service";
-import { controllerOf } from "../domain/ownership.ts";
+import { findController } from "../domain/ownership.ts";
 import type { GroupsSeen, GroupSpec } from "../domain/pod-group.ts";
 import {
   POD_GROUP_KINDS,
-  podGroupsIn,
-  servedPodGroupKinds,
+  buildPodGroupResource,
+  findServedPodGroupKinds,
   type PodGroup,
   type PodGroupKind,
 } from "../members/pod-group.ts";
@@ -43,11 +43,11 @@ export function openPodGroups({ kube, calls, namespace, changed, logger }: PodGr
   const followed = new Map<string, Followed>();
 
   function follow(kind: PodGroupKind): void {
-    const groups = informer<PodGroup, Row>({
-      source: listWatch<PodGroup>(kube, pathOfResource(podGroupsIn(kind, namespace))),
+    const groups = openInformer<PodGroup, Row>({
+      source: listWatch<PodGroup>(kube, buildResourcePath(buildPodGroupResource(kind, namespace))),
       project: (group) => ({
         group: { ...group.spec, minMember: group.spec?.minMember ?? 0 },
-        controllerUid: controllerOf(group)?.uid,
+        controllerUid: findController(group)?.uid,
       }),
       onError: (error, retryInMs) => logger.warn({ err: error, retryInMs }, "following pod groups is interrupted"),
     });
@@ -58,7 +58,8 @@ export function openPodGroups({ kube, calls, namespace, changed, logger }: PodGr
   return {
     discover: async () => {
       if (followed.size === Object.keys(POD_GROUP_KINDS).length) return;
-      for (const kind of await servedPodGroupKinds(calls, namespace)) if (!followed.has(kind.apiVersion)) follow(kind);
+      for (const kind of await findServedPodGroupKinds(calls, namespace))
+        if (!followed.has(kind.apiVersion)) follow(kind);
     },
     groupsOf: ({ namespace: of, name, uid }, scheduler) => {
       const all = [...followed.values()];
@@ -81,6 +82,6 @@ function choosePodGroupKind(served: readonly PodGroupKind[], scheduler: string):
   return served.find(({ apiVersion }) => apiVersion === own.apiVersion) ?? served[0];
 }
 
-export function podGroupKind(apiVersion: string | undefined): PodGroupKind | undefined {
+export function findPodGroupKind(apiVersion: string | undefined): PodGroupKind | undefined {
   return Object.values(POD_GROUP_KINDS).find((kind) => kind.apiVersion === apiVersion);
 }

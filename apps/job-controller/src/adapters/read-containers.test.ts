@@ -1,11 +1,11 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { labels } from "@muster/proto";
 import { describe, expect, it } from "vitest";
-import { NOW_MS, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
+import { NOW_MS, POLICY, makeReplica, makeReplicaSeen, makeSnapshot, makeSpec } from "../../test/samples.ts";
 import type { Condition } from "../domain/job-status.ts";
 import { planJob } from "../domain/plan-job.ts";
 import { summariseMembers } from "../domain/summarise-members.ts";
-import { keepPod, podFact } from "./read-pod.ts";
+import { keepPod, toPodFact } from "./read-pod.ts";
 
 const CREATED = new Date(NOW_MS - 50_000).toISOString();
 const ENDED = new Date(NOW_MS - 5000).toISOString();
@@ -18,10 +18,10 @@ const NO_PLACE =
 const BACK_OFF = "back-off 40s restarting failed container=main pod=train-worker-0_default(5c1f)";
 
 /** Builds a pod with the status of kubelets and schedulers, as the cache keeps it. */
-function podWith(status: object): ReturnType<typeof podFact> {
+function podWith(status: object): ReturnType<typeof toPodFact> {
   const metadata = { name: "train-worker-0", uid: "u", creationTimestamp: CREATED };
   const of = { ...metadata, labels: { [labels.component]: "worker-0" } };
-  return podFact(keepPod({ metadata: of, status } as unknown as V1Pod));
+  return toPodFact(keepPod({ metadata: of, status } as unknown as V1Pod));
 }
 
 function container(name: string, state: object, lastState: object = {}, restartCount = 0): object {
@@ -47,9 +47,9 @@ function conditionsAfter(
   status: object,
   { restartPolicy = "OnFailure", backoffLimit }: Asked = {},
 ): readonly Condition[] {
-  const job = spec({ replicas: [replica("worker", 2, { restartPolicy })], backoffLimit });
-  const world = { spec: job, replicas: [seen("worker", [podWith(status), undefined])] };
-  return planJob(snapshot(world), POLICY).status.conditions;
+  const job = makeSpec({ replicas: [makeReplica("worker", 2, { restartPolicy })], backoffLimit });
+  const world = { spec: job, replicas: [makeReplicaSeen("worker", [podWith(status), undefined])] };
+  return planJob(makeSnapshot(world), POLICY).status.conditions;
 }
 
 describe("the failure of a job states the failure of its pod:", () => {
@@ -174,7 +174,7 @@ describe("the job's PodsWaiting condition states why a pod does not start:", () 
   ])("%s", (_title, status, reason, message) => {
     const said = conditionsAfter(status).find(({ type }) => type === "PodsWaiting");
     expect(said).toMatchObject({ status: "True", reason, message: `pod train-worker-0: ${reason}: ${message}` });
-    const [member] = summariseMembers(spec(), snapshot().status, [podWith(status)], []);
+    const [member] = summariseMembers(makeSpec(), makeSnapshot().status, [podWith(status)], []);
     expect(member?.message).toContain(`${reason}: ${message}`);
   });
 

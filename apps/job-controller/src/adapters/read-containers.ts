@@ -26,35 +26,35 @@ export function keepContainer({ name, restartCount, ready, state, lastState }: V
 }
 
 /** Returns the end of a container; empty while it runs. */
-export function endOf({ name, state }: V1ContainerStatus): ContainerEnd[] {
+export function readContainerEnd({ name, state }: V1ContainerStatus): ContainerEnd[] {
   return readEnd(name, state?.terminated);
 }
 
 /** Returns its end before the last restart; empty if it never restarted. */
-export function lastEndOf({ name, lastState }: V1ContainerStatus): ContainerEnd[] {
+export function readLastEnd({ name, lastState }: V1ContainerStatus): ContainerEnd[] {
   return readEnd(name, lastState?.terminated);
 }
 
 /** Returns the end of a stopped container after a failure that `restartCount` does not include yet; empty for any other container. */
-export function downOf({ name, state, lastState }: V1ContainerStatus): ContainerEnd[] {
+export function readUncountedEnd({ name, state, lastState }: V1ContainerStatus): ContainerEnd[] {
   if (state?.running !== undefined) return [];
   const end = state?.terminated ?? lastState?.terminated;
   return end === undefined || end.exitCode === 0 || end.reason === STATUS_LOST ? [] : readEnd(name, end);
 }
 
 /** Describes why a container does not start or restart; undefined if nothing is wrong. */
-export function troubleOf({ name, state, lastState }: V1ContainerStatus): PodTrouble | undefined {
+export function findPodTrouble({ name, state, lastState }: V1ContainerStatus): PodTrouble | undefined {
   const { reason = "", message = "" } = state?.waiting ?? {};
   if (STARTING.has(reason)) return undefined;
   const [last] = readEnd(name, lastState?.terminated);
   const ended =
     last === undefined ? "" : `it ended with exit code ${last.code}${last.why === undefined ? "" : `: ${last.why}`}`;
   const words = [ended, message].filter((part) => part !== "").join("; ");
-  return { reason, message: truncate(`container ${name}${words && `: ${words}`}`) };
+  return { reason, message: truncateText(`container ${name}${words && `: ${words}`}`) };
 }
 
 /** Truncates text to `MAX_WORDS` characters. */
-export function truncate(words: string): string {
+export function truncateText(words: string): string {
   return words.length <= MAX_WORDS ? words : `${words.slice(0, MAX_WORDS - 1)}…`;
 }
 
@@ -62,7 +62,7 @@ function readEnd(container: string, end: V1ContainerStateTerminated | undefined)
   if (end === undefined) return [];
   const { exitCode, reason = "", message = "" } = end;
   if (exitCode === 0) return [{ container, code: exitCode }];
-  const why = [PLAIN_ENDS.has(reason) ? "" : reason, truncate(message.trim())].filter((part) => part !== "");
+  const why = [PLAIN_ENDS.has(reason) ? "" : reason, truncateText(message.trim())].filter((part) => part !== "");
   return [{ container, code: exitCode, ...(why.length > 0 && { why: why.join(": ") }) }];
 }
 
@@ -73,7 +73,7 @@ function keepState(state: V1ContainerState | undefined): V1ContainerState | unde
   if (terminated !== undefined) return { terminated: keepEnd(terminated) };
   const { reason, message } = waiting ?? {};
   if (reason === undefined || STARTING.has(reason)) return undefined;
-  return { waiting: { reason, ...(message !== undefined && { message: truncate(message) }) } };
+  return { waiting: { reason, ...(message !== undefined && { message: truncateText(message) }) } };
 }
 
 /** Drops the reason and message of a success, which no rule needs. */
@@ -84,6 +84,6 @@ function keepEnd(end: V1ContainerStateTerminated): V1ContainerStateTerminated {
     ...(startedAt !== undefined && { startedAt }),
     ...(finishedAt !== undefined && { finishedAt }),
     ...(exitCode !== 0 && reason !== undefined && { reason }),
-    ...(exitCode !== 0 && message !== undefined && { message: truncate(message) }),
+    ...(exitCode !== 0 && message !== undefined && { message: truncateText(message) }),
   };
 }

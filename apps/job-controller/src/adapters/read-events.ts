@@ -1,7 +1,7 @@
 import type { CoreV1Event } from "@kubernetes/client-node";
 import { listPages, type KubeCalls } from "@muster/kube";
 import type { muster } from "@muster/proto";
-import { memberName } from "../domain/member-names.ts";
+import { buildMemberName } from "../domain/member-names.ts";
 import type { JobRow } from "./read-job.ts";
 
 const MAX_EVENTS = 1000;
@@ -34,7 +34,7 @@ export async function readEvents(
     }
   };
   const members = job.shape.types.flatMap(({ type, replicas }) =>
-    Array.from({ length: replicas }, (_, index) => memberName({ name }, { type, index })),
+    Array.from({ length: replicas }, (_, index) => buildMemberName({ name }, { type, index })),
   );
   await read(`involvedObject.uid=${uid}`, () => true);
   if (members.length <= MAX_NAMED_LISTS) {

@@ -2,10 +2,10 @@ import type { KubeObject, KubeResource } from "@muster/kube";
 import { annotations } from "@muster/proto";
 import type { JobSpec } from "../domain/job.ts";
 import type { Kind, KindDefaults, Problem, ReadResult } from "../domain/kind.ts";
-import { typeSelector } from "../domain/member-labels.ts";
+import { buildTypeSelector } from "../domain/member-labels.ts";
 import type { JobStatus } from "../domain/job-status.ts";
-import type { Unreadable } from "../domain/snapshot.ts";
-import { readStatus, totalOf, typesOf, type StatusShape } from "./status-json.ts";
+import type { UnreadableSpec } from "../domain/snapshot.ts";
+import { readStatus, parseTotal, listReplicaTypes, type StatusShape } from "./status-json.ts";
 
 /** A custom resource of any kind, as the API server stores it. */
 export type JobResource = KubeObject & {
@@ -30,7 +30,7 @@ export type JobRow = {
   readonly resource: JobResource;
   readonly metadata: JobResource["metadata"];
   readonly kind: Kind;
-  readonly spec: JobSpec | Unreadable;
+  readonly spec: JobSpec | UnreadableSpec;
   readonly warnings: readonly Problem[];
   readonly status: JobStatus;
   readonly shape: StatusShape;
@@ -45,7 +45,7 @@ export function readJob(resource: JobResource, kind: Kind, defaults: KindDefault
   const { metadata } = resource;
   const result = kind.read(resource, defaults);
   const progress = metadata.annotations?.[annotations.progress];
-  const selector = (type: string): string => typeSelector(kind.labelKeys, metadata, type);
+  const selector = (type: string): string => buildTypeSelector(kind.labelKeys, metadata, type);
   const shape = { statusKey: kind.statusKey, selector, ...typesAndTotal(resource, result, progress) };
   return {
     resource,
@@ -66,11 +66,14 @@ function typesAndTotal(
   progress: string | undefined,
 ): Pick<StatusShape, "types" | "total"> {
   if (result.ok) return { types: result.spec.replicas.map(({ type, replicas }) => ({ type, replicas })) };
-  return { types: typesOf(status, progress).map((type) => ({ type, replicas: 0 })), total: totalOf(status) };
+  return {
+    types: listReplicaTypes(status, progress).map((type) => ({ type, replicas: 0 })),
+    total: parseTotal(status),
+  };
 }
 
 /** Returns the jobs of the kind in the namespace of a job. */
-export function placeOf(
+export function buildJobPlace(
   { group, version, plural }: Kind,
   { namespace }: Pick<JobResource["metadata"], "namespace">,
 ): KubeResource {
@@ -78,6 +81,6 @@ export function placeOf(
 }
 
 /** Returns the version as a number, because Kubernetes compares versions of one resource as numbers. */
-export function versionOf({ metadata }: { readonly metadata: { readonly resourceVersion?: string } }): bigint {
+export function parseVersion({ metadata }: { readonly metadata: { readonly resourceVersion?: string } }): bigint {
   return BigInt(metadata.resourceVersion ?? "0");
 }

@@ -1,7 +1,7 @@
 import type { V1ContainerStatus, V1Pod } from "@kubernetes/client-node";
 import { labels } from "@muster/proto";
 import { describe, expect, it } from "vitest";
-import { keepForeignPod, keepPod, mayBeMember, podFact } from "./read-pod.ts";
+import { keepForeignPod, keepPod, mayBeMember, toPodFact } from "./read-pod.ts";
 
 const CREATED = "2026-01-02T03:04:05Z";
 const CREATED_MS = Date.parse(CREATED);
@@ -22,16 +22,16 @@ describe("the facts of a pod for the rules", () => {
     ["empty lists", podOf({ conditions: [], containerStatuses: [] }, { creationTimestamp: undefined })],
     ["invalid times", podOf({}, { creationTimestamp: "yesterday" })],
   ])("do not throw with %s", (_title, pod) => {
-    expect(podFact(pod)).toMatchObject({ phase: "Unknown", ready: false, deleting: false, createdMs: 0, exits: [] });
-    expect(podFact(pod).finishedMs).toBeUndefined();
+    expect(toPodFact(pod)).toMatchObject({ phase: "Unknown", ready: false, deleting: false, createdMs: 0, exits: [] });
+    expect(toPodFact(pod).finishedMs).toBeUndefined();
   });
 
   it.each(["Pending", "Running", "Succeeded", "Failed", "Unknown"])("have the phase %s", (phase) => {
-    expect(podFact(podOf({ phase })).phase).toBe(phase);
+    expect(toPodFact(podOf({ phase })).phase).toBe(phase);
   });
 
   it.each(["", "Paused", undefined])("do not know the phase %j", (phase) => {
-    expect(podFact(podOf({ phase })).phase).toBe("Unknown");
+    expect(toPodFact(podOf({ phase })).phase).toBe("Unknown");
   });
 
   it.each<[string, string | undefined, number]>([
@@ -42,7 +42,7 @@ describe("the facts of a pod for the rules", () => {
     ["0 for a number that is too large", "1234567890", 0],
   ])("have an attempt: %s", (_title, attempt, expected) => {
     const written = attempt === undefined ? {} : { [labels.attempt]: attempt };
-    expect(podFact(podOf({}, { labels: written })).attempt).toBe(expected);
+    expect(toPodFact(podOf({}, { labels: written })).attempt).toBe(expected);
   });
 
   it.each<[string, readonly object[], boolean]>([
@@ -51,7 +51,7 @@ describe("the facts of a pod for the rules", () => {
     ["only other conditions", [{ type: "ContainersReady", status: "True" }], false],
     ["no conditions", [], false],
   ])("are ready only if the condition Ready is True: %s", (_title, conditions, ready) => {
-    expect(podFact(podOf({ conditions })).ready).toBe(ready);
+    expect(toPodFact(podOf({ conditions })).ready).toBe(ready);
   });
 
   it.each<[string, string, readonly object[], number | undefined]>([
@@ -62,12 +62,12 @@ describe("the facts of a pod for the rules", () => {
     ["none without containers", "Succeeded", [], undefined],
   ])("have an end: %s", (_title, phase, containerStatuses, afterMs) => {
     const expected = afterMs === undefined ? undefined : CREATED_MS + afterMs;
-    expect(podFact(podOf({ phase, containerStatuses })).finishedMs).toBe(expected);
+    expect(toPodFact(podOf({ phase, containerStatuses })).finishedMs).toBe(expected);
   });
 
   it("start with the latest of the containers, whether that still runs or not", () => {
     const began = (...states: V1ContainerStatus["state"][]): number | undefined =>
-      podFact(
+      toPodFact(
         podOf({ containerStatuses: states.map((state) => container("main", undefined, { ...(state && { state }) })) }),
       ).startedMs;
     const startedAt = (afterMs: number): Date => new Date(CREATED_MS + afterMs);
@@ -82,7 +82,7 @@ describe("the facts of a pod for the rules", () => {
       initContainerStatuses: [container("init", undefined, { restartCount: 2 })],
       containerStatuses: [container("main", undefined, { restartCount: 3 }), container("side")],
     };
-    expect(podFact(podOf(status)).containerRestarts).toBe(5);
+    expect(toPodFact(podOf(status)).containerRestarts).toBe(5);
   });
 
   it.each<[title: string, status: object, codes: number[]]>([
@@ -115,9 +115,9 @@ describe("the facts of a pod for the rules", () => {
     ],
     ["no container before its first run", container("main", undefined, { state: { waiting: {} } }), []],
   ])("include containers that are down after a failure: %s", (_title, status, codes) => {
-    const kept = podFact(keepPod(podOf({ phase: "Running", containerStatuses: [status] })));
+    const kept = toPodFact(keepPod(podOf({ phase: "Running", containerStatuses: [status] })));
     expect(kept.down.map(({ code }) => code)).toEqual(codes);
-    expect(podFact(keepPod(podOf({ phase: "Failed", containerStatuses: [status] }))).down).toEqual([]);
+    expect(toPodFact(keepPod(podOf({ phase: "Failed", containerStatuses: [status] }))).down).toEqual([]);
   });
 
   it("have exit codes by container after the end, and none before", () => {
@@ -125,17 +125,17 @@ describe("the facts of a pod for the rules", () => {
       initContainerStatuses: [container("init", { exitCode: 0 })],
       containerStatuses: [container("main", { exitCode: 137 }), container("side")],
     };
-    expect(podFact(podOf({ ...status, phase: "Failed" })).exits).toEqual([
+    expect(toPodFact(podOf({ ...status, phase: "Failed" })).exits).toEqual([
       { container: "init", code: 0 },
       { container: "main", code: 137 },
     ]);
-    expect(podFact(podOf({ ...status, phase: "Running" })).exits).toEqual([]);
+    expect(toPodFact(podOf({ ...status, phase: "Running" })).exits).toEqual([]);
   });
 
   it("have the member of the label, the node, the deletion and the reason of the end", () => {
     const metadata = { deletionTimestamp: CREATED, labels: { [labels.component]: "worker-3" } };
     const pod = { ...podOf({ phase: "Failed", reason: "Evicted" }, metadata), spec: { nodeName: "n", containers: [] } };
-    expect(podFact(pod)).toMatchObject({ component: "worker-3", deleting: true, node: "n", reason: "Evicted" });
+    expect(toPodFact(pod)).toMatchObject({ component: "worker-3", deleting: true, node: "n", reason: "Evicted" });
   });
 });
 
@@ -161,8 +161,8 @@ describe("the cached part of a pod", () => {
   };
 
   it("is everything that the rules read, without long fields", () => {
-    const { conditions, ...others } = podFact(whole);
-    expect(podFact(keepPod(whole))).toEqual({
+    const { conditions, ...others } = toPodFact(whole);
+    expect(toPodFact(keepPod(whole))).toEqual({
       ...others,
       conditions: conditions.map(({ type, status }) => ({ type, status })),
     });
@@ -203,10 +203,10 @@ describe("the cached part of a pod", () => {
     const conditions = [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message: "no room" }];
     const trouble = { reason: "Unschedulable", message: "no room" };
     const unbound = keepPod({ ...podOf({ conditions }), spec: { affinity, containers: [] } });
-    expect(podFact(unbound)).toMatchObject({ node: undefined, pinned: "n", trouble });
+    expect(toPodFact(unbound)).toMatchObject({ node: undefined, pinned: "n", trouble });
     expect(JSON.stringify(unbound)).not.toContain("long");
     const bound = keepPod({ ...podOf({}), spec: { affinity, nodeName: "n", containers: [] } });
-    expect(podFact(bound)).toMatchObject({ node: "n", pinned: undefined, trouble: undefined });
+    expect(toPodFact(bound)).toMatchObject({ node: "n", pinned: undefined, trouble: undefined });
     expect(bound.spec?.affinity).toBeUndefined();
   });
 

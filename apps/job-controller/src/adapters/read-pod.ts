@@ -1,10 +1,17 @@
 import type { V1Affinity, V1ContainerStatus, V1Pod, V1PodCondition, V1PodSpec } from "@kubernetes/client-node";
 import { annotations, labels } from "@muster/proto";
-import { grantedNodeOf } from "@muster/resources";
+import { findGrantedNode } from "@muster/resources";
 import { KINDS } from "../domain/kinds.ts";
-import { controllerOf, refersToKind } from "../domain/ownership.ts";
+import { findController, isReferringToKind } from "../domain/ownership.ts";
 import type { PodFact, PodTrouble } from "../domain/snapshot.ts";
-import { downOf, endOf, keepContainer, lastEndOf, truncate, troubleOf } from "./read-containers.ts";
+import {
+  readUncountedEnd,
+  readContainerEnd,
+  keepContainer,
+  readLastEnd,
+  truncateText,
+  findPodTrouble,
+} from "./read-containers.ts";
 
 const PHASES: ReadonlySet<string> = new Set<PodFact["phase"]>(["Pending", "Running", "Succeeded", "Failed", "Unknown"]);
 /** The type of the condition in which a scheduler explains why it finds no node. */
@@ -33,7 +40,7 @@ export function keepPod({ metadata = {}, spec, status }: V1Pod): V1Pod {
     status: defined({
       phase: status?.phase,
       reason: status?.reason,
-      message: status?.message === undefined ? undefined : truncate(status.message),
+      message: status?.message === undefined ? undefined : truncateText(status.message),
       podIP: status?.podIP,
       conditions: status?.conditions?.map(keepCondition),
       containerStatuses: containers,
@@ -52,9 +59,9 @@ export function keepForeignPod({ metadata = {} }: V1Pod): V1Pod {
 export function mayBeMember({ metadata = {} }: V1Pod): boolean {
   const { labels: written = {} } = metadata;
   if (written[labels.owner] !== undefined) return true;
-  const owner = controllerOf({ metadata });
+  const owner = findController({ metadata });
   if (owner === undefined) return KINDS.some(({ labelKeys }) => written[labelKeys.jobNameLabelKey] !== undefined);
-  return KINDS.some((kind) => refersToKind(owner, kind));
+  return KINDS.some((kind) => isReferringToKind(owner, kind));
 }
 
 function keepAnnouncement(written: Readonly<Record<string, string>> = {}): Record<string, string> | undefined {
@@ -63,7 +70,7 @@ function keepAnnouncement(written: Readonly<Record<string, string>> = {}): Recor
 }
 
 /** Returns the facts that the rules need, of a pod from the cache. */
-export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
+export function toPodFact({ metadata = {}, spec, status }: V1Pod): PodFact {
   const phase = status?.phase;
   const conditions = status?.conditions ?? [];
   const containers = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
@@ -81,18 +88,18 @@ export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
     endedFirst: false,
     preempted: metadata.annotations?.[annotations.preemptedAt] !== undefined,
     node: spec?.nodeName,
-    pinned: spec?.nodeName === undefined ? grantedNodeOf(spec?.affinity) : undefined,
+    pinned: spec?.nodeName === undefined ? findGrantedNode(spec?.affinity) : undefined,
     trouble: over ? undefined : troubleOfPod(status),
     createdMs: timeMs(metadata.creationTimestamp) ?? 0,
     startedMs: lastStartMs(status?.containerStatuses ?? []),
     finishedMs: over ? lastEndMs(containers) : undefined,
     containerRestarts: containers.reduce((sum, each) => sum + each.restartCount, 0),
-    down: over ? [] : containers.flatMap(downOf),
-    exits: over ? containers.flatMap(endOf) : [],
-    earlierExits: containers.flatMap(lastEndOf),
+    down: over ? [] : containers.flatMap(readUncountedEnd),
+    exits: over ? containers.flatMap(readContainerEnd) : [],
+    earlierExits: containers.flatMap(readLastEnd),
     conditions,
     reason: status?.reason ?? "",
-    message: truncate(status?.message ?? ""),
+    message: truncateText(status?.message ?? ""),
   };
 }
 
@@ -100,9 +107,9 @@ export function podFact({ metadata = {}, spec, status }: V1Pod): PodFact {
 function troubleOfPod(status: V1Pod["status"]): PodTrouble | undefined {
   const placing = status?.conditions?.find((each) => each.type === SCHEDULED && each.status === "False");
   if (placing !== undefined)
-    return { reason: placing.reason ?? "Unschedulable", message: truncate(placing.message ?? "") };
+    return { reason: placing.reason ?? "Unschedulable", message: truncateText(placing.message ?? "") };
   const containers = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
-  return containers.map(troubleOf).find((trouble) => trouble !== undefined);
+  return containers.map(findPodTrouble).find((trouble) => trouble !== undefined);
 }
 
 /** Keeps the message only where it is shown: caches hold many pods. */
@@ -112,13 +119,13 @@ function keepCondition({ type, status, reason, message }: V1PodCondition): V1Pod
     type,
     status,
     ...(reason !== undefined && { reason }),
-    ...(message !== undefined && { message: truncate(message) }),
+    ...(message !== undefined && { message: truncateText(message) }),
   };
 }
 
 /** Keeps the machine for which a pod without a node was created, in the form of pod specs. */
 function keepMachine(spec: V1PodSpec | undefined): V1Affinity | undefined {
-  const machine = spec?.nodeName === undefined ? grantedNodeOf(spec?.affinity) : undefined;
+  const machine = spec?.nodeName === undefined ? findGrantedNode(spec?.affinity) : undefined;
   if (machine === undefined) return undefined;
   const matchFields = [{ key: NAME_FIELD, operator: "In", values: [machine] }];
   return { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchFields }] } } };

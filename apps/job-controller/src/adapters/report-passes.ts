@@ -1,15 +1,15 @@
 import { describeFault } from "@muster/faults";
-import { kubeFault } from "@muster/kube";
+import { toKubeFault } from "@muster/kube";
 import type { Logger } from "@muster/service";
 import type { JobStatus } from "../domain/job-status.ts";
-import { jobKey } from "../domain/ownership.ts";
-import { adviceOnGroup } from "../domain/plan-group.ts";
+import { buildJobKey } from "../domain/ownership.ts";
+import { findGroupAdvice } from "../domain/plan-group.ts";
 import { findStatusChanges } from "../domain/find-status-changes.ts";
 import type { JobStep } from "../domain/plan-steps.ts";
 import type { JobPolicy } from "../domain/snapshot.ts";
 import type { PassDeps } from "../reconcile.ts";
 import type { RecordEvent } from "./gather-events.ts";
-import { jobMetrics } from "./metrics.ts";
+import { makeJobMetrics } from "./metrics.ts";
 import type { Observation } from "./observe.ts";
 import type { JobRow } from "./read-job.ts";
 
@@ -27,20 +27,20 @@ const STEPS_WITH_EVENTS: ReadonlySet<JobStep["kind"]> = new Set([
 ]);
 
 /** Reports passes in logs, events and counters. */
-export function passReports(
+export function makePassReports(
   recordEvent: RecordEvent,
   logger: Pick<Logger, "info" | "warn">,
   policy: Pick<JobPolicy, "gangScheduling">,
 ): PassReports {
-  const counts = jobMetrics();
+  const counts = makeJobMetrics();
   const reportStatus = (job: JobRow, status: JobStatus): void => {
     const changes = findStatusChanges(job.status, status, job.warnings);
     counts.countStatusChanges(job.kind.kind, changes);
     for (const { type, reason, message } of changes) recordEvent(job, type, reason, message);
   };
   const planned: PassDeps<Observation>["planned"] = ({ job, ignored, errors, snapshot }, { steps }) => {
-    const key = jobKey(job);
-    const advice = adviceOnGroup(snapshot, policy);
+    const key = buildJobKey(job);
+    const advice = findGroupAdvice(snapshot, policy);
     if (advice !== undefined && steps.some((step) => step.kind === "create-pods"))
       recordEvent(job, "Warning", "NoPodGroup", advice);
     for (const error of errors) logger.warn({ job: key, err: error }, "a member is left for the next pass");
@@ -53,8 +53,8 @@ export function passReports(
       logger.info({ job: key, kind: job.kind.kind, step: step.kind, because: step.because }, "planned");
   };
   const failed = ({ job }: Observation, step: JobStep, error: unknown): void => {
-    logger.warn({ job: jobKey(job), kind: job.kind.kind, step: step.kind, err: error }, "a step failed");
-    const fault = kubeFault(error);
+    logger.warn({ job: buildJobKey(job), kind: job.kind.kind, step: step.kind, err: error }, "a step failed");
+    const fault = toKubeFault(error);
     // The job gets an event, because an invalid request does not succeed by itself.
     if (fault?.code === "invalid_request" && !STEPS_WITH_EVENTS.has(step.kind))
       recordEvent(job, "Warning", "StepRefused", `${step.kind}: ${describeFault(fault)}`);

@@ -3,7 +3,7 @@ import { DELETING } from "@muster/ledger-client/choose-queue";
 import { expect, it } from "vitest";
 import type { LedgerQueue } from "../domain/queues/describe-queue.ts";
 import { QUEUE_FINALIZER, readQueueRow, type QueueObject, type QueueRow } from "../domain/queues/queue-row.ts";
-import { queueReports, type ReportDeps } from "./report-queues.ts";
+import { makeQueueReports, type ReportDeps } from "./report-queues.ts";
 
 const isHeld = (): boolean => true;
 type State = LedgerQueue & { readonly queue: { readonly name: string; readonly problem: string } };
@@ -57,7 +57,7 @@ function opened(...names: readonly string[]) {
     now: () => 0,
     elapsedMs: () => world.elapsedMs,
   } as unknown as ReportDeps;
-  return { ...world, world, round: queueReports(deps) };
+  return { ...world, world, round: makeQueueReports(deps) };
 }
 
 const reasonOf = ({ objects }: { readonly objects: ReadonlyMap<string, Stored> }, name: string): unknown =>

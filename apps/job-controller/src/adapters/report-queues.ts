@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import { forEachSome } from "@muster/backoff";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import type { ReservationCalls } from "@muster/ledger-client";
 import { describeQueue, isQueueEmpty, type LedgerQueue, type QueueFacts } from "../domain/queues/describe-queue.ts";
 import { QUEUE_FINALIZER, readQueueRow, type QueueObject, type QueueRow } from "../domain/queues/queue-row.ts";
-import { fenced, type Fence } from "./fence.ts";
+import { runWhileLeading, type LeadCheck } from "./lead-check.ts";
 import { QUEUES, type Queues } from "./follow-queues.ts";
 import { setFinalizers } from "./mirror-queues.ts";
 
@@ -28,7 +28,7 @@ const SILENT_AFTER_MS = 10_000;
  * Returns a function that makes one round of reports: it writes each status that differs from the ledger's counts, and removes the finalizer of empty queues
  * that are being deleted. It tries all writes, and then rejects with the first error. Without a Queue it does not call the ledger.
  */
-export function queueReports(deps: ReportDeps): (isHeld: Fence) => Promise<void> {
+export function makeQueueReports(deps: ReportDeps): (isHeld: LeadCheck) => Promise<void> {
   /** The writes of this process that the cache does not show yet. */
   const written = new Map<string, QueueRow>();
   let silentSinceMs: number | undefined;
@@ -51,7 +51,7 @@ export function queueReports(deps: ReportDeps): (isHeld: Fence) => Promise<void>
     };
     const failures: unknown[] = [];
     const failed = (_row: QueueRow, error: unknown): unknown => failures.push(error);
-    await forEachSome([...rows.values()], MAX_CONCURRENT, fenced(isHeld, report), failed);
+    await forEachSome([...rows.values()], MAX_CONCURRENT, runWhileLeading(isHeld, report), failed);
     if (failures.length > 0) throw failures[0];
   };
 }
@@ -110,7 +110,7 @@ async function listStates(
       if (after === "") return states;
     }
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     return undefined;
   }
 }

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import type { UnitSeen } from "../domain/snapshot.ts";
-import { servedJobs } from "./served-jobs.ts";
+import { makeServedJobs } from "./served-jobs.ts";
 
-type Deps = Parameters<typeof servedJobs>[0];
+type Deps = Parameters<typeof makeServedJobs>[0];
 
 const UNKNOWN: UnitSeen = { id: "train-u", state: "unknown" };
 const GRANTED: UnitSeen = { id: "train-u", state: "granted", nodes: new Map() };
@@ -13,7 +13,7 @@ function served(
   jobNamespaces: Deps["kube"]["jobNamespaces"],
   seen: { readonly queue?: boolean; readonly units?: readonly UnitSeen[]; readonly pods?: number } = {},
 ) {
-  const { servesNamespace, serves } = servedJobs({
+  const { servesNamespace, serves } = makeServedJobs({
     kube: { namespace: "default", jobNamespaces },
     queues: { isServed: () => seen.queue },
     machines: { unitsOf: (id) => (id === "train-u" ? (seen.units ?? []) : []) },

@@ -1,5 +1,5 @@
 import type { Config } from "../config.ts";
-import { ownerIdOf } from "../domain/build-units.ts";
+import { buildOwnerId } from "../domain/build-units.ts";
 import type { Queues } from "./follow-queues.ts";
 import type { Machines } from "./machines.ts";
 import type { JobRow } from "./read-job.ts";
@@ -20,7 +20,7 @@ type ServedDeps = {
   readonly world: { readonly pods: Pick<World["pods"], "byIndex"> };
 };
 
-export function servedJobs({ kube, queues, machines, world }: ServedDeps): ServedJobs {
+export function makeServedJobs({ kube, queues, machines, world }: ServedDeps): ServedJobs {
   const servesNamespace: ServedJobs["servesNamespace"] = (namespace) => {
     if (namespace === kube.namespace) return true;
     return kube.jobNamespaces === "all" ? queues.isServed(namespace) : false;
@@ -30,6 +30,6 @@ export function servedJobs({ kube, queues, machines, world }: ServedDeps): Serve
     world.pods.byIndex("owner", ownerId).length > 0;
   return {
     servesNamespace,
-    serves: ({ metadata }) => servesNamespace(metadata.namespace) === true || hasBegun(ownerIdOf(metadata)),
+    serves: ({ metadata }) => servesNamespace(metadata.namespace) === true || hasBegun(buildOwnerId(metadata)),
   };
 }

@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
-import { staleVersions } from "./stale-versions.ts";
+import { makeStaleVersions } from "./stale-versions.ts";
 
 function tested() {
   const clock = { nowMs: 0 };
-  return { clock, stale: staleVersions(() => clock.nowMs) };
+  return { clock, stale: makeStaleVersions(() => clock.nowMs) };
 }
 
 it("waits for another version than the stale one, and retries after a while", () => {

@@ -11,7 +11,7 @@ type StaleVersions = {
 const MAX_WAIT_MS = 5000;
 
 /** Remembers the newest stale version of each job. Every older version is stale too. */
-export function staleVersions(now: () => number): StaleVersions {
+export function makeStaleVersions(now: () => number): StaleVersions {
   const stale = new Map<string, { readonly version: string | undefined; readonly untilMs: number }>();
   return {
     record: (key, version) => {

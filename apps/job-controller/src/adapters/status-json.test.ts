@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import { TFJOB_KIND } from "../domain/kind-tfjob.ts";
-import { typeSelector } from "../domain/member-labels.ts";
+import { buildTypeSelector } from "../domain/member-labels.ts";
 import {
   isRemembered,
   NEW_STATUS,
@@ -11,7 +11,14 @@ import {
   type JobStatus,
   type ReplicaStatus,
 } from "../domain/job-status.ts";
-import { progressJson, publicJson, readStatus, statusJson, typesOf, type StatusShape } from "./status-json.ts";
+import {
+  buildProgressJson,
+  buildPublicJson,
+  readStatus,
+  buildStatusJson,
+  listReplicaTypes,
+  type StatusShape,
+} from "./status-json.ts";
 
 const SHAPE: StatusShape = {
   statusKey: (type) => `${type.charAt(0).toUpperCase()}${type.slice(1)}`,
@@ -85,16 +92,16 @@ const status: fc.Arbitrary<JobStatus> = fc.record({
 });
 
 /** Returns the status as the API server stores it: null fields of a merge patch are removed. */
-function stored(json: unknown): ReturnType<typeof statusJson> {
+function stored(json: unknown): ReturnType<typeof buildStatusJson> {
   return JSON.parse(JSON.stringify(json, (_key, value: unknown) => value ?? undefined)) as ReturnType<
-    typeof statusJson
+    typeof buildStatusJson
   >;
 }
 
 it("reads what it wrote, in Muster's own resource", () => {
   fc.assert(
     fc.property(status, (before) => {
-      expect(readStatus(stored(statusJson(before, SHAPE)), undefined, SHAPE)).toEqual(before);
+      expect(readStatus(stored(buildStatusJson(before, SHAPE)), undefined, SHAPE)).toEqual(before);
     }),
   );
 });
@@ -105,7 +112,7 @@ it("reads what it wrote, in a resource without fields for restarts, indexes and 
       const replicas = before.replicas.map((each) => ({ ...each, ready: 0 }));
       const attempts = before.attempt === 0 ? { attemptsCounted: 0 } : {};
       const kept = { ...before, ...attempts, replicas };
-      expect(readStatus(stored(publicJson(kept, SHAPE)), progressJson(kept), SHAPE)).toEqual(kept);
+      expect(readStatus(stored(buildPublicJson(kept, SHAPE)), buildProgressJson(kept), SHAPE)).toEqual(kept);
     }),
   );
 });
@@ -123,7 +130,7 @@ it.each([
 });
 
 it("removes the announced restart from the stored status once none is announced", () => {
-  expect(statusJson(NEW_STATUS, SHAPE)).toMatchObject({ announcedRestart: null });
+  expect(buildStatusJson(NEW_STATUS, SHAPE)).toMatchObject({ announcedRestart: null });
 });
 
 it("treats any other value as the status of a job without a pass", () => {
@@ -217,7 +224,7 @@ it("never throws, and gives a status that survives a write and a read", () => {
   fc.assert(
     fc.property(anyJson, annotation, (json, progress) => {
       const read = readStatus(json, progress, SHAPE);
-      const again = readStatus(stored(statusJson(read, SHAPE)), undefined, SHAPE);
+      const again = readStatus(stored(buildStatusJson(read, SHAPE)), undefined, SHAPE);
       expect(again).toEqual(read.replicas.length === 0 ? { ...read, replicas: again.replicas } : read);
     }),
     { numRuns: 1000 },
@@ -228,13 +235,13 @@ it("keeps the history of a job whose spec is unreadable", () => {
   const all = (types: readonly string[]): StatusShape["types"] => types.map((type) => ({ type, replicas: 0 }));
   fc.assert(
     fc.property(status, (before) => {
-      const own = stored(statusJson(before, SHAPE));
-      const shape = { ...SHAPE, types: all(typesOf(own, undefined)), total: 21 };
-      expect(stored(statusJson(readStatus(own, undefined, shape), shape))).toEqual(own);
-      const others = stored(publicJson(before, SHAPE));
-      const progress = progressJson(before);
-      const kept = { ...SHAPE, types: all(typesOf(others, progress)) };
-      expect(progressJson(readStatus(others, progress, kept))).toEqual(progress);
+      const own = stored(buildStatusJson(before, SHAPE));
+      const shape = { ...SHAPE, types: all(listReplicaTypes(own, undefined)), total: 21 };
+      expect(stored(buildStatusJson(readStatus(own, undefined, shape), shape))).toEqual(own);
+      const others = stored(buildPublicJson(before, SHAPE));
+      const progress = buildProgressJson(before);
+      const kept = { ...SHAPE, types: all(listReplicaTypes(others, progress)) };
+      expect(buildProgressJson(readStatus(others, progress, kept))).toEqual(progress);
     }),
   );
 });
@@ -250,8 +257,8 @@ it("keeps the history of removed types, and no other field of them", () => {
   const shape = { ...SHAPE, types: SHAPE.types.slice(0, 1) };
   fc.assert(
     fc.property(status, (before) => {
-      const own = readStatus(stored(statusJson(before, SHAPE)), undefined, shape);
-      const others = readStatus(stored(publicJson(before, SHAPE)), progressJson(before), shape);
+      const own = readStatus(stored(buildStatusJson(before, SHAPE)), undefined, shape);
+      const others = readStatus(stored(buildPublicJson(before, SHAPE)), buildProgressJson(before), shape);
       for (const { replicas } of [own, others]) {
         const [chief, worker] = replicas;
         expect(chief).toMatchObject({ type: "chief", restarts: before.replicas[0]?.restarts });
@@ -273,7 +280,7 @@ it.each([
   const type = key.toLowerCase();
   const shape = {
     statusKey: kind.statusKey,
-    selector: (each: string) => typeSelector(kind.labelKeys, { name: "train" }, each),
+    selector: (each: string) => buildTypeSelector(kind.labelKeys, { name: "train" }, each),
     types: [{ type, replicas: 2 }],
   };
   const replica = {
@@ -288,8 +295,8 @@ it.each([
     uncounted: [],
   };
   const before = { ...NEW_STATUS, replicas: [replica] };
-  expect(publicJson(before, shape).replicaStatuses).toEqual({
+  expect(buildPublicJson(before, shape).replicaStatuses).toEqual({
     [key]: { active: 2, succeeded: 0, failed: 0, selector },
   });
-  expect(statusJson(before, shape).replicaStatuses?.[key]).toMatchObject({ selector });
+  expect(buildStatusJson(before, shape).replicaStatuses?.[key]).toMatchObject({ selector });
 });

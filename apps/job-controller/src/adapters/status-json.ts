@@ -1,7 +1,7 @@
 import { isObject, type PlainObject } from "@muster/resources";
 import { formatIndexes, parseIndexes } from "../domain/completed-indexes.ts";
 import {
-  conditionOf,
+  findCondition,
   CONDITION_TYPES,
   isRemembered,
   UNCOUNTED_REASONS,
@@ -11,11 +11,11 @@ import {
   type JobStatus,
   type ReplicaStatus,
   type RestartNumber,
-  type Uncounted,
+  type UncountedRecreations,
 } from "../domain/job-status.ts";
 import { MAX_MEMBERS } from "../domain/member-names.ts";
 import { summariseState } from "../domain/summarise-state.ts";
-import { wholeSecond } from "../domain/transition-conditions.ts";
+import { roundToSecond } from "../domain/transition-conditions.ts";
 
 /** A status in the form of custom resources. Missing fields are absent, and a merge patch needs null for them. */
 export type StatusJson = {
@@ -90,29 +90,29 @@ export type StatusShape = {
 };
 
 /** Returns the types in a status, including types that the spec does not contain (any more), whose history stays. */
-export function typesOf(json: unknown, annotation: string | undefined): readonly string[] {
+export function listReplicaTypes(json: unknown, annotation: string | undefined): readonly string[] {
   const { replicas } = parseProgress(annotation) ?? {};
-  const keys = [...statusKeysOf(json), ...Object.keys(fieldsOf(replicas))];
+  const keys = [...listStatusKeys(json), ...Object.keys(fieldsOf(replicas))];
   return [...new Set(keys.map((key) => key.toLowerCase()))];
 }
 
 /** The keys of the types in a status. */
-export function statusKeysOf(json: unknown): readonly string[] {
+export function listStatusKeys(json: unknown): readonly string[] {
   return Object.keys(fieldsOf(fieldsOf(json)["replicaStatuses"]));
 }
 
 /** Returns the number of requested pods at the time of the write; 0 if it is unknown. */
-export function totalOf(json: unknown): number {
+export function parseTotal(json: unknown): number {
   return Number(/\/(\d{1,9})$/.exec(textOf(fieldsOf(json)["completions"]))?.[1] ?? 0);
 }
 
 const CONDITIONS: ReadonlySet<string> = new Set(CONDITION_TYPES);
 
 /** Builds the whole status for Muster's own resource. */
-export function statusJson(status: JobStatus, shape: StatusShape): StatusJson {
+export function buildStatusJson(status: JobStatus, shape: StatusShape): StatusJson {
   const total = shape.total ?? shape.types.reduce((sum, { replicas }) => sum + replicas, 0);
   return {
-    ...publicJson(status, shape),
+    ...buildPublicJson(status, shape),
     ...summariseState(status, total),
     replicaStatuses: byType(status, shape, (replica) => ({
       ...countsJson(replica, shape),
@@ -125,7 +125,7 @@ export function statusJson(status: JobStatus, shape: StatusShape): StatusJson {
 }
 
 /** Builds the part for which resources of other projects have fields. */
-export function publicJson(status: JobStatus, shape: StatusShape): StatusJson {
+export function buildPublicJson(status: JobStatus, shape: StatusShape): StatusJson {
   return {
     observedGeneration: status.observedGeneration,
     startTime: timeJson(status.startMs),
@@ -136,7 +136,7 @@ export function publicJson(status: JobStatus, shape: StatusShape): StatusJson {
 }
 
 /** Builds the rest, for an annotation; undefined if it is empty. */
-export function progressJson(status: JobStatus): string | undefined {
+export function buildProgressJson(status: JobStatus): string | undefined {
   const replicas = status.replicas.filter(isRemembered).map((replica) => [replica.type, progressOf(replica)] as const);
   const { attempt, replaced, regrouping, hasBeenReady, readyTimeouts, failedMembers } = status;
   const announcedRestart = restartJson(status);
@@ -176,7 +176,7 @@ export function readStatus(json: unknown, annotation: string | undefined, shape:
     };
   };
   const wanted = shape.types.map(({ type }) => type);
-  const others = typesOf(json, annotation).filter((type) => !wanted.includes(type));
+  const others = listReplicaTypes(json, annotation).filter((type) => !wanted.includes(type));
   const conditions = listOf(status["conditions"])
     .flatMap(readCondition)
     .map((condition) => withRestart(condition, gang["announcedRestart"]));
@@ -237,7 +237,7 @@ function readCounted(json: unknown): ReplicaStatus["counted"] {
   return typeof pod === "string" && count(failures) > 0 ? [{ pod, failures: count(failures) }] : [];
 }
 
-function readUncounted(json: unknown): Uncounted[] {
+function readUncounted(json: unknown): UncountedRecreations[] {
   const { index, pod, times, at, because } = fieldsOf(json);
   if (typeof pod !== "string" || count(times) === 0) return [];
   if ((index !== 0 && count(index) === 0) || count(index) >= MAX_MEMBERS) return [];
@@ -286,7 +286,7 @@ function readCondition(json: unknown): Condition[] {
 }
 
 function restartJson(status: JobStatus): RestartNumberJson | undefined {
-  const restart = conditionOf(status, "Restarting")?.restart;
+  const restart = findCondition(status, "Restarting")?.restart;
   return restart && { number: restart.number ?? null, limit: restart.limit ?? null };
 }
 
@@ -351,5 +351,5 @@ function timeJson(ms: number | undefined): string | null {
 
 function timeMs(text: unknown): number | undefined {
   const ms = Date.parse(textOf(text));
-  return Number.isNaN(ms) ? undefined : wholeSecond(ms);
+  return Number.isNaN(ms) ? undefined : roundToSecond(ms);
 }

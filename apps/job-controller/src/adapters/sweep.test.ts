@@ -2,14 +2,14 @@ import type { V1Pod } from "@kubernetes/client-node";
 import type { CallOptions, KubeObject, KubeResource, ListPage } from "@muster/kube";
 import { labels } from "@muster/proto";
 import { expect, it } from "vitest";
-import { ownerIdOf } from "../domain/build-units.ts";
+import { buildOwnerId } from "../domain/build-units.ts";
 import { JAXJOB_KIND } from "../domain/kind-jaxjob.ts";
-import { podFact } from "./read-pod.ts";
-import { podsLeft, sweep, reportOnce, type SweepDeps } from "./sweep.ts";
+import { toPodFact } from "./read-pod.ts";
+import { listLeftoverPods, sweepJobs, reportOnce, type SweepDeps } from "./sweep.ts";
 
 const JOBS: KubeResource = { apiVersion: "muster.dev/v1", plural: "jobs", namespace: "default" };
 const job = (number: number) => ({ name: `train-${number}`, namespace: "default", uid: `${number}a1b2c3d4e5f6071` });
-const idOf = (number: number): string => ownerIdOf(job(number));
+const idOf = (number: number): string => buildOwnerId(job(number));
 
 function podOf(number: number, phase: string): V1Pod {
   return {
@@ -73,7 +73,7 @@ async function swept(live: {
       },
     },
     nodes: { lostAmong: () => new Map(live.deletion === undefined ? [] : [["node-0", "gone"]]) },
-    world: { runningFor: (id) => (live.cached ?? []).filter((pod) => ownerOf(pod) === id).map(podFact) },
+    world: { runningFor: (id) => (live.cached ?? []).filter((pod) => ownerOf(pod) === id).map(toPodFact) },
     kindsUnread: live.unread === true ? [JAXJOB_KIND] : [],
     runtimes: [
       ...(live.refused === undefined
@@ -82,8 +82,8 @@ async function swept(live: {
       { resource: JOBS, jobs: { byIndex: () => [] } },
     ],
   };
-  await sweep(deps);
-  return { released, asked, warned, left: podsLeft(deps) };
+  await sweepJobs(deps);
+  return { released, asked, warned, left: listLeftoverPods(deps) };
 }
 
 it("releases the units of deleted jobs without pods", async () => {

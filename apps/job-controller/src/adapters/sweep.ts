@@ -1,23 +1,23 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { forEachSome } from "@muster/backoff";
 import { listPages, type KubeCalls } from "@muster/kube";
-import { logNotRemoved, reportFirst, sweepOwners } from "@muster/ledger-client";
+import { logNotRemoved, reportFirstFailure, sweepOwners } from "@muster/ledger-client";
 import { labels } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import type { Nodes } from "@muster/watch";
-import { followedNamespace, type Config } from "../config.ts";
-import { ownerIdOf, ownerIdOfUnit } from "../domain/build-units.ts";
+import { findFollowedNamespace, type Config } from "../config.ts";
+import { buildOwnerId, getUnitOwnerId } from "../domain/build-units.ts";
 import type { Kind } from "../domain/kind.ts";
-import { planLeftovers, unitStanding, type PodLeft } from "../domain/plan-leftovers.ts";
-import { planForced } from "../domain/plan-pods.ts";
+import { planLeftovers, decideUnitStanding, type PodLeft } from "../domain/plan-leftovers.ts";
+import { planForcedDeletions } from "../domain/plan-pods.ts";
 import type { PodFact } from "../domain/snapshot.ts";
 import { removeByForce } from "./act.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
 import type { Machines } from "./machines.ts";
-import { podFact } from "./read-pod.ts";
+import { toPodFact } from "./read-pod.ts";
 import type { JobResource } from "./read-job.ts";
-import { ownersOf, type World } from "./world.ts";
-import { mayRun } from "../domain/job-pods.ts";
+import { listOwners, type World } from "./world.ts";
+import { canRun } from "../domain/job-pods.ts";
 
 export type SweepDeps = {
   readonly logger: Pick<Logger, "warn">;
@@ -43,20 +43,20 @@ const MAX_DELETIONS_IN_FLIGHT = 8;
  * Releases the units of deleted jobs. A job that seems deleted is read from the API server first, because caches may be stale and a release cannot be undone.
  * Returns cached pods that outlived their jobs and keep machines.
  */
-export async function sweep(deps: SweepDeps): Promise<readonly PodLeft[]> {
+export async function sweepJobs(deps: SweepDeps): Promise<readonly PodLeft[]> {
   const { machines, world } = deps;
   const gone = goneOwners(deps);
   if (gone.length === 0) return [];
   await forceOnLostMachines(deps, gone);
   const seen = leftoversOf(deps, gone);
-  const ids = [...new Set(seen.release.map(ownerIdOfUnit))].slice(0, MAX_OWNERS);
+  const ids = [...new Set(seen.release.map(getUnitOwnerId))].slice(0, MAX_OWNERS);
   if (ids.length === 0) return seen.left;
   await sweepOwners({
     observe: async () => {
       const [jobs, live] = await Promise.all([listJobs(deps), listRunning(deps, ids)]);
       const running = (id: string): readonly PodFact[] => [...(live.get(id) ?? []), ...world.runningFor(id)];
       const objects = ids.flatMap((id) => machines.unitsOf(id)).map((unit) => ({ unit, uid: unit.id }));
-      return { objects, standingOf: ({ unit }) => unitStanding(unit, { jobs, running }) };
+      return { objects, standingOf: ({ unit }) => decideUnitStanding(unit, { jobs, running }) };
     },
     leftSince: new Map(),
     // The id of a unit contains the uid of its job, which the API server has deleted: no later job can have the unit.
@@ -72,7 +72,9 @@ export async function sweep(deps: SweepDeps): Promise<readonly PodLeft[]> {
 }
 
 /** Lists cached pods that have outlived their jobs and keep machines. */
-export function podsLeft(deps: Pick<SweepDeps, "runtimes" | "kindsUnread"> & LeftoversDeps): readonly PodLeft[] {
+export function listLeftoverPods(
+  deps: Pick<SweepDeps, "runtimes" | "kindsUnread"> & LeftoversDeps,
+): readonly PodLeft[] {
   return leftoversOf(deps, goneOwners(deps)).left;
 }
 
@@ -123,12 +125,12 @@ async function forceOnLostMachines({ calls, nodes, world, logger }: SweepDeps, i
   const lost = [...nodes.lostAmong(occupied, { nowMs: Date.now(), occupied }).keys()];
   const failures: { readonly pod: string; readonly uid: string; readonly err: unknown }[] = [];
   await forEachSome(
-    planForced(pods, lost),
+    planForcedDeletions(pods, lost),
     MAX_DELETIONS_IN_FLIGHT,
     ({ pod, uid }) => removeByForce(calls, namespaceOf.get(uid) ?? "", { name: pod, uid }),
     ({ pod, uid }, err) => failures.push({ pod, uid, err }),
   );
-  reportFirst(failures, (first, more) => {
+  reportFirstFailure(failures, (first, more) => {
     for (const failure of first)
       logger.warn(failure, "a pod on a lost machine could not be deleted by force; the next sweep retries");
     if (more > 0) logger.warn({ more }, "more pods on lost machines could not be deleted by force");
@@ -139,7 +141,7 @@ async function listJobs({ calls, runtimes }: SweepDeps): Promise<ReadonlySet<str
   const ids = new Set<string>();
   for (const { resource } of runtimes)
     for await (const jobs of listPages<JobResource>(calls, resource))
-      for (const { metadata } of jobs) ids.add(ownerIdOf(metadata));
+      for (const { metadata } of jobs) ids.add(buildOwnerId(metadata));
   return ids;
 }
 
@@ -150,13 +152,13 @@ async function listRunning(
 ): Promise<ReadonlyMap<string, readonly PodFact[]>> {
   const query = { labelSelector: `${labels.owner} in (${ids.join(", ")})` };
   const running = new Map<string, PodFact[]>();
-  const namespace = followedNamespace(kube);
+  const namespace = findFollowedNamespace(kube);
   const resource = { apiVersion: "v1", plural: "pods", namespace };
   for await (const pods of listPages<V1Pod>(calls, resource, { query }))
     for (const pod of pods) {
-      const fact = podFact(pod);
-      if (!mayRun(fact)) continue;
-      for (const owner of ownersOf(pod, kube.namespace)) running.set(owner, [...(running.get(owner) ?? []), fact]);
+      const fact = toPodFact(pod);
+      if (!canRun(fact)) continue;
+      for (const owner of listOwners(pod, kube.namespace)) running.set(owner, [...(running.get(owner) ?? []), fact]);
     }
   return running;
 }

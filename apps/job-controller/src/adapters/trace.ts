@@ -1,6 +1,6 @@
 import type { PassSpan } from "@muster/controller";
 import { ROOT_CONTEXT, type Context } from "@opentelemetry/api";
-import { contextOfIds, contextOfTraceparent, inSpan } from "@muster/tracing";
+import { buildContextOfIds, parseTraceparent, inSpan } from "@muster/tracing";
 import type { JobStep } from "../domain/plan-steps.ts";
 import type { JobRow } from "./read-job.ts";
 
@@ -10,21 +10,21 @@ const TRACER = "job-controller";
  * Returns the trace context of a job, which is equal in every process: that of its submission, or one built from its uid, so that a job from kubectl is one
  * trace too.
  */
-export function contextOf({ traceparent, metadata }: Pick<JobRow, "traceparent" | "metadata">): Context {
-  if (traceparent !== "") return contextOfTraceparent(traceparent);
+export function buildTraceContext({ traceparent, metadata }: Pick<JobRow, "traceparent" | "metadata">): Context {
+  if (traceparent !== "") return parseTraceparent(traceparent);
   const traceId = metadata.uid.replaceAll("-", "");
   if (!/^[0-9a-f]{32}$/.test(traceId) || /^0+$/.test(traceId)) return ROOT_CONTEXT;
-  return contextOfIds({ traceId, spanId: traceId.slice(16) });
+  return buildContextOfIds({ traceId, spanId: traceId.slice(16) });
 }
 
 /** Returns the span of one round of a pass, in the job's trace. */
-export function spanOfPass(job: JobRow): PassSpan {
+export function buildPassSpan(job: JobRow): PassSpan {
   const attributes = { "muster.job": job.metadata.name, "muster.job.kind": job.kind.kind };
-  return { name: "job pass", parent: contextOf(job), attributes };
+  return { name: "job pass", parent: buildTraceContext(job), attributes };
 }
 
 /** Runs one step under a span of its own, inside the pass. */
-export function inStep<Result>(job: JobRow, step: JobStep, work: () => Promise<Result>): Promise<Result> {
+export function runInStepSpan<Result>(job: JobRow, step: JobStep, work: () => Promise<Result>): Promise<Result> {
   const attributes = { "muster.job": job.metadata.name, "muster.because": step.because };
   return inSpan(TRACER, step.kind, { attributes }, work);
 }

@@ -1,5 +1,5 @@
 import { once, type EventEmitter } from "node:events";
-import { deadline } from "@muster/backoff";
+import { makeDeadline } from "@muster/backoff";
 
 /** Resolves at the next change of this owner, after `ms`, or at the signal. Removes its listener. */
 export async function waitForOwnerChange(
@@ -8,6 +8,6 @@ export async function waitForOwnerChange(
   ms: number,
   signal: AbortSignal,
 ): Promise<void> {
-  using over = deadline(ms, [signal]);
+  using over = makeDeadline(ms, [signal]);
   await once(ownerChanges, ownerId, { signal: over.signal }).catch(() => undefined);
 }

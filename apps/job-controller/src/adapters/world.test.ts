@@ -3,10 +3,10 @@ import { labels } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import { expect, it } from "vitest";
 import { readConfig } from "../config.ts";
-import { ownerIdOf } from "../domain/build-units.ts";
+import { buildOwnerId } from "../domain/build-units.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
-import { ownerReference } from "../domain/ownership.ts";
-import { openWorld, ownersOf, readBudget } from "./world.ts";
+import { buildOwnerReference } from "../domain/ownership.ts";
+import { openWorld, listOwners, readBudget } from "./world.ts";
 
 it("ends cleanly in a replica that never reached the API server and in which no client waits", async () => {
   const unhandled: unknown[] = [];
@@ -40,7 +40,7 @@ it.each<[title: string, spec: Parameters<typeof readBudget>[0], seen: ReturnType
 });
 
 const JOB_OF_TEAM = { namespace: "team-a", name: "train", uid: "0a1b2c3d-4e5f-6789-abcd-ef0123456789" };
-const OWNER = ownerIdOf(JOB_OF_TEAM);
+const OWNER = buildOwnerId(JOB_OF_TEAM);
 
 it.each<[title: string, namespace: string, uid: string, expected: readonly string[]]>([
   ["in the namespace of the controller, with any controller", "default", "", [OWNER]],
@@ -48,8 +48,8 @@ it.each<[title: string, namespace: string, uid: string, expected: readonly strin
   ["not in another namespace, if nothing controls it", "team-a", "", []],
   ["not in another namespace, if another job controls it", "team-a", "1a1b2c3d-4e5f-6789-abcd-ef0123456789", []],
 ])("a pod counts for the owner in its labels %s", (_title, namespace, uid, expected) => {
-  const controller = ownerReference(JOB_KIND, { ...JOB_OF_TEAM, uid });
+  const controller = buildOwnerReference(JOB_KIND, { ...JOB_OF_TEAM, uid });
   const metadata = { namespace, labels: { [labels.owner]: OWNER } };
   const pod = { metadata: { ...metadata, ...(uid !== "" && { ownerReferences: [controller] }) } };
-  expect(ownersOf(pod, "default")).toEqual(expected);
+  expect(listOwners(pod, "default")).toEqual(expected);
 });

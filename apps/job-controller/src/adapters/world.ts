@@ -1,19 +1,19 @@
 import type { KubeConfig, V1Pod, V1PodDisruptionBudget, V1Service } from "@kubernetes/client-node";
 import type { Logger } from "@muster/service";
-import { informer, listWatch, openPodDefaults, pathOfResource, type Informer } from "@muster/kube";
-import { JOB, mayBeOwner } from "@muster/names";
+import { openInformer, listWatch, openPodDefaults, buildResourcePath, type Informer } from "@muster/kube";
+import { JOB, canBeOwner } from "@muster/names";
 import { labels } from "@muster/proto";
 import type { PodDefaults } from "@muster/resources";
-import { followedNamespace, type Config } from "../config.ts";
+import { findFollowedNamespace, type Config } from "../config.ts";
 import { KINDS } from "../domain/kinds.ts";
 import type { Labels } from "../domain/member-labels.ts";
-import { controllerOf } from "../domain/ownership.ts";
+import { findController } from "../domain/ownership.ts";
 import type { BudgetSeen, PodFact } from "../domain/snapshot.ts";
-import { selectsExactly } from "../members/budget.ts";
-import { claimantIndex } from "../members/claimant-index.ts";
-import { podEnds, type PodEnds } from "./pod-ends.ts";
-import { keepForeignPod, keepPod, mayBeMember, podFact } from "./read-pod.ts";
-import { mayRun } from "../domain/job-pods.ts";
+import { isSelectingExactly } from "../members/budget.ts";
+import { makeClaimantIndex } from "../members/claimant-index.ts";
+import { makePodEnds, type PodEnds } from "./pod-ends.ts";
+import { keepForeignPod, keepPod, mayBeMember, toPodFact } from "./read-pod.ts";
+import { canRun } from "../domain/job-pods.ts";
 
 /** The objects of jobs, as caches of the API server have them. */
 export type World = AsyncDisposable & {
@@ -49,36 +49,36 @@ export function openWorld(
   kube: KubeConfig,
   { config, logger }: { readonly config: Config; readonly logger: Logger },
 ): World {
-  const namespace = followedNamespace(config.kube);
-  const pathOf = (apiVersion: string, plural: string): string => pathOfResource({ apiVersion, plural, namespace });
+  const namespace = findFollowedNamespace(config.kube);
+  const pathOf = (apiVersion: string, plural: string): string => buildResourcePath({ apiVersion, plural, namespace });
   const onError = (error: unknown, retryInMs: number): void =>
     logger.warn({ err: error, retryInMs }, "following the API server is interrupted");
   const claimant = claimants();
-  const pods = informer<V1Pod, V1Pod, "claimant" | "owner">({
+  const pods = openInformer<V1Pod, V1Pod, "claimant" | "owner">({
     source: listWatch<V1Pod>(kube, pathOf("v1", "pods")),
     project: (pod) => (mayBeMember(pod) ? keepPod(pod) : keepForeignPod(pod)),
     indexes: {
       claimant,
-      owner: (pod) => ownersOf(pod, config.kube.namespace),
+      owner: (pod) => listOwners(pod, config.kube.namespace),
     },
     onError,
   });
-  const ends = podEnds((most) =>
+  const ends = makePodEnds((most) =>
     logger.warn(
       { most },
       "more pods have ended than are remembered: the end of a pod that is deleted now may not count",
     ),
   );
   pods.onChange(ends.seen);
-  const services = informer<V1Service, V1Service, "claimant">({
+  const services = openInformer<V1Service, V1Service, "claimant">({
     source: listWatch<V1Service>(kube, pathOf("v1", "services")),
     project: ({ metadata }) => ({ ...(metadata !== undefined && { metadata }) }),
     indexes: { claimant },
     onError,
   });
-  const budgets = informer<V1PodDisruptionBudget, Budget>({
+  const budgets = openInformer<V1PodDisruptionBudget, Budget>({
     source: listWatch<V1PodDisruptionBudget>(kube, pathOf("policy/v1", "poddisruptionbudgets")),
-    project: (budget) => ({ spec: budget.spec, controllerUid: controllerOf(budget)?.uid }),
+    project: (budget) => ({ spec: budget.spec, controllerUid: findController(budget)?.uid }),
     onError,
   });
   const onUnserved = (path: string): void =>
@@ -103,7 +103,7 @@ export function openWorld(
       return readBudget(budget.spec, labels);
     },
     onBudgetChange: (listener) => budgets.onChange(({ key }) => listener(key)),
-    runningFor: (ownerId) => pods.byIndex("owner", ownerId).map(podFact).filter(mayRun),
+    runningFor: (ownerId) => pods.byIndex("owner", ownerId).map(toPodFact).filter(canRun),
     ageMs: () => Math.max(...caches.map((cache) => cache.ageMs())),
     [Symbol.asyncDispose]: async () => {
       await Promise.all([...caches, defaults].map((cache) => cache[Symbol.asyncDispose]()));
@@ -112,11 +112,15 @@ export function openWorld(
 }
 
 /** Returns the owner id in the labels. Users of other namespaces can set labels as well: there the job must control the pod. */
-export function ownersOf({ metadata = {} }: V1Pod, namespace: string): readonly string[] {
+export function listOwners({ metadata = {} }: V1Pod, namespace: string): readonly string[] {
   const id = metadata.labels?.[labels.owner];
   if (id === undefined) return [];
-  const pod = { namespace: metadata.namespace ?? "", uid: metadata.uid ?? "", controller: controllerOf({ metadata }) };
-  return pod.namespace === namespace || mayBeOwner({ kind: JOB, id }, pod) ? [id] : [];
+  const pod = {
+    namespace: metadata.namespace ?? "",
+    uid: metadata.uid ?? "",
+    controller: findController({ metadata }),
+  };
+  return pod.namespace === namespace || canBeOwner({ kind: JOB, id }, pod) ? [id] : [];
 }
 
 type Budget = {
@@ -128,11 +132,11 @@ type Budget = {
 export function readBudget(spec: V1PodDisruptionBudget["spec"], labels: Labels): BudgetSeen {
   const { minAvailable, maxUnavailable, selector } = spec ?? {};
   const isOfOurForm = typeof minAvailable === "number" && maxUnavailable === undefined;
-  return isOfOurForm && selectsExactly(selector, labels) ? minAvailable : "edited";
+  return isOfOurForm && isSelectingExactly(selector, labels) ? minAvailable : "edited";
 }
 
 /** Indexes members by the jobs that may claim them. Kinds that share a label find the same orphan; their API groups distinguish them. */
 function claimants(): (member: V1Pod | V1Service) => readonly string[] {
-  const schemes = new Map(KINDS.map(({ labelKeys }) => [labelKeys.jobNameLabelKey, claimantIndex(labelKeys)]));
+  const schemes = new Map(KINDS.map(({ labelKeys }) => [labelKeys.jobNameLabelKey, makeClaimantIndex(labelKeys)]));
   return (member) => [...new Set([...schemes.values()].flatMap((index) => index(member)))];
 }

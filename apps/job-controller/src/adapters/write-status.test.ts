@@ -3,7 +3,7 @@ import { annotations } from "@muster/proto";
 import { describe, expect, it } from "vitest";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import { NEW_STATUS, type JobStatus } from "../domain/job-status.ts";
-import { DEFAULTS, jobManifest } from "../../test/manifests.ts";
+import { DEFAULTS, buildJobManifest } from "../../test/manifests.ts";
 import { readJob, type JobResource, type JobRow } from "./read-job.ts";
 import type { StatusJson } from "./status-json.ts";
 import { writeStatus, type StatusDeps } from "./write-status.ts";
@@ -31,7 +31,7 @@ type Patch = { readonly status?: StatusJson; readonly metadata?: { readonly anno
 
 /** Serves one job; `keep` returns the part of a status that the definition keeps. */
 function serverOf(keep: (status: StatusJson) => StatusJson) {
-  const manifest = jobManifest("train");
+  const manifest = buildJobManifest("train");
   let resource = { ...manifest, metadata: { name: "train", namespace: "default", uid: "u" } } as JobResource;
   const dropped: string[] = [];
   const deps: StatusDeps = {

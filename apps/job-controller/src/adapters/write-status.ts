@@ -1,9 +1,16 @@
-import { kubeFault, unlessMissing, type KubeCalls, type KubeResource } from "@muster/kube";
+import { toKubeFault, unlessMissing, type KubeCalls, type KubeResource } from "@muster/kube";
 import { annotations } from "@muster/proto";
 import type { JobStatus } from "../domain/job-status.ts";
 import { JOB_KIND } from "../domain/kind-job.ts";
 import type { JobResource, JobRow } from "./read-job.ts";
-import { progressJson, publicJson, readStatus, statusJson, statusKeysOf, type StatusJson } from "./status-json.ts";
+import {
+  buildProgressJson,
+  buildPublicJson,
+  readStatus,
+  buildStatusJson,
+  listStatusKeys,
+  type StatusJson,
+} from "./status-json.ts";
 
 export type StatusDeps = {
   readonly calls: Pick<KubeCalls, "get" | "patch">;
@@ -26,7 +33,7 @@ export async function writeStatus(
     return await write(deps, resource, job, status);
   } catch (error) {
     // A definition without a status also causes not_found, which does not prove that the job is gone.
-    if (kubeFault(error)?.code === "not_found" && (await isGone(deps, resource, job))) return undefined;
+    if (toKubeFault(error)?.code === "not_found" && (await isGone(deps, resource, job))) return undefined;
     throw error;
   }
 }
@@ -45,15 +52,15 @@ async function write(
   const { resourceVersion } = job.metadata;
   // Only Muster's own resource has a status field for every value.
   const isOwn = job.kind.group === JOB_KIND.group;
-  const json = isOwn ? statusJson(status, job.shape) : publicJson(status, job.shape);
+  const json = isOwn ? buildStatusJson(status, job.shape) : buildPublicJson(status, job.shape);
   if (isOwn && job.metadata.annotations?.[annotations.progress] === undefined) {
     const written = await patchStatus(calls, resource, job, resourceVersion, json);
-    const kept = progressJson(readStatus(written.status, undefined, job.shape));
-    if (kept === progressJson(status)) return written;
+    const kept = buildProgressJson(readStatus(written.status, undefined, job.shape));
+    if (kept === buildProgressJson(status)) return written;
     onDropped();
-    return annotate(calls, resource, written, progressJson(status));
+    return annotate(calls, resource, written, buildProgressJson(status));
   }
-  const progress = progressJson(status);
+  const progress = buildProgressJson(status);
   const isSame = progress === job.metadata.annotations?.[annotations.progress];
   const before = isSame ? job.resource : await annotate(calls, resource, job.resource, progress);
   return patchStatus(calls, resource, job, before.metadata.resourceVersion, json);
@@ -77,7 +84,7 @@ function patchStatus(
   status: StatusJson,
 ): Promise<JobResource> {
   // A merge patch keeps unnamed fields, so removed types are set to null.
-  const gone = statusKeysOf(job.resource.status).filter((key) => !(key in (status.replicaStatuses ?? {})));
+  const gone = listStatusKeys(job.resource.status).filter((key) => !(key in (status.replicaStatuses ?? {})));
   const replicaStatuses = { ...status.replicaStatuses, ...Object.fromEntries(gone.map((key) => [key, null])) };
   const body = { metadata: { resourceVersion }, status: { ...status, replicaStatuses } };
   return calls.patch<JobResource>(resource, job.metadata.name, { kind: "merge", body }, { subresource: "status" });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { DEFAULTS, jobManifest, replicaManifest, templateManifest } from "../../test/manifests.ts";
+import { DEFAULTS, buildJobManifest, buildReplicaManifest, buildTemplateManifest } from "../../test/manifests.ts";
 import { buildPod, type PodManifest } from "./build-pod.ts";
-import { buildService, serviceOwners } from "./build-service.ts";
+import { buildService, groupServiceOwners } from "./build-service.ts";
 import type { RestartPolicy } from "./job.ts";
 import { JOB_KIND } from "./kind-job.ts";
 import { MPIJOB_KIND } from "./kind-mpijob.ts";
@@ -43,7 +43,10 @@ function toBuild(kind: Kind, manifest: Manifest): JobToBuild {
 type More = { readonly traceparent?: string; readonly policy?: Partial<MemberPolicy>; readonly isShared?: boolean };
 
 function podOf(replica: Manifest, more: More = {}): PodManifest {
-  const request = toBuild(JOB_KIND, jobManifest("train", { replicaSpecs: { worker: replicaManifest(replica) } }));
+  const request = toBuild(
+    JOB_KIND,
+    buildJobManifest("train", { replicaSpecs: { worker: buildReplicaManifest(replica) } }),
+  );
   const member = { type: "worker", index: 1 };
   return buildPod(
     { ...request, member, node: "node-7", isShared: more.isShared, attempt: 2, traceparent: more.traceparent ?? "" },
@@ -63,7 +66,7 @@ const alone = {
 describe("the pod of a member", () => {
   it("has a constant name, and the labels by which services identify its owner, whatever its template contains", () => {
     const metadata = { labels: { team: "a", owner: "me" }, annotations: { note: "n", "main-container": "x" } };
-    const pod = podOf({ template: { ...templateManifest(), metadata } });
+    const pod = podOf({ template: { ...buildTemplateManifest(), metadata } });
     expect(pod.metadata).toEqual({
       name: "train-worker-1",
       namespace: "ml",
@@ -102,12 +105,12 @@ describe("the pod of a member", () => {
     ["Never", "Never"],
     ["ExitCode", "Never"],
   ])("of a type with restart policy %s is restarted by the kubelet: %s", (restartPolicy, expected) => {
-    const template = templateManifest({ restartPolicy: "Always" });
+    const template = buildTemplateManifest({ restartPolicy: "Always" });
     expect(podOf({ restartPolicy, template }).spec["restartPolicy"]).toBe(expected);
   });
 
   it("is bound only by the granted node if its type accepts several pools", () => {
-    const manifest = jobManifest("train", { replicaSpecs: { worker: replicaManifest({ pool: "" }) } });
+    const manifest = buildJobManifest("train", { replicaSpecs: { worker: buildReplicaManifest({ pool: "" }) } });
     const metadata = { name: "train", annotations: { "muster.dev/pool": "cpu, gpu" } };
     const request = toBuild(JOB_KIND, { ...manifest, metadata });
     const pod = buildPod(
@@ -166,7 +169,7 @@ describe("the pod of a member", () => {
       podAffinity: { [preferred]: [] },
       podAntiAffinity: { [required]: [{ topologyKey: "zone" }] },
     };
-    const pod = podOf({ template: templateManifest({ affinity, nodeSelector: { disk: "ssd" } }) });
+    const pod = podOf({ template: buildTemplateManifest({ affinity, nodeSelector: { disk: "ssd" } }) });
     expect(pod.spec["nodeSelector"]).toEqual({ disk: "ssd", pool: "cpu" });
     expect(affinityOf(pod)).toEqual({
       nodeAffinity: {
@@ -184,7 +187,7 @@ describe("the pod of a member", () => {
   });
 
   it("is resolved under its own name in the service of the job", () => {
-    const { hostname, subdomain } = podOf({ template: templateManifest({ hostname: "other" }) }).spec;
+    const { hostname, subdomain } = podOf({ template: buildTemplateManifest({ hostname: "other" }) }).spec;
     expect({ hostname, subdomain }).toEqual({ hostname: "train-worker-1", subdomain: "train" });
   });
 
@@ -194,7 +197,7 @@ describe("the pod of a member", () => {
       { name: "RANK", value: "$(MUSTER_REPLICA_INDEX)" },
     ];
     const containers = [{ name: "main", image: "i", env }];
-    const built = podOf({ template: templateManifest({ containers }) }, { traceparent: "00-1-2-01" });
+    const built = podOf({ template: buildTemplateManifest({ containers }) }, { traceparent: "00-1-2-01" });
     const names = built.spec.containers[0]?.env?.map(({ name }) => name);
     expect(names).toEqual([
       "TRACEPARENT",
@@ -211,12 +214,15 @@ describe("the pod of a member", () => {
   it("opens the port of its type once", () => {
     const ports = (template: Manifest) => podOf({ port: 80, template }).spec.containers[0]?.ports;
     const own = [{ name: "http", containerPort: 80 }];
-    expect(ports(templateManifest())).toEqual([{ name: "job-port", containerPort: 80, protocol: "TCP" }]);
-    expect(ports(templateManifest({ containers: [{ name: "main", image: "i", ports: own }] }))).toEqual(own);
+    expect(ports(buildTemplateManifest())).toEqual([{ name: "job-port", containerPort: 80, protocol: "TCP" }]);
+    expect(ports(buildTemplateManifest({ containers: [{ name: "main", image: "i", ports: own }] }))).toEqual(own);
   });
 
   it("has the mark of its group, and the name of the scheduler that places the whole gang", () => {
-    const request = toBuild(JOB_KIND, jobManifest("train", { replicaSpecs: { worker: replicaManifest({}) } }));
+    const request = toBuild(
+      JOB_KIND,
+      buildJobManifest("train", { replicaSpecs: { worker: buildReplicaManifest({}) } }),
+    );
     const member = { type: "worker", index: 0 };
     const group = { scheduler: "gangs", settings: {} };
     const mark = { labels: { "group-label": "train" }, annotations: { "group-note": "train" } };
@@ -230,7 +236,7 @@ describe("the pod of a member", () => {
 
   it("has the configured scheduling gates", () => {
     const gated = podOf(
-      { template: templateManifest({ schedulingGates: [{ name: "own" }] }) },
+      { template: buildTemplateManifest({ schedulingGates: [{ name: "own" }] }) },
       { policy: { schedulingGates: ["g"] } },
     );
     expect(gated.spec["schedulingGates"]).toEqual([{ name: "own" }, { name: "g" }]);
@@ -259,12 +265,12 @@ describe("the pod of a member", () => {
 describe("the services of a job", () => {
   it("is one for all pods of a Job, with each port once", () => {
     const replicaSpecs = {
-      a: replicaManifest({ port: 80 }),
-      b: replicaManifest({ port: 80 }),
-      c: replicaManifest({ port: 81 }),
+      a: buildReplicaManifest({ port: 80 }),
+      b: buildReplicaManifest({ port: 80 }),
+      c: buildReplicaManifest({ port: 81 }),
     };
-    const request = toBuild(JOB_KIND, jobManifest("train", { replicaSpecs }));
-    expect([...serviceOwners(request)]).toEqual([["train", "job"]]);
+    const request = toBuild(JOB_KIND, buildJobManifest("train", { replicaSpecs }));
+    expect([...groupServiceOwners(request)]).toEqual([["train", "job"]]);
     const { metadata, spec } = buildService(request, "job", POLICY.keys);
     expect(metadata.name).toBe("train");
     expect(spec).toEqual({
@@ -286,7 +292,7 @@ describe("the services of a job", () => {
     const containers = [{ name: "tensorflow", image: "i", ports }];
     const spec = { tfReplicaSpecs: { Worker: { replicas: 2, template: { spec: { containers } } } } };
     const request = toBuild(TFJOB_KIND, { metadata: { name: "train" }, spec });
-    expect([...serviceOwners(request).keys()]).toEqual(["train-worker-0", "train-worker-1"]);
+    expect([...groupServiceOwners(request).keys()]).toEqual(["train-worker-0", "train-worker-1"]);
     const service = buildService(request, { type: "worker", index: 0 }, POLICY.keys);
     expect(service.metadata.labels).toMatchObject({
       component: "worker-0",
@@ -312,6 +318,6 @@ describe("the services of a job", () => {
       metadata: { name: "train" },
       spec: { mpiReplicaSpecs: { Launcher: container } },
     });
-    expect(serviceOwners(request).size).toBe(0);
+    expect(groupServiceOwners(request).size).toBe(0);
   });
 });

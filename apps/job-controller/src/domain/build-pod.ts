@@ -1,9 +1,9 @@
-import { EXCLUSIVE, grantedAffinity, objectsOf, SHARED, type PlainObject } from "@muster/resources";
+import { EXCLUSIVE, buildGrantedAffinity, toObjects, SHARED, type PlainObject } from "@muster/resources";
 import type { Container, Member, PodTemplate, ReplicaSpec } from "./job.ts";
 import type { ClusterDescription, EnvVariable } from "./kind.ts";
-import { memberName } from "./member-names.ts";
-import { componentLabel, type JobToBuild, type MemberPolicy, ownerLabels } from "./member-metadata.ts";
-import { ownerReference } from "./ownership.ts";
+import { buildMemberName } from "./member-names.ts";
+import { buildComponentLabel, type JobToBuild, type MemberPolicy, buildOwnerLabels } from "./member-metadata.ts";
+import { buildOwnerReference } from "./ownership.ts";
 
 type PodToBuild = JobToBuild & {
   readonly member: Member;
@@ -34,7 +34,7 @@ export type PodManifest = {
     readonly namespace: string;
     readonly labels: Readonly<Record<string, string>>;
     readonly annotations: Readonly<Record<string, string>>;
-    readonly ownerReferences: readonly ReturnType<typeof ownerReference>[];
+    readonly ownerReferences: readonly ReturnType<typeof buildOwnerReference>[];
   };
   readonly spec: Readonly<Record<string, unknown>> & { readonly containers: readonly Container[] };
 };
@@ -54,15 +54,15 @@ export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest
     apiVersion: "v1",
     kind: "Pod",
     metadata: {
-      name: memberName(job, member),
+      name: buildMemberName(job, member),
       namespace: job.namespace,
       labels: {
         ...template.metadata?.labels,
         ...mark?.labels,
         ...kind.labels(job, member, spec),
-        ...ownerLabels(request, policy.keys),
+        ...buildOwnerLabels(request, policy.keys),
         [policy.keys.labels.installation]: policy.installation,
-        ...componentLabel(member, policy.keys),
+        ...buildComponentLabel(member, policy.keys),
         [labels.attempt]: String(attempt),
         [labels.exclusive]: isShared ? SHARED : EXCLUSIVE,
       },
@@ -72,7 +72,7 @@ export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest
         [annotations.mainContainer]: replica.mainContainer,
         ...(traceparent === "" ? {} : { [annotations.traceparent]: traceparent }),
       },
-      ownerReferences: [ownerReference(kind, job)],
+      ownerReferences: [buildOwnerReference(kind, job)],
     },
     spec: buildSpec(request, replica, policy),
   };
@@ -90,21 +90,21 @@ function buildSpec(request: PodToBuild, replica: ReplicaSpec, policy: MemberPoli
   const { kind, job, spec, member, node, isShared = false, traceparent } = request;
   const description = kind.describeCluster(job, member, spec, policy.defaults);
   const written = replica.template.spec;
-  const initContainers = initContainersOf(description.initContainers, replica.template);
-  const volumes = withoutDuplicates([...objectsOf(written["volumes"]), ...description.volumes]);
-  const gates = [...objectsOf(written["schedulingGates"]), ...policy.schedulingGates.map((name) => ({ name }))];
+  const initContainers = listInitContainers(description.initContainers, replica.template);
+  const volumes = withoutDuplicates([...toObjects(written["volumes"]), ...description.volumes]);
+  const gates = [...toObjects(written["schedulingGates"]), ...policy.schedulingGates.map((name) => ({ name }))];
   return {
     ...description.podDefaults,
     ...written,
     ...(spec.group !== undefined && { schedulerName: spec.group.scheduler }),
     restartPolicy: replica.restartPolicy === "ExitCode" ? "Never" : replica.restartPolicy,
-    ...(kind.services === "one-a-job" && { hostname: memberName(job, member), subdomain: job.name }),
+    ...(kind.services === "one-a-job" && { hostname: buildMemberName(job, member), subdomain: job.name }),
     nodeSelector: {
       ...written.nodeSelector,
       // With several pools, the affinity to the granted node suffices.
       ...(replica.otherPools === undefined && { [policy.defaults.poolLabel]: replica.pool }),
     },
-    affinity: grantedAffinity(written["affinity"], { node, exclusiveKey: policy.keys.labels.exclusive, isShared }),
+    affinity: buildGrantedAffinity(written["affinity"], { node, exclusiveKey: policy.keys.labels.exclusive, isShared }),
     ...(gates.length > 0 && { schedulingGates: gates }),
     ...(volumes.length > 0 && { volumes }),
     ...(initContainers.length > 0 && { initContainers }),
@@ -124,7 +124,7 @@ function buildContainer(
     ...(traceparent === "" ? [] : [{ name: "TRACEPARENT", value: traceparent }]),
     ...(isDescribed ? description.env : []),
   ];
-  const mounts = [...objectsOf(container["volumeMounts"]), ...(isDescribed ? description.volumeMounts : [])];
+  const mounts = [...toObjects(container["volumeMounts"]), ...(isDescribed ? description.volumeMounts : [])];
   const hasNoCommand = container["command"] === undefined && container["args"] === undefined;
   const [program, ...args] = (isMain && hasNoCommand && description.commandDefault) || [];
   const ports = isMain ? withPort(container.ports ?? [], replica.port) : (container.ports ?? []);
@@ -156,7 +156,7 @@ function withPort(ports: NonNullable<Container["ports"]>, port: ReplicaSpec["por
 }
 
 /** Returns the init containers of a pod: those of its kind, then those of the template. */
-export function initContainersOf(added: readonly Container[], { spec }: PodTemplate): readonly Container[] {
+export function listInitContainers(added: readonly Container[], { spec }: PodTemplate): readonly Container[] {
   return withoutDuplicates([...added, ...(spec.initContainers ?? [])]);
 }
 

@@ -1,8 +1,8 @@
 import type { JobSpec, Member, ReplicaSpec } from "./job.ts";
-import { memberName } from "./member-names.ts";
-import { jobLabels } from "./member-labels.ts";
-import { componentLabel, type JobToBuild, type MemberKeys, ownerLabels } from "./member-metadata.ts";
-import { ownerReference } from "./ownership.ts";
+import { buildMemberName } from "./member-names.ts";
+import { buildJobLabels } from "./member-labels.ts";
+import { buildComponentLabel, type JobToBuild, type MemberKeys, buildOwnerLabels } from "./member-metadata.ts";
+import { buildOwnerReference } from "./ownership.ts";
 
 /** The member, or the job as a whole, that the service names. */
 export type ServiceOwner = Member | "job";
@@ -13,21 +13,21 @@ export type ServiceOwner = Member | "job";
  */
 export function buildService(request: JobToBuild, owner: ServiceOwner, keys: MemberKeys) {
   const { kind, job, spec } = request;
-  const ofJob = jobLabels(kind.labelKeys, job);
+  const ofJob = buildJobLabels(kind.labelKeys, job);
   const { [kind.labelKeys.jobRoleLabelKey]: _role, ...ofMember } =
     owner === "job" ? ofJob : kind.labels(job, owner, spec);
   return {
     apiVersion: "v1",
     kind: "Service",
     metadata: {
-      name: owner === "job" ? job.name : memberName(job, owner),
+      name: owner === "job" ? job.name : buildMemberName(job, owner),
       namespace: job.namespace,
       labels: {
         ...(owner === "job" ? ofJob : kind.labels(job, owner, spec)),
-        ...ownerLabels(request, keys),
-        ...(owner !== "job" && componentLabel(owner, keys)),
+        ...buildOwnerLabels(request, keys),
+        ...(owner !== "job" && buildComponentLabel(owner, keys)),
       },
-      ownerReferences: [ownerReference(kind, job)],
+      ownerReferences: [buildOwnerReference(kind, job)],
     },
     spec: {
       clusterIP: "None",
@@ -39,10 +39,10 @@ export function buildService(request: JobToBuild, owner: ServiceOwner, keys: Mem
 }
 
 /** Returns the services that a job needs, by name. */
-export function serviceOwners({ kind, job, spec }: JobToBuild): ReadonlyMap<string, ServiceOwner> {
+export function groupServiceOwners({ kind, job, spec }: JobToBuild): ReadonlyMap<string, ServiceOwner> {
   if (kind.services === "one-a-job") return new Map([[job.name, "job"]]);
   const members = spec.replicas.filter(({ port }) => port !== undefined).flatMap(allMembers);
-  return new Map(members.map((member) => [memberName(job, member), member]));
+  return new Map(members.map((member) => [buildMemberName(job, member), member]));
 }
 
 function allMembers({ type, replicas }: ReplicaSpec): readonly Member[] {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { restrictToGrant, memberUnitId, ownerIdOf, ownerIdOfUnit } from "./build-units.ts";
+import { restrictToGrant, buildMemberUnitId, buildOwnerId, getUnitOwnerId } from "./build-units.ts";
 
 const name = fc.stringMatching(/^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$/);
 const type = fc.oneof(fc.stringMatching(/^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$/), fc.constant("preprocessor"));
@@ -8,11 +8,11 @@ const type = fc.oneof(fc.stringMatching(/^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$/), fc
 it("gives every unit a valid id that identifies its job", () => {
   fc.assert(
     fc.property(name, fc.uuid(), type, fc.nat(999), (job, uid, replicaType, index) => {
-      const owner = ownerIdOf({ name: job, uid });
-      const unit = memberUnitId(owner, `${replicaType}-${index}`);
+      const owner = buildOwnerId({ name: job, uid });
+      const unit = buildMemberUnitId(owner, `${replicaType}-${index}`);
       for (const id of [owner, unit]) {
         expect(id).toMatch(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/);
-        expect(ownerIdOfUnit(id)).toBe(owner);
+        expect(getUnitOwnerId(id)).toBe(owner);
       }
     }),
   );
@@ -20,10 +20,10 @@ it("gives every unit a valid id that identifies its job", () => {
 
 it("gives different ids to two jobs of one name, and to two members with long names", () => {
   const uids = ["0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9", "0a1b2c3d-4e60-6071-8293-a4b5c6d7e8f9"];
-  expect(new Set(uids.map((uid) => ownerIdOf({ name: "train", uid }))).size).toBe(2);
+  expect(new Set(uids.map((uid) => buildOwnerId({ name: "train", uid }))).size).toBe(2);
   const long = "a".repeat(40);
   const ids = Array.from({ length: 1000 }, (_, index) =>
-    memberUnitId(ownerIdOf({ name: long, uid: "0".repeat(36) }), `${long}-${index}`),
+    buildMemberUnitId(buildOwnerId({ name: long, uid: "0".repeat(36) }), `${long}-${index}`),
   );
   expect(new Set(ids).size).toBe(1000);
 });

@@ -1,4 +1,4 @@
-import { PART_SEPARATOR, shortHash } from "@muster/names";
+import { PART_SEPARATOR, computeShortHash } from "@muster/names";
 import { restrictSelection, type NodeSelection, type Requests } from "@muster/resources";
 import type { JobSpec, Member, ReplicaSpec } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
@@ -15,7 +15,7 @@ export type UnitNeed = {
 };
 
 /** Machines, and parts of machines, that the ledger grants together or not at all. */
-export type Unit = {
+export type RequestUnit = {
   readonly id: string;
   readonly needs: readonly UnitNeed[];
   /** The label whose value must be equal on the nodes of all machines. */
@@ -29,7 +29,7 @@ export type Unit = {
   readonly because: "gang" | "scaled-up" | "machine-lost";
 };
 
-export function componentOf({ type, index }: Member): string {
+export function buildComponentName({ type, index }: Member): string {
   return `${type}-${index}`;
 }
 
@@ -37,7 +37,7 @@ const MAX_NAME_PART = 24;
 const MAX_UID_PART = 12;
 
 /** Returns the owner id of a job in the ledger and on its pods. It is unique among jobs of one name, of any kind, and the ids of its units begin with it. */
-export function ownerIdOf(job: { readonly name: string; readonly uid: string }): string {
+export function buildOwnerId(job: { readonly name: string; readonly uid: string }): string {
   const name = job.name
     .replaceAll(/[^a-z0-9]+/g, "-")
     .slice(0, MAX_NAME_PART)
@@ -56,23 +56,28 @@ export function buildUnits(
   spec: JobSpec,
   status: JobStatus,
   seen: readonly UnitSeen[],
-): readonly [Unit, ...Unit[]] {
-  const id = ownerIdOf(job);
-  const all = spec.replicas.flatMap((replica) => needsOf(replica, gangSize(replica)));
+): readonly [RequestUnit, ...RequestUnit[]] {
+  const id = buildOwnerId(job);
+  const all = spec.replicas.flatMap((replica) => needsOf(replica, countGang(replica)));
   // A repeated request omits completed members, which need no machine; but it needs at least one machine.
-  const completed = completedComponents(status);
+  const completed = listCompletedComponents(status);
   const left = all.filter(({ component }) => !completed.has(component));
   const { topology } = spec;
-  const gang: Unit = { id, needs: left.length === 0 ? all : left, because: "gang", ...(topology && { topology }) };
+  const gang: RequestUnit = {
+    id,
+    needs: left.length === 0 ? all : left,
+    because: "gang",
+    ...(topology && { topology }),
+  };
   const granted = seen.find((unit) => unit.id === id);
   if (granted?.state !== "granted") return [gang];
-  const extras = spec.replicas.flatMap((replica): Unit[] => {
+  const extras = spec.replicas.flatMap((replica): RequestUnit[] => {
     const completed = status.replicas.find(({ type }) => type === replica.type)?.completedIndexes ?? [];
     return needsOf(replica, replica.replicas)
       .filter((_need, index) => !completed.includes(index))
       .filter(({ component }) => !granted.nodes.has(component) || status.replaced.includes(component))
       .map((need) => ({
-        id: memberUnitId(id, need.component),
+        id: buildMemberUnitId(id, need.component),
         needs: [restrictToGrant(granted, need)],
         because: status.replaced.includes(need.component) ? "machine-lost" : "scaled-up",
       }));
@@ -106,20 +111,22 @@ function inDomainOf({ domain }: GrantedUnit, need: UnitNeed): UnitNeed {
 const MAX_ID_LENGTH = 63;
 
 /** Returns the id of one member's unit. A hash replaces a component that would make the id too long. */
-export function memberUnitId(ownerId: string, component: string): string {
+export function buildMemberUnitId(ownerId: string, component: string): string {
   const id = `${ownerId}${PART_SEPARATOR}${component}`;
-  return id.length <= MAX_ID_LENGTH ? id : `${ownerId}${PART_SEPARATOR}${shortHash(component)}`;
+  return id.length <= MAX_ID_LENGTH ? id : `${ownerId}${PART_SEPARATOR}${computeShortHash(component)}`;
 }
 
 /** Returns the members that have succeeded. */
-export function completedComponents({ replicas }: Pick<JobStatus, "replicas">): ReadonlySet<string> {
+export function listCompletedComponents({ replicas }: Pick<JobStatus, "replicas">): ReadonlySet<string> {
   return new Set(
-    replicas.flatMap(({ type, completedIndexes }) => completedIndexes.map((index) => componentOf({ type, index }))),
+    replicas.flatMap(({ type, completedIndexes }) =>
+      completedIndexes.map((index) => buildComponentName({ type, index })),
+    ),
   );
 }
 
 /** Counts the members without which the job does not start. */
-export function gangSize({ replicas, elastic }: ReplicaSpec): number {
+export function countGang({ replicas, elastic }: ReplicaSpec): number {
   return elastic === undefined ? replicas : Math.min(replicas, elastic.minReplicas);
 }
 
@@ -130,10 +137,10 @@ function needsOf({ type, pool, otherPools, shared, selection }: ReplicaSpec, cou
     ...(shared !== undefined && { shared }),
     ...(selection !== undefined && { selection }),
   };
-  return Array.from({ length: count }, (_, index) => ({ component: componentOf({ type, index }), ...request }));
+  return Array.from({ length: count }, (_, index) => ({ component: buildComponentName({ type, index }), ...request }));
 }
 
 /** Returns the owner id with which a unit's id begins. */
-export function ownerIdOfUnit(unitId: string): string {
+export function getUnitOwnerId(unitId: string): string {
   return unitId.split(PART_SEPARATOR, 1)[0] ?? unitId;
 }

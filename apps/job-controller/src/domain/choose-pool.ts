@@ -2,7 +2,7 @@ import { API_GROUP, checkLabelValue } from "@muster/names";
 import { MAX_ACCEPTED_POOLS } from "@muster/resources";
 import type { PodTemplate } from "./job.ts";
 import type { KindDefaults } from "./kind.ts";
-import type { Notes } from "./read-fields.ts";
+import type { ReadNotes } from "./read-fields.ts";
 import type { ReplicaDraft } from "./read-manifest.ts";
 
 /** Annotation of a job: the pool of every replica type that names none itself, or several in order of preference: `a100, h100`. */
@@ -22,7 +22,7 @@ type Pools = Pick<ReplicaDraft, "pool" | "otherPools">;
 const NONE: Pools = { pool: undefined };
 
 /** Chooses the pools of a replica type: the most specific source takes precedence. Without a pool, a problem was noted. */
-export function choosePool(sources: PoolSources, defaults: KindDefaults, notes: Notes): Pools {
+export function choosePool(sources: PoolSources, defaults: KindDefaults, notes: ReadNotes): Pools {
   const { path, field, template, annotation } = sources;
   const selected = template?.spec.nodeSelector?.[defaults.poolLabel];
   const selector = `template.spec.nodeSelector["${defaults.poolLabel}"]`;
@@ -46,7 +46,7 @@ export function choosePool(sources: PoolSources, defaults: KindDefaults, notes: 
   return NONE;
 }
 
-function readPools(annotation: string, notes: Notes): Pools {
+function readPools(annotation: string, notes: ReadNotes): Pools {
   const field = `metadata.annotations["${POOL_ANNOTATION}"]`;
   const pools = annotation.split(",").map((pool) => pool.trim());
   const [pool = "", ...otherPools] = pools;

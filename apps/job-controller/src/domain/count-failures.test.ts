@@ -1,5 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { ended, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
+import {
+  makeEndedPod,
+  makePodFact,
+  POLICY,
+  makeReplica,
+  makeReplicaSeen,
+  makeSnapshot,
+  makeSpec,
+} from "../../test/samples.ts";
 import type { RestartPolicy } from "./job.ts";
 import { NEW_STATUS, type JobStatus } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
@@ -10,14 +18,17 @@ const MAX_RUNS = 10;
 
 /** The observations of a member that exits with this code in its `run`th run: first that it has ended, then that it runs again. */
 function looks(policy: RestartPolicy, code: number, run: number): readonly PodFact[] {
-  if (policy === "Never" || policy === "ExitCode") return [ended("worker-0", code, { uid: `run-${run}` })];
+  if (policy === "Never" || policy === "ExitCode") return [makeEndedPod("worker-0", code, { uid: `run-${run}` })];
   const down = [{ container: "main", code }];
-  return [pod("worker-0", { containerRestarts: run - 1, down }), pod("worker-0", { containerRestarts: run })];
+  return [
+    makePodFact("worker-0", { containerRestarts: run - 1, down }),
+    makePodFact("worker-0", { containerRestarts: run }),
+  ];
 }
 
 function look(status: JobStatus, member: PodFact, restartPolicy: RestartPolicy, backoffLimit: number): JobStatus {
-  const job = spec({ replicas: [replica("worker", 1, { restartPolicy })], backoffLimit });
-  return planJob(snapshot({ spec: job, status, replicas: [seen("worker", [member])] }), POLICY).status;
+  const job = makeSpec({ replicas: [makeReplica("worker", 1, { restartPolicy })], backoffLimit });
+  return planJob(makeSnapshot({ spec: job, status, replicas: [makeReplicaSeen("worker", [member])] }), POLICY).status;
 }
 
 /** Returns how the job of such a member ends, and after how many runs. */
@@ -53,25 +64,30 @@ describe("the failures of a pod", () => {
   const down = [{ container: "main", code: 1 }];
   const disrupted = [{ type: "DisruptionTarget", status: "True" }];
   it.each<[title: string, RestartPolicy, PodFact, failures: number]>([
-    ["that runs for the first time", "OnFailure", pod("worker-0"), 0],
-    ["that is down after its first run", "OnFailure", pod("worker-0", { down }), 1],
-    ["that runs again", "OnFailure", pod("worker-0", { containerRestarts: 1 }), 1],
-    ["that is down after it ran again", "OnFailure", pod("worker-0", { containerRestarts: 1, down }), 2],
-    ["with two containers down", "Always", pod("worker-0", { down: [...down, ...down] }), 2],
-    ["that is down and then ended", "OnFailure", ended("worker-0", 1, { containerRestarts: 1 }), 2],
+    ["that runs for the first time", "OnFailure", makePodFact("worker-0"), 0],
+    ["that is down after its first run", "OnFailure", makePodFact("worker-0", { down }), 1],
+    ["that runs again", "OnFailure", makePodFact("worker-0", { containerRestarts: 1 }), 1],
+    ["that is down after it ran again", "OnFailure", makePodFact("worker-0", { containerRestarts: 1, down }), 2],
+    ["with two containers down", "Always", makePodFact("worker-0", { down: [...down, ...down] }), 2],
+    ["that is down and then ended", "OnFailure", makeEndedPod("worker-0", 1, { containerRestarts: 1 }), 2],
     [
       "that is down because it is deleted",
       "OnFailure",
-      pod("worker-0", { containerRestarts: 1, down, deleting: true }),
+      makePodFact("worker-0", { containerRestarts: 1, down, deleting: true }),
       1,
     ],
-    ["that is down because it is disrupted", "OnFailure", pod("worker-0", { down, conditions: disrupted }), 0],
-    ["whose main container waits for the others to end", "ExitCode", pod("worker-0", { down }), 0],
-    ["whose sidecar was restarted", "ExitCode", pod("worker-0", { containerRestarts: 3 }), 0],
-    ["whose sidecar was restarted before its end", "ExitCode", ended("worker-0", 137, { containerRestarts: 3 }), 1],
-    ["that finally succeeded", "OnFailure", ended("worker-0", 0, { containerRestarts: 2 }), 2],
+    ["that is down because it is disrupted", "OnFailure", makePodFact("worker-0", { down, conditions: disrupted }), 0],
+    ["whose main container waits for the others to end", "ExitCode", makePodFact("worker-0", { down }), 0],
+    ["whose sidecar was restarted", "ExitCode", makePodFact("worker-0", { containerRestarts: 3 }), 0],
+    [
+      "whose sidecar was restarted before its end",
+      "ExitCode",
+      makeEndedPod("worker-0", 137, { containerRestarts: 3 }),
+      1,
+    ],
+    ["that finally succeeded", "OnFailure", makeEndedPod("worker-0", 0, { containerRestarts: 2 }), 2],
   ])("%s (%s)", (_title, restartPolicy, member, failures) => {
-    const job = spec({ replicas: [replica("worker", 1, { restartPolicy })] });
-    expect(summariseReplicas(job, NEW_STATUS, [seen("worker", [member])])[0]?.restarts).toBe(failures);
+    const job = makeSpec({ replicas: [makeReplica("worker", 1, { restartPolicy })] });
+    expect(summariseReplicas(job, NEW_STATUS, [makeReplicaSeen("worker", [member])])[0]?.restarts).toBe(failures);
   });
 });

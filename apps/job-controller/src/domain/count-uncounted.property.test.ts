@@ -1,14 +1,14 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { happen, newWorld, pass, type Happening, type World } from "../../test/planned-world.ts";
-import { POLICY, replica, spec } from "../../test/samples.ts";
-import { restartPauseMs } from "./decide-restart.ts";
-import { conditionOf, isFinished } from "./job-status.ts";
+import { applyEvent, makeWorld, runPass, type WorldEvent, type World } from "../../test/planned-world.ts";
+import { POLICY, makeReplica, makeSpec } from "../../test/samples.ts";
+import { computeRestartPauseMs } from "./decide-restart.ts";
+import { findCondition, isFinished } from "./job-status.ts";
 import type { PodFact } from "./snapshot.ts";
 
 const MOST = 3;
-const SPEC = spec({
-  replicas: [replica("worker", 2, { restartPolicy: "Never" })],
+const SPEC = makeSpec({
+  replicas: [makeReplica("worker", 2, { restartPolicy: "Never" })],
   group: { scheduler: "gangs", settings: {} },
   backoffLimit: 0,
   failurePolicy: [
@@ -18,7 +18,7 @@ const SPEC = spec({
 
 /** Excludes manual deletions, so that no pod disappears before the controller has observed it. */
 const which: fc.Arbitrary<number> = fc.nat(1);
-const happening: fc.Arbitrary<Happening> = fc.oneof(
+const happening: fc.Arbitrary<WorldEvent> = fc.oneof(
   { weight: 6, arbitrary: fc.constant({ kind: "pass" as const }) },
   { weight: 5, arbitrary: fc.record({ kind: fc.constant("pod-binds" as const), which }) },
   { weight: 5, arbitrary: fc.record({ kind: fc.constant("pod-runs" as const), which }) },
@@ -30,7 +30,7 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
 );
 
 /** A pod that is created, runs, and is recreated: random events rarely repeat this for one member. */
-const life: fc.Arbitrary<Happening[]> = fc
+const life: fc.Arbitrary<WorldEvent[]> = fc
   .record({ which, ms: fc.integer({ min: 0, max: 700_000 }), end: fc.constantFrom("pod-fails", "pod-evicted") })
   .map(({ which: member, ms, end }) => [
     { kind: "pod-binds", which: member },
@@ -59,19 +59,19 @@ it("counts each restart in a row exactly once, never shortens the pause, and fai
   let ended = 0;
   fc.assert(
     fc.property(history, (happenings) => {
-      const world = newWorld({ of: SPEC, maxMachines: Infinity }, policy);
+      const world = makeWorld({ of: SPEC, maxMachines: Infinity }, policy);
       const rows = new Map<string, Row>();
       const seenPods = new Map<string, string>();
       for (const event of happenings) {
-        happen(world, event);
+        applyEvent(world, event);
         note(world, rows);
-        pass(world);
+        runPass(world);
         for (const each of world.pods) checkPause(world, each, { rows, seenPods });
         if (isFinished(world.status)) break;
         checkCounts(world, rows);
       }
       if (!isFinished(world.status)) return;
-      const failed = conditionOf(world.status, "Failed");
+      const failed = findCondition(world.status, "Failed");
       const longest = Math.max(...[...rows.values()].map(({ times }) => times));
       expect(failed?.reason).toBe(longest > MOST ? "UncountedRestartsExceeded" : undefined);
       if (failed !== undefined) ended += 1;
@@ -110,5 +110,5 @@ function checkPause(world: World, { component, uid }: PodFact, { rows, seenPods 
   seenPods.set(component, uid);
   const row = rows.get(component);
   if (row === undefined || row.times === 0) return;
-  expect(world.nowMs - row.lastEndMs).toBeGreaterThanOrEqual(restartPauseMs(row.times, POLICY));
+  expect(world.nowMs - row.lastEndMs).toBeGreaterThanOrEqual(computeRestartPauseMs(row.times, POLICY));
 }

@@ -1,16 +1,25 @@
 import { describe, expect, it } from "vitest";
-import { ended, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
+import {
+  makeEndedPod,
+  NOW_MS,
+  makePodFact,
+  POLICY,
+  makeReplica,
+  makeReplicaSeen,
+  makeSnapshot,
+  makeSpec,
+} from "../../test/samples.ts";
 import { countUncounted } from "./count-uncounted.ts";
 import type { FailureRule, JobSpec } from "./job.ts";
-import { NEW_STATUS, type JobStatus, type Uncounted } from "./job-status.ts";
+import { NEW_STATUS, type JobStatus, type UncountedRecreations } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { PodFact, Snapshot } from "./snapshot.ts";
 
 const DISRUPTED = [{ type: "DisruptionTarget", status: "True" }];
 const on = { exitCodes: "In", values: [42], container: undefined } as const;
 const rule = (action: FailureRule["action"]): JobSpec =>
-  spec({ backoffLimit: 0, failurePolicy: [{ action, replicaTypes: [], on }] });
-const row = (more: Partial<Uncounted> = {}): Uncounted => ({
+  makeSpec({ backoffLimit: 0, failurePolicy: [{ action, replicaTypes: [], on }] });
+const row = (more: Partial<UncountedRecreations> = {}): UncountedRecreations => ({
   index: 1,
   pod: "uid-before",
   times: 2,
@@ -18,16 +27,16 @@ const row = (more: Partial<Uncounted> = {}): Uncounted => ({
   because: "disrupted",
   ...more,
 });
-const status = (uncounted: readonly Uncounted[], completedIndexes: number[] = []): JobStatus => {
+const status = (uncounted: readonly UncountedRecreations[], completedIndexes: number[] = []): JobStatus => {
   const counts = { active: 0, ready: 0, succeeded: 0, failed: 0, restarts: 0, counted: [] };
   return { ...NEW_STATUS, replicas: [{ ...counts, type: "worker", completedIndexes, uncounted }] };
 };
 
 function rowAfter(second: PodFact | undefined, more: Partial<Snapshot> = {}, of = rule("Ignore")): string {
-  const world = snapshot({
+  const world = makeSnapshot({
     spec: of,
     status: status([row()]),
-    replicas: [seen("worker", [undefined, second])],
+    replicas: [makeReplicaSeen("worker", [undefined, second])],
     ...more,
   });
   const [next] = countUncounted(world, of, world.status, POLICY).replicas[0]?.uncounted ?? [];
@@ -39,46 +48,62 @@ describe("a row of uncounted restarts", () => {
   const notCalm = { startedMs: NOW_MS - POLICY.calmAfterMs + 1 };
   it.each<[string, PodFact | undefined, string]>([
     ["stays while the member has no pod", undefined, "2 disrupted uid-before"],
-    ["stays while the next pod runs", pod("worker-1", notCalm), "2 disrupted uid-before"],
-    ["ends when the next pod has run for long enough", pod("worker-1", calm), "none"],
-    ["grows by a failure that a rule ignores", ended("worker-1", 42, notCalm), "3 failure-policy uid-worker-1"],
-    ["grows by a pod that never ran", ended("worker-1", 42), "3 failure-policy uid-worker-1"],
-    ["starts over with a pod that had run for long", ended("worker-1", 42, calm), "1 failure-policy uid-worker-1"],
-    ["grows by a disruption", ended("worker-1", 1, { conditions: DISRUPTED }), "3 disrupted uid-worker-1"],
-    ["grows by an evicted pod", pod("worker-1", { deleting: true, conditions: DISRUPTED }), "3 disrupted uid-worker-1"],
-    ["does not grow by a pod that a client deletes", pod("worker-1", { deleting: true }), "2 disrupted uid-before"],
-    ["does not grow by a counted failure", ended("worker-1", 1), "2 disrupted uid-before"],
+    ["stays while the next pod runs", makePodFact("worker-1", notCalm), "2 disrupted uid-before"],
+    ["ends when the next pod has run for long enough", makePodFact("worker-1", calm), "none"],
+    ["grows by a failure that a rule ignores", makeEndedPod("worker-1", 42, notCalm), "3 failure-policy uid-worker-1"],
+    ["grows by a pod that never ran", makeEndedPod("worker-1", 42), "3 failure-policy uid-worker-1"],
     [
-      "does not grow by a pod that was already counted",
-      ended("worker-1", 42, { uid: "uid-before" }),
+      "starts over with a pod that had run for long",
+      makeEndedPod("worker-1", 42, calm),
+      "1 failure-policy uid-worker-1",
+    ],
+    ["grows by a disruption", makeEndedPod("worker-1", 1, { conditions: DISRUPTED }), "3 disrupted uid-worker-1"],
+    [
+      "grows by an evicted pod",
+      makePodFact("worker-1", { deleting: true, conditions: DISRUPTED }),
+      "3 disrupted uid-worker-1",
+    ],
+    [
+      "does not grow by a pod that a client deletes",
+      makePodFact("worker-1", { deleting: true }),
       "2 disrupted uid-before",
     ],
-    ["does not grow by a pod of an earlier attempt", ended("worker-1", 42, { attempt: 7 }), "2 disrupted uid-before"],
+    ["does not grow by a counted failure", makeEndedPod("worker-1", 1), "2 disrupted uid-before"],
+    [
+      "does not grow by a pod that was already counted",
+      makeEndedPod("worker-1", 42, { uid: "uid-before" }),
+      "2 disrupted uid-before",
+    ],
+    [
+      "does not grow by a pod of an earlier attempt",
+      makeEndedPod("worker-1", 42, { attempt: 7 }),
+      "2 disrupted uid-before",
+    ],
   ])("%s", (_title, second, said) => {
     expect(rowAfter(second)).toBe(said);
   });
 
   it("grows by one for a lost machine", () => {
     const lost = { nodesLost: ["node-worker-1"] };
-    expect(rowAfter(pod("worker-1"), lost)).toBe("3 machine-lost uid-worker-1");
+    expect(rowAfter(makePodFact("worker-1"), lost)).toBe("3 machine-lost uid-worker-1");
     const noted = { ...lost, status: status([row({ pod: "uid-worker-1" })]) };
-    expect(rowAfter(pod("worker-1", { deleting: true, conditions: DISRUPTED }), noted)).toBe(
+    expect(rowAfter(makePodFact("worker-1", { deleting: true, conditions: DISRUPTED }), noted)).toBe(
       "2 disrupted uid-worker-1",
     );
   });
 
   it("ends when the member completes", () => {
-    expect(rowAfter(ended("worker-1", 42), { status: status([row()], [1]) })).toBe("none");
+    expect(rowAfter(makeEndedPod("worker-1", 42), { status: status([row()], [1]) })).toBe("none");
   });
 
   it("ends at a suspension of the job, after which its pod waits for no pause", () => {
     const job = rule("Ignore");
-    const slots = [seen("worker", [undefined, undefined])];
+    const slots = [makeReplicaSeen("worker", [undefined, undefined])];
     const before = status([row({ times: 19, atMs: NOW_MS })]);
     const suspended = { spec: { ...job, suspend: true }, status: before, replicas: slots };
-    const stopped = planJob(snapshot(suspended), POLICY).status;
+    const stopped = planJob(makeSnapshot(suspended), POLICY).status;
     expect(stopped.replicas[0]?.uncounted).toEqual([]);
-    const resumed = planJob(snapshot({ spec: job, status: stopped, replicas: slots }), POLICY);
+    const resumed = planJob(makeSnapshot({ spec: job, status: stopped, replicas: slots }), POLICY);
     const made = resumed.steps.flatMap((step) =>
       step.kind === "create-pods" ? step.pods.map(({ index }) => index) : [],
     );
@@ -86,12 +111,12 @@ describe("a row of uncounted restarts", () => {
   });
 
   it("does not grow by a disruption that a rule counts", () => {
-    const counts: JobSpec = spec({
+    const counts: JobSpec = makeSpec({
       failurePolicy: [
         { action: "RestartPod", replicaTypes: [], on: { podCondition: "DisruptionTarget", status: "True" } },
       ],
     });
-    const second = ended("worker-1", 1, { conditions: DISRUPTED });
+    const second = makeEndedPod("worker-1", 1, { conditions: DISRUPTED });
     expect(rowAfter(second, {}, counts)).toBe("2 disrupted uid-before");
     expect(rowAfter({ ...second, deleting: true }, {}, counts)).toBe("2 disrupted uid-before");
   });
@@ -99,11 +124,11 @@ describe("a row of uncounted restarts", () => {
 
 describe("a member that is recreated without counting", () => {
   const failing = (times: number, more: Partial<Snapshot> = {}): Snapshot =>
-    snapshot({
+    makeSnapshot({
       spec: rule("Ignore"),
       budget: 2,
       status: status([row({ times })]),
-      replicas: [seen("worker", [pod("worker-0"), ended("worker-1", 42)])],
+      replicas: [makeReplicaSeen("worker", [makePodFact("worker-0"), makeEndedPod("worker-1", 42)])],
       ...more,
     });
 
@@ -125,7 +150,7 @@ describe("a member that is recreated without counting", () => {
     const gone = (atMs: number): Snapshot =>
       failing(3, {
         status: status([row({ times: 3, atMs })]),
-        replicas: [seen("worker", [pod("worker-0"), undefined])],
+        replicas: [makeReplicaSeen("worker", [makePodFact("worker-0"), undefined])],
       });
     const made = { kind: "create-pods", pods: [{ type: "worker", index: 1 }] };
     expect(planJob(gone(NOW_MS - 39_999), POLICY)).toMatchObject({ steps: [], recheckInMs: 1 });
@@ -145,7 +170,7 @@ describe("a member that is recreated without counting", () => {
   });
 
   it("never fails its job if failures of its type are ignored, and waits equally long", () => {
-    const dynamic = spec({ replicas: [replica("worker", 2, { failuresIgnored: true })] });
+    const dynamic = makeSpec({ replicas: [makeReplica("worker", 2, { failuresIgnored: true })] });
     const { status: after, recheckInMs: recheckInMs } = planJob(failing(100, { spec: dynamic }), POLICY);
     expect(after.replicas[0]?.uncounted).toMatchObject([{ times: 101, because: "failures-ignored" }]);
     expect(after.conditions.at(-1)).toMatchObject({ type: "Restarting" });

@@ -1,10 +1,10 @@
 import { decideEndMs } from "./decide-end-time.ts";
-import { decidePodFailure, endedByItself, hasMainSucceeded, isDisrupted } from "./decide-pod-failure.ts";
+import { decidePodFailure, hasEndedByItself, hasMainSucceeded, isDisrupted } from "./decide-pod-failure.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
-import { mayRun } from "./job-pods.ts";
-import type { JobStatus, ReplicaStatus, Uncounted, UncountedReason } from "./job-status.ts";
+import { canRun } from "./job-pods.ts";
+import type { JobStatus, ReplicaStatus, UncountedRecreations, UncountedReason } from "./job-status.ts";
 import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
-import { wholeSecond } from "./transition-conditions.ts";
+import { roundToSecond } from "./transition-conditions.ts";
 
 /**
  * Counts each pod that is recreated without counting against backoffLimit, once by its uid: in however many passes, and whichever replica leads. The count of a
@@ -16,7 +16,7 @@ export function countUncounted(snapshot: Snapshot, spec: JobSpec, status: JobSta
     if (replica === undefined) return { ...progress, uncounted: [] };
     const slots = snapshot.replicas.find(({ type }) => type === replica.type)?.slots ?? [];
     const before = new Map(progress.uncounted.map((each) => [each.index, each]));
-    const uncounted = slots.flatMap((pod, index): Uncounted[] => {
+    const uncounted = slots.flatMap((pod, index): UncountedRecreations[] => {
       if (progress.completedIndexes.includes(index)) return [];
       const known = before.get(index);
       const isNew = pod !== undefined && pod.attempt === status.attempt && pod.uid !== known?.pod;
@@ -31,7 +31,7 @@ export function countUncounted(snapshot: Snapshot, spec: JobSpec, status: JobSta
 type One = {
   readonly index: number;
   readonly pod: PodFact;
-  readonly known: Uncounted | undefined;
+  readonly known: UncountedRecreations | undefined;
   readonly replica: ReplicaSpec;
   readonly spec: JobSpec;
 };
@@ -40,14 +40,14 @@ function noteOne(
   { index, pod, known, replica, spec }: One,
   { nowMs, nodesLost }: Snapshot,
   policy: JobPolicy,
-): Uncounted | undefined {
-  const isOver = !mayRun(pod);
+): UncountedRecreations | undefined {
+  const isOver = !canRun(pod);
   const endMs = isOver ? decideEndMs(pod, nowMs) : nowMs;
   const wasCalm = pod.startedMs !== undefined && endMs - pod.startedMs >= policy.calmAfterMs;
   const because = whyUncounted(pod, replica, spec, nodesLost);
   if (because === undefined) return wasCalm ? undefined : known;
   const times = (wasCalm ? 0 : (known?.times ?? 0)) + 1;
-  return { index, pod: pod.uid, times, atMs: wholeSecond(endMs), because };
+  return { index, pod: pod.uid, times, atMs: roundToSecond(endMs), because };
 }
 
 /** Returns undefined if the pod runs, has succeeded, its end counts or ends the job, or another reason deleted it. */
@@ -58,9 +58,9 @@ function whyUncounted(
   nodesLost: readonly string[],
 ): UncountedReason | undefined {
   if (pod.preempted || hasMainSucceeded(pod, replica)) return undefined;
-  if (mayRun(pod) && !pod.deleting)
+  if (canRun(pod) && !pod.deleting)
     return nodesLost.includes(pod.node ?? pod.pinned ?? "") ? "machine-lost" : undefined;
-  if (pod.deleting && !endedByItself(pod) && !isDisrupted(pod)) return undefined;
+  if (pod.deleting && !hasEndedByItself(pod) && !isDisrupted(pod)) return undefined;
   const verdict = decidePodFailure(pod, replica, spec);
   return verdict.action === "restart-pod" && !verdict.counts ? verdict.because : undefined;
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { ended } from "../../test/samples.ts";
+import { makeEndedPod } from "../../test/samples.ts";
 import { decideEndMs } from "./decide-end-time.ts";
 
 const NOW_MS = 1_700_000_000_000;
@@ -12,5 +12,5 @@ it.each<[string, number | undefined, number]>([
   ["at its creation, if its node's clock is behind", CREATED_MS - 1, CREATED_MS],
   ["at its creation, by default", undefined, CREATED_MS],
 ])("assumes that a pod ended %s", (_title, finishedMs, expected) => {
-  expect(decideEndMs(ended("worker-0", 1, { createdMs: CREATED_MS, finishedMs }), NOW_MS)).toBe(expected);
+  expect(decideEndMs(makeEndedPod("worker-0", 1, { createdMs: CREATED_MS, finishedMs }), NOW_MS)).toBe(expected);
 });

@@ -1,14 +1,14 @@
-import { componentOf } from "./build-units.ts";
+import { buildComponentName } from "./build-units.ts";
 import { decideEndMs } from "./decide-end-time.ts";
-import { decidePodFailure, endedByItself, hasMainSucceeded, type FailReason } from "./decide-pod-failure.ts";
-import { describeEnd, describeLastEnd } from "./describe-end.ts";
+import { decidePodFailure, hasEndedByItself, hasMainSucceeded, type FailReason } from "./decide-pod-failure.ts";
+import { describeContainerEnd, describeLastEnd } from "./describe-end.ts";
 import type { JobSpec, SuccessRule } from "./job.ts";
-import { conditionOf, type JobStatus, type UncountedReason } from "./job-status.ts";
-import { presentMembers } from "./present-members.ts";
+import { findCondition, type JobStatus, type UncountedReason } from "./job-status.ts";
+import { listPresentMembers } from "./present-members.ts";
 import type { JobPolicy, Snapshot } from "./snapshot.ts";
 
 /** The state of the job: finished, due for a restart of the gang, or neither. */
-export type Outcome =
+export type JobOutcome =
   | { readonly kind: "succeeded"; readonly message: string }
   | {
       readonly kind: "failed";
@@ -33,12 +33,12 @@ export function decideOutcome(
   spec: JobSpec,
   status: JobStatus,
   policy: Pick<JobPolicy, "maxUncountedRestarts">,
-): Outcome {
+): JobOutcome {
   const won = spec.success.find((rule) => holds(rule, snapshot, spec, status));
   if (won !== undefined) return { kind: "succeeded", message: `${describeRule(won)} completed` };
   const failed = decideFailures(snapshot, spec, status);
   if (failed?.kind === "failed") return failed;
-  const restarts = restartsOf(status) + (failed === undefined ? 0 : 1);
+  const restarts = countRestarts(status) + (failed === undefined ? 0 : 1);
   if (spec.backoffLimit !== undefined && restarts > spec.backoffLimit) {
     const counted = `${restarts} ${restarts === 1 ? "failure" : "failures"}, and backoffLimit is ${spec.backoffLimit}`;
     const message = [counted, describeFailure(snapshot, spec, status)].filter((part) => part !== "").join("; ");
@@ -51,7 +51,7 @@ export function decideOutcome(
     if (snapshot.nowMs >= overMs) {
       const active = `active for longer than activeDeadlineSeconds, ${spec.activeDeadlineMs / 1000}`;
       // The end removes this condition, which may explain why the time ran out.
-      const waits = conditionOf(status, "PodsWaiting")?.message;
+      const waits = findCondition(status, "PodsWaiting")?.message;
       const message = waits === undefined ? active : `${active}; ${waits}`;
       return { kind: "failed", reason: "DeadlineExceeded", message };
     }
@@ -67,7 +67,7 @@ function describeFailure(snapshot: Snapshot, spec: JobSpec, { attempt }: JobStat
       const slots = snapshot.replicas.find(({ type }) => type === replica.type)?.slots ?? [];
       return slots.flatMap((pod) => {
         if (pod?.attempt !== attempt || hasMainSucceeded(pod, replica)) return [];
-        const describe = pod.phase === "Failed" ? describeEnd : describeLastEnd;
+        const describe = pod.phase === "Failed" ? describeContainerEnd : describeLastEnd;
         return describe(pod, replica.mainContainer);
       });
     });
@@ -75,7 +75,7 @@ function describeFailure(snapshot: Snapshot, spec: JobSpec, { attempt }: JobStat
 }
 
 /** Counts failures against the limit: of pods, in place or recreated, and of whole attempts. */
-export function restartsOf(status: JobStatus): number {
+export function countRestarts(status: JobStatus): number {
   return status.replicas.reduce((sum, { restarts }) => sum + restarts, status.attemptsCounted);
 }
 
@@ -93,7 +93,7 @@ function decideEndless(
   for (const { type, uncounted } of replicas) {
     for (const { index, times, because } of uncounted) {
       if (because === "failures-ignored" || times <= maxUncountedRestarts) continue;
-      const row = `${componentOf({ type, index })} ended ${times} times in a row without that counting`;
+      const row = `${buildComponentName({ type, index })} ended ${times} times in a row without that counting`;
       const message = `${row}, the last time because ${WHY_UNCOUNTED[because]}, and the limit is ${maxUncountedRestarts}`;
       return { kind: "failed", reason: "UncountedRestartsExceeded", message };
     }
@@ -101,7 +101,7 @@ function decideEndless(
   return undefined;
 }
 
-type Ended = Extract<Outcome, { kind: "failed" | "restarting" }>;
+type Ended = Extract<JobOutcome, { kind: "failed" | "restarting" }>;
 
 function decideFailures(
   snapshot: Snapshot,
@@ -112,14 +112,14 @@ function decideFailures(
   for (const replica of spec.replicas) {
     const slots = snapshot.replicas.find(({ type }) => type === replica.type)?.slots ?? [];
     for (const pod of slots) {
-      if (pod?.phase !== "Failed" || !endedByItself(pod) || pod.attempt !== status.attempt) continue;
+      if (pod?.phase !== "Failed" || !hasEndedByItself(pod) || pod.attempt !== status.attempt) continue;
       if (hasMainSucceeded(pod, replica)) continue;
       const verdict = decidePodFailure(pod, replica, spec);
       if (verdict.action === "fail-job") return { kind: "failed", reason: verdict.reason, message: verdict.message };
       if (verdict.action === "restart-job") {
         restart ??= {
           kind: "restarting",
-          message: `${describeEnd(pod, replica.mainContainer)}, and a failure rule has the action RestartJob`,
+          message: `${describeContainerEnd(pod, replica.mainContainer)}, and a failure rule has the action RestartJob`,
           sinceMs: decideEndMs(pod, snapshot.nowMs),
         };
       }
@@ -134,7 +134,8 @@ function holds(rule: SuccessRule, snapshot: Snapshot, spec: JobSpec, status: Job
     const replica = spec.replicas.find((each) => each.type === type);
     if (indexes === "all") {
       return (
-        replica === undefined || presentMembers(snapshot, status, replica).every((index) => completed.includes(index))
+        replica === undefined ||
+        listPresentMembers(snapshot, status, replica).every((index) => completed.includes(index))
       );
     }
     if (indexes === "any") return completed.some((index) => index < (replica?.replicas ?? 0));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ended, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
+import { makeEndedPod, POLICY, makeReplica, makeReplicaSeen, makeSnapshot, makeSpec } from "../../test/samples.ts";
 import { decidePodFailure, hasMainSucceeded, isDisrupted } from "./decide-pod-failure.ts";
 import { decideOutcome } from "./decide-outcome.ts";
 import type { RestartPolicy } from "./job.ts";
@@ -32,7 +32,11 @@ describe("a pod that failed", () => {
       "restart-pod counts",
     ],
   ])("%s", (_title, more, restartPolicy, expected) => {
-    const verdict = decidePodFailure(ended("worker-0", 137, more), replica("worker", 1, { restartPolicy }), spec());
+    const verdict = decidePodFailure(
+      makeEndedPod("worker-0", 137, more),
+      makeReplica("worker", 1, { restartPolicy }),
+      makeSpec(),
+    );
     expect("counts" in verdict && verdict.counts ? `${verdict.action} counts` : verdict.action).toBe(expected);
   });
 });
@@ -46,9 +50,9 @@ describe("a pod that failed with a code", () => {
     [129, "restart-pod"],
   ])("of %d leads to %s, because a signal ended it from 128 on", (code, action) => {
     const verdict = decidePodFailure(
-      ended("worker-0", code),
-      replica("worker", 1, { restartPolicy: "ExitCode" }),
-      spec(),
+      makeEndedPod("worker-0", code),
+      makeReplica("worker", 1, { restartPolicy: "ExitCode" }),
+      makeSpec(),
     );
     expect(verdict.action).toBe(action);
   });
@@ -59,14 +63,18 @@ describe("a pod that failed with a code", () => {
     [131, "fail-job"],
     [132, "restart-pod"],
   ])("of %d leads to %s with exit codes of the job, where permanent ones take precedence", (code, action) => {
-    const job = spec({ exitCodes: { retryable: [3, 131], permanent: [130, 131] } });
-    const verdict = decidePodFailure(ended("worker-0", code), replica("worker", 1, { restartPolicy: "ExitCode" }), job);
+    const job = makeSpec({ exitCodes: { retryable: [3, 131], permanent: [130, 131] } });
+    const verdict = decidePodFailure(
+      makeEndedPod("worker-0", code),
+      makeReplica("worker", 1, { restartPolicy: "ExitCode" }),
+      job,
+    );
     expect(verdict.action).toBe(action);
   });
 
   it("is retried without a code, because its container never ran", () => {
-    const pod = ended("worker-0", 1, { exits: [] });
-    expect(decidePodFailure(pod, replica("worker", 1, { restartPolicy: "ExitCode" }), spec()).action).toBe(
+    const pod = makeEndedPod("worker-0", 1, { exits: [] });
+    expect(decidePodFailure(pod, makeReplica("worker", 1, { restartPolicy: "ExitCode" }), makeSpec()).action).toBe(
       "restart-pod",
     );
   });
@@ -85,7 +93,7 @@ describe("a pod that ended because of its node", () => {
     "Terminated",
     "UnexpectedAdmissionError",
   ])("with the reason %s counts no restart", (reason) => {
-    const verdict = decidePodFailure(ended("worker-0", 1, { reason }), replica("worker", 1), spec());
+    const verdict = decidePodFailure(makeEndedPod("worker-0", 1, { reason }), makeReplica("worker", 1), makeSpec());
     expect(verdict).toEqual({ action: "restart-pod", counts: false, because: "disrupted" });
   });
 
@@ -94,22 +102,22 @@ describe("a pod that ended because of its node", () => {
     [{ type: "DisruptionTarget", status: "False" }, false],
     [{ type: "Ready", status: "True" }, false],
   ])("has a condition %j: %s", (condition, expected) => {
-    expect(isDisrupted(ended("worker-0", 1, { conditions: [condition] }))).toBe(expected);
+    expect(isDisrupted(makeEndedPod("worker-0", 1, { conditions: [condition] }))).toBe(expected);
   });
 });
 
 describe("a pod whose main container succeeded beside a killed sidecar", () => {
-  const strict = spec({ replicas: [replica("worker", 1, { restartPolicy: "ExitCode" })], backoffLimit: 0 });
+  const strict = makeSpec({ replicas: [makeReplica("worker", 1, { restartPolicy: "ExitCode" })], backoffLimit: 0 });
   const exits = [
     { container: "main", code: 0 },
     { container: "logs", code: 137 },
   ];
-  const pod = ended("worker-0", 137, { exits });
+  const pod = makeEndedPod("worker-0", 137, { exits });
 
   it("has completed its index, and its job succeeds", () => {
-    const replicas = summariseReplicas(strict, NEW_STATUS, [seen("worker", [pod])]);
+    const replicas = summariseReplicas(strict, NEW_STATUS, [makeReplicaSeen("worker", [pod])]);
     expect(replicas[0]).toMatchObject({ completedIndexes: [0], failed: 0, restarts: 0 });
-    const world = snapshot({ spec: strict, replicas: [seen("worker", [pod])] });
+    const world = makeSnapshot({ spec: strict, replicas: [makeReplicaSeen("worker", [pod])] });
     expect(decideOutcome(world, strict, { ...NEW_STATUS, replicas }, POLICY).kind).toBe("succeeded");
   });
 
@@ -117,6 +125,6 @@ describe("a pod whose main container succeeded beside a killed sidecar", () => {
     ["evicted", { reason: "Evicted" }],
     ["disrupted", { conditions: disrupted }],
   ])("has not succeeded if it was %s", (_title, more) => {
-    expect(hasMainSucceeded({ ...pod, ...more }, replica("worker", 1))).toBe(false);
+    expect(hasMainSucceeded({ ...pod, ...more }, makeReplica("worker", 1))).toBe(false);
   });
 });

@@ -1,4 +1,4 @@
-import { describeEnd } from "./describe-end.ts";
+import { describeContainerEnd } from "./describe-end.ts";
 import type { FailureRule, JobSpec, ReplicaSpec } from "./job.ts";
 import type { UncountedReason } from "./job-status.ts";
 import type { PodFact } from "./snapshot.ts";
@@ -47,7 +47,7 @@ export function decidePodFailure(pod: PodFact, replica: ReplicaSpec, spec: JobSp
   const code = exitCode(pod, replica.mainContainer);
   switch (replica.restartPolicy) {
     case "Never":
-      return { action: "fail-job", reason: "PodFailed", message: describeEnd(pod, replica.mainContainer) };
+      return { action: "fail-job", reason: "PodFailed", message: describeContainerEnd(pod, replica.mainContainer) };
     case "Always":
     case "OnFailure":
       return { action: "restart-pod", counts: true, because: "restart-policy" };
@@ -55,7 +55,11 @@ export function decidePodFailure(pod: PodFact, replica: ReplicaSpec, spec: JobSp
       // Without a code the container never ran, and with 0 it was stopped: a retry may succeed, and backoffLimit limits it.
       return code === undefined || code === 0 || isRetryable(code, spec)
         ? { action: "restart-pod", counts: true, because: "retryable-exit-code" }
-        : { action: "fail-job", reason: "PermanentExitCode", message: describeEnd(pod, replica.mainContainer) };
+        : {
+            action: "fail-job",
+            reason: "PermanentExitCode",
+            message: describeContainerEnd(pod, replica.mainContainer),
+          };
   }
 }
 
@@ -69,7 +73,7 @@ export function isDisrupted(pod: PodFact): boolean {
  * Whether the pod ended by itself. The end of a pod that was deleted while it ran is unknown. A process that exits after a signal or an announced preemption
  * has not finished.
  */
-export function endedByItself({ phase, deleting, endedFirst, preempted }: PodFact): boolean {
+export function hasEndedByItself({ phase, deleting, endedFirst, preempted }: PodFact): boolean {
   return (phase === "Succeeded" || phase === "Failed") && !preempted && (!deleting || endedFirst);
 }
 
@@ -78,7 +82,7 @@ export function endedByItself({ phase, deleting, endedFirst, preempted }: PodFac
  * pod with its own reason for the end was stopped.
  */
 export function hasMainSucceeded(pod: PodFact, replica: ReplicaSpec): boolean {
-  if (!endedByItself(pod)) return false;
+  if (!hasEndedByItself(pod)) return false;
   return (
     pod.phase === "Succeeded" || (pod.reason === "" && !isDisrupted(pod) && exitCode(pod, replica.mainContainer) === 0)
   );
@@ -90,7 +94,7 @@ function byRule(rule: FailureRule, pod: PodFact, replica: ReplicaSpec): FailureV
       return {
         action: "fail-job",
         reason: "FailurePolicy",
-        message: `${describeEnd(pod, replica.mainContainer)}, and a failure rule has the action FailJob`,
+        message: `${describeContainerEnd(pod, replica.mainContainer)}, and a failure rule has the action FailJob`,
       };
     case "RestartPod":
       return { action: "restart-pod", counts: true, because: "failure-policy" };

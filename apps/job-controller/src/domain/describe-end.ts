@@ -1,7 +1,7 @@
 import type { ContainerEnd, PodFact, PodTrouble } from "./snapshot.ts";
 
 /** Describes the end of a pod for people, with the cluster's own reason and message if present: `pod train-worker-0 failed with exit code 137: OOMKilled`. */
-export function describeEnd(pod: PodFact, mainContainer: string): string {
+export function describeContainerEnd(pod: PodFact, mainContainer: string): string {
   const exit = describeExit(pod.exits, mainContainer);
   const words = [pod.reason, pod.message].filter((part) => part !== "").join(": ");
   if (exit === "") return `pod ${pod.name} failed${words === "" ? " without an exit code" : `: ${words}`}`;

@@ -1,8 +1,12 @@
 import { expect, it } from "vitest";
-import { explainJob, phaseOfJob, type JobSeen } from "./explain-job.ts";
+import { explainJob, getJobPhase, type ObservedJobState } from "./explain-job.ts";
 import { NEW_STATUS, type Condition, type ConditionType } from "./job-status.ts";
 
-function job(state: JobSeen["state"], more: Partial<JobSeen> = {}, ...conditions: readonly Condition[]): JobSeen {
+function job(
+  state: ObservedJobState["state"],
+  more: Partial<ObservedJobState> = {},
+  ...conditions: readonly Condition[]
+): ObservedJobState {
   return {
     ...{ kind: "job", name: "train", state, cancelRequested: false, waitingBecause: "", createdAtMs: 1000 },
     status: { ...NEW_STATUS, conditions },
@@ -27,7 +31,7 @@ const MEMBERS = [
   { component: "evaluation-0", state: "PENDING" },
 ];
 
-it.each<[title: string, job: JobSeen, machines: typeof WAITING | undefined, code: string, message: string]>([
+it.each<[title: string, job: ObservedJobState, machines: typeof WAITING | undefined, code: string, message: string]>([
   ["is new", job("Queued"), undefined, "NOT_TAKEN_YET", "the job-controller has not requested its machines yet"],
   ["waits", job("Queued"), WAITING, "POOL_AVAILABILITY", "pool p has no machine free"],
   [
@@ -135,7 +139,7 @@ it("names the log of a failed member", () => {
 });
 
 it("dates a phase by its condition, and the queue by the creation", () => {
-  expect(phaseOfJob(job("Queued"))).toEqual({ phase: "QUEUED", sinceMs: 1000 });
-  expect(phaseOfJob(job("Running", {}, condition("Running", "R", "")))).toEqual({ phase: "RUNNING", sinceMs: 7000 });
-  expect(phaseOfJob(job("Failed", {}, condition("Failed", "Cancelled", ""))).phase).toBe("CANCELLED");
+  expect(getJobPhase(job("Queued"))).toEqual({ phase: "QUEUED", sinceMs: 1000 });
+  expect(getJobPhase(job("Running", {}, condition("Running", "R", "")))).toEqual({ phase: "RUNNING", sinceMs: 7000 });
+  expect(getJobPhase(job("Failed", {}, condition("Failed", "Cancelled", ""))).phase).toBe("CANCELLED");
 });

@@ -1,32 +1,33 @@
 import { expect, it } from "vitest";
-import { ended, pod, replica, seen, spec } from "../../test/samples.ts";
+import { makeEndedPod, makePodFact, makeReplica, makeReplicaSeen, makeSpec } from "../../test/samples.ts";
 import { findFailedMembers, MAX_FAILED_GROUPS } from "./find-failed-members.ts";
 import { NEW_STATUS } from "./job-status.ts";
 import type { PodFact } from "./snapshot.ts";
 
 function find(...pods: readonly PodFact[]) {
-  const job = spec({ replicas: [replica("worker", pods.length)] });
-  return findFailedMembers({ replicas: [seen("worker", pods)] }, job, NEW_STATUS);
+  const job = makeSpec({ replicas: [makeReplica("worker", pods.length)] });
+  return findFailedMembers({ replicas: [makeReplicaSeen("worker", pods)] }, job, NEW_STATUS);
 }
 
 it.each<[title: string, member: PodFact, message: string | undefined]>([
-  ["a pod that failed", ended("worker-0", 3), "exit code 3"],
-  ["a pod that the kubelet evicted", ended("worker-0", 137, { reason: "Evicted" }), "Evicted, exit code 137"],
+  ["a pod that failed", makeEndedPod("worker-0", 3), "exit code 3"],
+  ["a pod that the kubelet evicted", makeEndedPod("worker-0", 137, { reason: "Evicted" }), "Evicted, exit code 137"],
   [
     "a container that is down after a failure",
-    pod("worker-0", { down: [{ container: "main", code: 4 }], containerRestarts: 2 }),
+    makePodFact("worker-0", { down: [{ container: "main", code: 4 }], containerRestarts: 2 }),
     "down after exit code 4, 2 restarts",
   ],
-  ["no pod that succeeded", ended("worker-0", 0), undefined],
-  ["no pod that runs", pod("worker-0"), undefined],
-  ["no pod that the end of the job deletes", ended("worker-0", 143, { deleting: true }), undefined],
-  ["no pod of an earlier attempt", ended("worker-0", 3, { attempt: -1 }), undefined],
+  ["no pod that succeeded", makeEndedPod("worker-0", 0), undefined],
+  ["no pod that runs", makePodFact("worker-0"), undefined],
+  ["no pod that the end of the job deletes", makeEndedPod("worker-0", 143, { deleting: true }), undefined],
+  ["no pod of an earlier attempt", makeEndedPod("worker-0", 3, { attempt: -1 }), undefined],
 ])("finds %s", (_, member, message) => {
   expect(find(member)).toEqual(message === undefined ? [] : [{ type: "worker", indexes: [0], message }]);
 });
 
 it("keeps every failed member, without messages if the ends are too different", () => {
-  const pods = (count: number) => Array.from({ length: count }, (_, index) => ended(`worker-${index}`, index + 1));
+  const pods = (count: number) =>
+    Array.from({ length: count }, (_, index) => makeEndedPod(`worker-${index}`, index + 1));
   expect(find(...pods(MAX_FAILED_GROUPS))).toHaveLength(MAX_FAILED_GROUPS);
   const indexes = Array.from({ length: MAX_FAILED_GROUPS + 1 }, (_, index) => index);
   expect(find(...pods(MAX_FAILED_GROUPS + 1))).toEqual([{ type: "worker", indexes, message: "" }]);

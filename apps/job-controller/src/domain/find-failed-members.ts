@@ -1,4 +1,4 @@
-import { endedByItself, hasMainSucceeded } from "./decide-pod-failure.ts";
+import { hasEndedByItself, hasMainSucceeded } from "./decide-pod-failure.ts";
 import { describeMember } from "./describe-end.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
 import type { FailedMembers, JobStatus } from "./job-status.ts";
@@ -35,7 +35,7 @@ export function findFailedMembers(
 
 /** A container that the kubelet would restart is down for good once the job is over. */
 function hasFailed(pod: PodFact, replica: ReplicaSpec): boolean {
-  if (pod.phase === "Failed") return endedByItself(pod) && !hasMainSucceeded(pod, replica);
+  if (pod.phase === "Failed") return hasEndedByItself(pod) && !hasMainSucceeded(pod, replica);
   return !pod.deleting && pod.down.some(({ code }) => code !== 0);
 }
 

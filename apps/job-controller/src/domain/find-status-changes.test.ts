@@ -1,16 +1,26 @@
 import { describe, expect, it } from "vitest";
-import { NOW_MS, POLICY, ended, granted, pod, replica, seen, snapshot, spec } from "../../test/samples.ts";
+import {
+  NOW_MS,
+  POLICY,
+  makeEndedPod,
+  makeGrantedUnit,
+  makePodFact,
+  makeReplica,
+  makeReplicaSeen,
+  makeSnapshot,
+  makeSpec,
+} from "../../test/samples.ts";
 import { NEW_STATUS, type JobStatus } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import { findStatusChanges } from "./find-status-changes.ts";
 import type { Snapshot } from "./snapshot.ts";
 
-const both = [pod("worker-0"), pod("worker-1")];
-const running: Partial<Snapshot> = { replicas: [seen("worker", both)], budget: 2 };
+const both = [makePodFact("worker-0"), makePodFact("worker-1")];
+const running: Partial<Snapshot> = { replicas: [makeReplicaSeen("worker", both)], budget: 2 };
 
 /** Returns the status changes of a pass over a job with this status in this world, and its next status. */
 function look(before: JobStatus, world: Partial<Snapshot>): { changes: string[]; status: JobStatus } {
-  const { status } = planJob(snapshot({ ...world, status: before }), POLICY);
+  const { status } = planJob(makeSnapshot({ ...world, status: before }), POLICY);
   return { changes: findStatusChanges(before, status, []).map(({ type, reason }) => `${type} ${reason}`), status };
 }
 
@@ -25,20 +35,20 @@ describe("the status changes of a job", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
     [
       "its success",
-      { replicas: [seen("worker", [ended("worker-0", 0), ended("worker-1", 0)])] },
+      { replicas: [makeReplicaSeen("worker", [makeEndedPod("worker-0", 0), makeEndedPod("worker-1", 0)])] },
       ["Normal JobSucceeded"],
     ],
     [
       "an exit code",
       {
-        spec: spec({ replicas: [replica("worker", 2, { restartPolicy: "ExitCode" })] }),
-        replicas: [seen("worker", [pod("worker-0"), ended("worker-1", 1)])],
+        spec: makeSpec({ replicas: [makeReplica("worker", 2, { restartPolicy: "ExitCode" })] }),
+        replicas: [makeReplicaSeen("worker", [makePodFact("worker-0"), makeEndedPod("worker-1", 1)])],
       },
       ["Warning PermanentExitCode"],
     ],
     [
       "its deadline",
-      { ...running, spec: spec({ activeDeadlineMs: 1000 }), nowMs: NOW_MS + 60_000 },
+      { ...running, spec: makeSpec({ activeDeadlineMs: 1000 }), nowMs: NOW_MS + 60_000 },
       ["Warning DeadlineExceeded"],
     ],
     [
@@ -46,7 +56,11 @@ describe("the status changes of a job", () => {
       { spec: { ok: false, problems: [{ field: "spec", reason: "is wrong" }], managedBy: undefined } },
       ["Warning InvalidSpec"],
     ],
-    ["a restart", { replicas: [seen("worker", [pod("worker-0"), ended("worker-1", 1)])] }, ["Warning JobRestarting"]],
+    [
+      "a restart",
+      { replicas: [makeReplicaSeen("worker", [makePodFact("worker-0"), makeEndedPod("worker-1", 1)])] },
+      ["Warning JobRestarting"],
+    ],
     [
       "a taken name",
       { ...running, namesTaken: [{ pod: "train-worker-0", owner: "no owner" }] },
@@ -54,11 +68,11 @@ describe("the status changes of a job", () => {
     ],
     ["a missing right", { ...running, companionsRefused: "there is no right" }, ["Warning RightsMissing"]],
   ])("include %s", (_what, world, changes) => {
-    expect(look(begun.status, { units: [granted("worker-0", "worker-1")], ...world }).changes).toEqual(changes);
+    expect(look(begun.status, { units: [makeGrantedUnit("worker-0", "worker-1")], ...world }).changes).toEqual(changes);
   });
 
   it("include a suspension and a resumption", () => {
-    const suspended = look(begun.status, { ...running, spec: spec({ suspend: true }) });
+    const suspended = look(begun.status, { ...running, spec: makeSpec({ suspend: true }) });
     expect(suspended.changes).toEqual(["Normal JobSuspended"]);
     expect(look(suspended.status, running).changes).toContain("Normal JobResumed");
   });
@@ -79,7 +93,7 @@ describe("the status changes of a job", () => {
         problems: [{ field: "metadata.annotations.muster.dev/sharing", reason }],
         managedBy: undefined,
       },
-      units: [granted("worker-0", "worker-1")],
+      units: [makeGrantedUnit("worker-0", "worker-1")],
     });
     const first = look(begun.status, wrong("is not half"));
     const second = look(first.status, wrong("is not none"));
@@ -92,9 +106,9 @@ describe("the status changes of a job", () => {
   });
 
   it("count a restart that begins during another one", () => {
-    const failed = ended("worker-1", 1);
-    const first = look(begun.status, { replicas: [seen("worker", [pod("worker-0"), failed])] });
-    const second = look(first.status, { replicas: [seen("worker", [ended("worker-0", 1), failed])] });
+    const failed = makeEndedPod("worker-1", 1);
+    const first = look(begun.status, { replicas: [makeReplicaSeen("worker", [makePodFact("worker-0"), failed])] });
+    const second = look(first.status, { replicas: [makeReplicaSeen("worker", [makeEndedPod("worker-0", 1), failed])] });
     expect([first.changes, second.changes]).toEqual([["Warning JobRestarting"], ["Warning JobRestarting"]]);
   });
 });

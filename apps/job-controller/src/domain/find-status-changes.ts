@@ -1,4 +1,4 @@
-import { conditionOf, isTrue, type ConditionType, type JobStatus } from "./job-status.ts";
+import { findCondition, isTrue, type ConditionType, type JobStatus } from "./job-status.ts";
 import type { Problem } from "./kind.ts";
 
 /** A change of the status, for events and counters. */
@@ -54,8 +54,8 @@ function hasBecomeTrue(type: ConditionType, before: JobStatus, after: JobStatus)
   if (type === "Restarting") return restarts(after) > restarts(before);
   // A second wrong value, preemption or timeout may replace the first one before the job runs again.
   if (type === "SpecUnreadable" || type === "Preempted" || type === "Requeued")
-    return conditionOf(before, type)?.message !== conditionOf(after, type)?.message;
-  return type === "MachinesReserved" && conditionOf(before, type)?.reason !== conditionOf(after, type)?.reason;
+    return findCondition(before, type)?.message !== findCondition(after, type)?.message;
+  return type === "MachinesReserved" && findCondition(before, type)?.reason !== findCondition(after, type)?.reason;
 }
 
 function restarts({ attempt, replicas }: JobStatus): number {

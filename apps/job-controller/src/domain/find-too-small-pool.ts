@@ -1,5 +1,5 @@
 import type { Fault } from "@muster/faults";
-import { gangSize } from "./build-units.ts";
+import { countGang } from "./build-units.ts";
 import type { JobSpec } from "./job.ts";
 
 /**
@@ -10,9 +10,9 @@ export function findTooSmallPool(spec: JobSpec, maxima: ReadonlyMap<string, numb
   const needed = new Map<string, number>();
   const replicas = spec.replicas.filter(({ otherPools }) => otherPools === undefined);
   for (const replica of replicas)
-    if (replica.shared === undefined) needed.set(replica.pool, (needed.get(replica.pool) ?? 0) + gangSize(replica));
+    if (replica.shared === undefined) needed.set(replica.pool, (needed.get(replica.pool) ?? 0) + countGang(replica));
   // Members that share machines need at least one, in addition to the whole machines of the others.
-  const shared = replicas.filter((replica) => replica.shared !== undefined && gangSize(replica) > 0);
+  const shared = replicas.filter((replica) => replica.shared !== undefined && countGang(replica) > 0);
   for (const pool of new Set(shared.map((replica) => replica.pool))) needed.set(pool, (needed.get(pool) ?? 0) + 1);
   const tolerant = new Set(
     spec.replicas.flatMap(({ pool, selection }) => ((selection?.tolerations.length ?? 0) > 0 ? [pool] : [])),

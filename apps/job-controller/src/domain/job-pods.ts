@@ -1,7 +1,7 @@
 import type { PodFact, Snapshot } from "./snapshot.ts";
 
 /** All pods of the job. */
-export function podsOf({ replicas, unknownTypes: untyped, unreadable }: Snapshot): PodFact[] {
+export function listPods({ replicas, unknownTypes: untyped, unreadable }: Snapshot): PodFact[] {
   return [
     ...replicas.flatMap(({ slots, surplus }) => [
       ...slots.filter((pod) => pod !== undefined),
@@ -17,6 +17,6 @@ export function isActive({ phase, deleting }: PodFact): boolean {
 }
 
 /** Whether its containers may still run: while it exists and has not ended, whatever the state of its node. */
-export function mayRun({ phase }: PodFact): boolean {
+export function canRun({ phase }: PodFact): boolean {
   return phase !== "Succeeded" && phase !== "Failed";
 }

@@ -42,7 +42,7 @@ export type UncountedReason = (typeof UNCOUNTED_REASONS)[number];
 export const UNCOUNTED_REASONS = ["failure-policy", "failures-ignored", "disrupted", "machine-lost"] as const;
 
 /** The number of consecutive times that a member was recreated without counting. */
-export type Uncounted = {
+export type UncountedRecreations = {
   readonly index: number;
   /** The uid of the last counted pod, which is not counted again. */
   readonly pod: string;
@@ -66,7 +66,7 @@ export type ReplicaStatus = {
   /** The number of failures of each existing pod that `restarts` includes; pods without failures are omitted. */
   readonly counted: readonly { readonly pod: string; readonly failures: number }[];
   /** Sorted by index; members that have run for `calmAfterMs` since their last uncounted restart are omitted. */
-  readonly uncounted: readonly Uncounted[];
+  readonly uncounted: readonly UncountedRecreations[];
 };
 
 /** Members of one type that failed in one way. */
@@ -123,16 +123,16 @@ export const NEW_STATUS: JobStatus = {
   failedMembers: [],
 };
 
-export function conditionOf(status: JobStatus, type: ConditionType): Condition | undefined {
+export function findCondition(status: JobStatus, type: ConditionType): Condition | undefined {
   return status.conditions.find((condition) => condition.type === type);
 }
 
 export function isTrue(status: JobStatus, type: ConditionType): boolean {
-  return conditionOf(status, type)?.status === "True";
+  return findCondition(status, type)?.status === "True";
 }
 
-export function withoutCondition(status: JobStatus, absent: ConditionType): JobStatus {
-  if (conditionOf(status, absent) === undefined) return status;
+export function removeCondition(status: JobStatus, absent: ConditionType): JobStatus {
+  if (findCondition(status, absent) === undefined) return status;
   return { ...status, conditions: status.conditions.filter(({ type }) => type !== absent) };
 }
 

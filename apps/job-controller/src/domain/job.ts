@@ -34,7 +34,7 @@ export type Container = {
 export type RestartPolicy = "Always" | "OnFailure" | "Never" | "ExitCode";
 
 /** Whether the kubelet restarts failed containers, so that no exit code ends a pod. */
-export function restartsInPlace(policy: RestartPolicy): boolean {
+export function isRestartedInPlace(policy: RestartPolicy): boolean {
   return policy === "OnFailure" || policy === "Always";
 }
 

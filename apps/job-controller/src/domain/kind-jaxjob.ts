@@ -1,11 +1,11 @@
 import { type Kind, NO_DESCRIPTION } from "./kind.ts";
-import { kubeflowKind, membersOf, replicaOf, whenSucceeds } from "./kubeflow.ts";
-import { memberName } from "./member-names.ts";
+import { makeKubeflowKind, listMembers, findReplica, buildSuccessRules } from "./kubeflow.ts";
+import { buildMemberName } from "./member-names.ts";
 
 const PORT_NUMBER = 6666;
 
 /** JAX has only workers. The first one coordinates, and all must succeed. */
-export const JAXJOB_KIND: Kind = kubeflowKind({
+export const JAXJOB_KIND: Kind = makeKubeflowKind({
   kind: "JAXJob",
   plural: "jaxjobs",
   replicaSpecs: "jaxReplicaSpecs",
@@ -13,14 +13,14 @@ export const JAXJOB_KIND: Kind = kubeflowKind({
   restartPolicyDefault: "Never",
   container: { name: "jax", required: true },
   port: { name: "jaxjob-port", number: PORT_NUMBER },
-  finish: (_spec, drafts) => ({ drafts, success: whenSucceeds(drafts, "worker", "all"), settings: {} }),
+  finish: (_spec, drafts) => ({ drafts, success: buildSuccessRules(drafts, "worker", "all"), settings: {} }),
   describeCluster: (job, member, spec) => ({
     ...NO_DESCRIPTION,
     env: [
       { name: "PYTHONUNBUFFERED", value: "1" },
-      { name: "COORDINATOR_ADDRESS", value: memberName(job, { type: "worker", index: 0 }) },
-      { name: "COORDINATOR_PORT", value: String(replicaOf(spec, "worker")?.port?.number ?? PORT_NUMBER) },
-      { name: "NUM_PROCESSES", value: String(membersOf(spec)) },
+      { name: "COORDINATOR_ADDRESS", value: buildMemberName(job, { type: "worker", index: 0 }) },
+      { name: "COORDINATOR_PORT", value: String(findReplica(spec, "worker")?.port?.number ?? PORT_NUMBER) },
+      { name: "NUM_PROCESSES", value: String(listMembers(spec)) },
       { name: "PROCESS_ID", value: String(member.index) },
     ],
   }),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { DEFAULTS, jobManifest, replicaManifest, templateManifest } from "../../test/manifests.ts";
+import { DEFAULTS, buildJobManifest, buildReplicaManifest, buildTemplateManifest } from "../../test/manifests.ts";
 import { JOB_KIND } from "./kind-job.ts";
 import type { KindDefaults, ReadResult } from "./kind.ts";
 
@@ -8,7 +8,7 @@ const NO_POOL = { ...DEFAULTS, pool: undefined };
 type Manifest = Readonly<Record<string, unknown>>;
 
 const read = (manifest: unknown, more: Partial<KindDefaults> = {}) => JOB_KIND.read(manifest, { ...NO_POOL, ...more });
-const worker = (more: Manifest) => ({ replicaSpecs: { worker: replicaManifest(more) } });
+const worker = (more: Manifest) => ({ replicaSpecs: { worker: buildReplicaManifest(more) } });
 
 function specOf(result: ReadResult) {
   if (!result.ok) throw new Error(JSON.stringify(result.problems));
@@ -17,8 +17,8 @@ function specOf(result: ReadResult) {
 
 describe("reading a Job", () => {
   it("fills in fields that an older definition omits", () => {
-    const template = templateManifest();
-    expect(specOf(read(jobManifest("a", { replicaSpecs: { worker: { template, pool: "cpu" } } })))).toEqual({
+    const template = buildTemplateManifest();
+    expect(specOf(read(buildJobManifest("a", { replicaSpecs: { worker: { template, pool: "cpu" } } })))).toEqual({
       replicas: [
         {
           type: "worker",
@@ -51,7 +51,7 @@ describe("reading a Job", () => {
   it("reads policies", () => {
     const spec = specOf(
       read(
-        jobManifest("a", {
+        buildJobManifest("a", {
           runPolicy: {
             suspend: true,
             managedBy: "muster.dev/job-controller",
@@ -99,11 +99,11 @@ describe("reading a Job", () => {
 
   it("sorts types after their dependencies, whatever the order in the manifest", () => {
     const replicaSpecs = {
-      a: replicaManifest({ dependsOn: [{ type: "c", status: "Complete" }] }),
-      b: replicaManifest(),
-      c: replicaManifest({ dependsOn: [{ type: "b" }] }),
+      a: buildReplicaManifest({ dependsOn: [{ type: "c", status: "Complete" }] }),
+      b: buildReplicaManifest(),
+      c: buildReplicaManifest({ dependsOn: [{ type: "b" }] }),
     };
-    const spec = specOf(read(jobManifest("j", { replicaSpecs })));
+    const spec = specOf(read(buildJobManifest("j", { replicaSpecs })));
     expect(spec.replicas.map(({ type, dependsOn }) => [type, dependsOn])).toEqual([
       ["b", []],
       ["c", [{ type: "b", status: "Ready" }]],
@@ -112,7 +112,9 @@ describe("reading a Job", () => {
   });
 
   it("warns that the template's own restart policy is replaced", () => {
-    const result = read(jobManifest("a", worker({ template: templateManifest({ restartPolicy: "Always" }) })));
+    const result = read(
+      buildJobManifest("a", worker({ template: buildTemplateManifest({ restartPolicy: "Always" }) })),
+    );
     expect(result.ok && result.warnings).toEqual([
       {
         field: "spec.replicaSpecs.worker.template.spec.restartPolicy",
@@ -126,14 +128,14 @@ describe("reading a Job", () => {
     ["its own field", worker({ pool: "own" }), {}, "own"],
     [
       "a nodeSelector",
-      worker({ pool: undefined, template: templateManifest({ nodeSelector: { pool: "sel" } }) }),
+      worker({ pool: undefined, template: buildTemplateManifest({ nodeSelector: { pool: "sel" } }) }),
       {},
       "sel",
     ],
     ["the annotation of the job", worker({ pool: "" }), { "muster.dev/pool": "noted" }, "noted"],
     ["the default of the controller", worker({ pool: undefined }), {}, "usual"],
   ])("takes the pool from %s", (_title, spec, annotations, pool) => {
-    const manifest = { ...jobManifest("a", spec), metadata: { name: "a", annotations } };
+    const manifest = { ...buildJobManifest("a", spec), metadata: { name: "a", annotations } };
     expect(specOf(read(manifest, { pool: "usual" })).replicas[0]?.pool).toBe(pool);
   });
 
@@ -144,87 +146,107 @@ describe("reading a Job", () => {
     ["nothing", undefined, "", /must be an object, not empty/],
     [
       "exit codes of a type that the kubelet restarts",
-      jobManifest("a", { ...worker({ restartPolicy: "OnFailure" }), failurePolicy: { rules: [code] } }),
+      buildJobManifest("a", { ...worker({ restartPolicy: "OnFailure" }), failurePolicy: { rules: [code] } }),
       "spec.failurePolicy.rules[0].onExitCodes",
       /not of worker \(OnFailure\): use restartPolicy ExitCode or Never/,
     ],
     ["no spec", { metadata: { name: "a" } }, "spec", /is missing/],
-    ["no types", jobManifest("a", { replicaSpecs: {} }), replicas, /at least one replica type/],
-    ["no replica", jobManifest("a", worker({ replicas: 0 })), replicas, /at least one replica/],
-    ["too many replicas", jobManifest("a", worker({ replicas: 1001 })), replicas, /has 1001 replicas; 1000 at most/],
-    ["an invalid count", jobManifest("a", worker({ replicas: 1.5 })), `${replicas}.worker.replicas`, /whole number/],
-    ["a count below 0", jobManifest("a", worker({ replicas: -1 })), `${replicas}.worker.replicas`, /from 0 to/],
+    ["no types", buildJobManifest("a", { replicaSpecs: {} }), replicas, /at least one replica type/],
+    ["no replica", buildJobManifest("a", worker({ replicas: 0 })), replicas, /at least one replica/],
+    [
+      "too many replicas",
+      buildJobManifest("a", worker({ replicas: 1001 })),
+      replicas,
+      /has 1001 replicas; 1000 at most/,
+    ],
+    [
+      "an invalid count",
+      buildJobManifest("a", worker({ replicas: 1.5 })),
+      `${replicas}.worker.replicas`,
+      /whole number/,
+    ],
+    ["a count below 0", buildJobManifest("a", worker({ replicas: -1 })), `${replicas}.worker.replicas`, /from 0 to/],
     [
       "a bad type",
-      jobManifest("a", { replicaSpecs: { W: replicaManifest() } }),
+      buildJobManifest("a", { replicaSpecs: { W: buildReplicaManifest() } }),
       `${replicas}.W`,
       /no name for a service/,
     ],
-    ["a name with a dot", jobManifest("a.b"), name, /no name for a service/],
-    ["a long name", jobManifest("a".repeat(55)), name, /too long by 1: .* 63 characters at most/],
-    ["no template", jobManifest("a", worker({ template: undefined })), `${replicas}.worker.template`, /is missing/],
+    ["a name with a dot", buildJobManifest("a.b"), name, /no name for a service/],
+    ["a long name", buildJobManifest("a".repeat(55)), name, /too long by 1: .* 63 characters at most/],
+    [
+      "no template",
+      buildJobManifest("a", worker({ template: undefined })),
+      `${replicas}.worker.template`,
+      /is missing/,
+    ],
     [
       "no container",
-      jobManifest("a", worker({ template: { spec: {} } })),
+      buildJobManifest("a", worker({ template: { spec: {} } })),
       `${replicas}.worker.template.spec.containers`,
       /at least one container/,
     ],
     [
       "no image",
-      jobManifest("a", worker({ template: { spec: { containers: [{ name: "main" }] } } })),
+      buildJobManifest("a", worker({ template: { spec: { containers: [{ name: "main" }] } } })),
       `${replicas}.worker.template.spec.containers[0].image`,
       /is missing/,
     ],
     [
       "a machine",
-      jobManifest("a", worker({ template: templateManifest({ nodeName: "n" }) })),
+      buildJobManifest("a", worker({ template: buildTemplateManifest({ nodeName: "n" }) })),
       `${replicas}.worker.template.spec.nodeName`,
       /must not be set/,
     ],
     [
       "an unknown main container",
-      jobManifest("a", worker({ mainContainer: "x" })),
+      buildJobManifest("a", worker({ mainContainer: "x" })),
       `${replicas}.worker.mainContainer`,
       /"x" is no container/,
     ],
     [
       "an unknown restart policy",
-      jobManifest("a", worker({ restartPolicy: "Maybe" })),
+      buildJobManifest("a", worker({ restartPolicy: "Maybe" })),
       `${replicas}.worker.restartPolicy`,
       /one of Always, OnFailure, Never, ExitCode, not "Maybe"/,
     ],
     [
       "no pool",
-      jobManifest("a", worker({ pool: undefined })),
+      buildJobManifest("a", worker({ pool: undefined })),
       `${replicas}.worker`,
       /worker\.pool, template\.spec\.nodeSelector\["pool"\], the annotation muster\.dev\/pool of the job, or the controller's default pool/,
     ],
-    ["a pool that cannot be", jobManifest("a", worker({ pool: "a b" })), `${replicas}.worker`, /not a label value/],
+    [
+      "a pool that cannot be",
+      buildJobManifest("a", worker({ pool: "a b" })),
+      `${replicas}.worker`,
+      /not a label value/,
+    ],
     [
       "two pools",
-      jobManifest("a", worker({ template: templateManifest({ nodeSelector: { pool: "gpu" } }) })),
+      buildJobManifest("a", worker({ template: buildTemplateManifest({ nodeSelector: { pool: "gpu" } }) })),
       `${replicas}.worker.template.spec.nodeSelector["pool"]`,
       /no machine is in both/,
     ],
     [
       "an unknown dependency",
-      jobManifest("a", worker({ dependsOn: [{ type: "x" }] })),
+      buildJobManifest("a", worker({ dependsOn: [{ type: "x" }] })),
       `${replicas}.worker.dependsOn`,
       /"x" is no replica type/,
     ],
     [
       "a type that waits for itself",
-      jobManifest("a", worker({ dependsOn: [{ type: "worker" }] })),
+      buildJobManifest("a", worker({ dependsOn: [{ type: "worker" }] })),
       `${replicas}.worker.dependsOn`,
       /names the type itself/,
     ],
     [
       "a cycle of three types",
-      jobManifest("a", {
+      buildJobManifest("a", {
         replicaSpecs: {
-          a: replicaManifest({ dependsOn: [{ type: "b" }] }),
-          b: replicaManifest({ dependsOn: [{ type: "c" }] }),
-          c: replicaManifest({ dependsOn: [{ type: "a" }] }),
+          a: buildReplicaManifest({ dependsOn: [{ type: "b" }] }),
+          b: buildReplicaManifest({ dependsOn: [{ type: "c" }] }),
+          c: buildReplicaManifest({ dependsOn: [{ type: "a" }] }),
         },
       }),
       replicas,
@@ -232,44 +254,49 @@ describe("reading a Job", () => {
     ],
     [
       "contradicting limits",
-      jobManifest("a", worker({ elastic: { minReplicas: 3, maxReplicas: 4 } })),
+      buildJobManifest("a", worker({ elastic: { minReplicas: 3, maxReplicas: 4 } })),
       `${replicas}.worker.elastic`,
       /not 3, 2, 4/,
     ],
     [
       "a negative limit",
-      jobManifest("a", { runPolicy: { backoffLimit: -1 } }),
+      buildJobManifest("a", { runPolicy: { backoffLimit: -1 } }),
       "spec.runPolicy.backoffLimit",
       /from 0/,
     ],
     [
       "a minimum above the replicas",
-      jobManifest("a", { runPolicy: { schedulingPolicy: { minAvailable: 3 } } }),
+      buildJobManifest("a", { runPolicy: { schedulingPolicy: { minAvailable: 3 } } }),
       "spec.runPolicy.schedulingPolicy.minAvailable",
       /more than all 2 replicas/,
     ],
     [
       "an impossible code",
-      jobManifest("a", { exitCodes: { retryable: [0] } }),
+      buildJobManifest("a", { exitCodes: { retryable: [0] } }),
       "spec.exitCodes.retryable[0]",
       /1 to 255/,
     ],
-    ["a code twice", jobManifest("a", { exitCodes: { retryable: [3], permanent: [3] } }), "spec.exitCodes", /both/],
+    [
+      "a code twice",
+      buildJobManifest("a", { exitCodes: { retryable: [3], permanent: [3] } }),
+      "spec.exitCodes",
+      /both/,
+    ],
     [
       "a rule about nothing",
-      jobManifest("a", { failurePolicy: { rules: [{ action: "FailJob" }] } }),
+      buildJobManifest("a", { failurePolicy: { rules: [{ action: "FailJob" }] } }),
       "spec.failurePolicy.rules[0]",
       /exactly one of/,
     ],
     [
       "a rule about an unknown type",
-      jobManifest("a", { failurePolicy: { rules: [{ ...code, replicaTypes: ["x"] }] } }),
+      buildJobManifest("a", { failurePolicy: { rules: [{ ...code, replicaTypes: ["x"] }] } }),
       "spec.failurePolicy.rules[0].replicaTypes",
       /"x" is no replica type/,
     ],
     [
       "an impossible success rule",
-      jobManifest("a", { successPolicy: { rules: [{ allOf: [{ type: "worker", indexes: [2] }] }] } }),
+      buildJobManifest("a", { successPolicy: { rules: [{ allOf: [{ type: "worker", indexes: [2] }] }] } }),
       "spec.successPolicy.rules[0].allOf[0].indexes",
       /can never succeed/,
     ],
@@ -281,7 +308,10 @@ describe("reading a Job", () => {
 
   it("names all errors together, and the manager of the job", () => {
     const result = read(
-      jobManifest("A", { ...worker({ pool: undefined, replicas: -1 }), runPolicy: { managedBy: "example.com/x" } }),
+      buildJobManifest("A", {
+        ...worker({ pool: undefined, replicas: -1 }),
+        runPolicy: { managedBy: "example.com/x" },
+      }),
     );
     expect(result).toMatchObject({ ok: false, managedBy: "example.com/x" });
     expect(result.ok ? [] : result.problems.map(({ field }) => field)).toEqual([
@@ -295,8 +325,8 @@ describe("reading a Job", () => {
 it("describes to each pod of a Job itself and all other pods", () => {
   const spec = specOf(
     read(
-      jobManifest("train", {
-        replicaSpecs: { ps: replicaManifest({ port: 2222, replicas: 1 }), worker: replicaManifest() },
+      buildJobManifest("train", {
+        replicaSpecs: { ps: buildReplicaManifest({ port: 2222, replicas: 1 }), worker: buildReplicaManifest() },
       }),
     ),
   );
@@ -320,7 +350,7 @@ it("describes to each pod of a Job itself and all other pods", () => {
 it("omits the description of a gang that is too large for a variable, and warns its author", () => {
   const [name, namespace] = ["a".repeat(52), "n".repeat(40)];
   const gang = (replicas: number) =>
-    read({ ...jobManifest(name, worker({ replicas, port: 2222 })), metadata: { name, namespace } });
+    read({ ...buildJobManifest(name, worker({ replicas, port: 2222 })), metadata: { name, namespace } });
   const described = (replicas: number) =>
     JOB_KIND.describeCluster(
       { namespace, name, uid: "u" },
@@ -346,10 +376,10 @@ it("omits the description of a gang that is too large for a variable, and warns 
 
 describe("several pools in the annotation of the job", () => {
   const readPools = (pools: string, spec = worker({ pool: "" })) =>
-    read({ ...jobManifest("a", spec), metadata: { name: "a", annotations: { "muster.dev/pool": pools } } });
+    read({ ...buildJobManifest("a", spec), metadata: { name: "a", annotations: { "muster.dev/pool": pools } } });
 
   it("are accepted in their order by each type that names none itself", () => {
-    const replicaSpecs = { worker: replicaManifest({ pool: "" }), driver: replicaManifest({ pool: "cpu" }) };
+    const replicaSpecs = { worker: buildReplicaManifest({ pool: "" }), driver: buildReplicaManifest({ pool: "cpu" }) };
     const { replicas } = specOf(readPools("a100, h100,l4", { replicaSpecs }));
     expect(Object.fromEntries(replicas.map(({ type, pool, otherPools }) => [type, [pool, otherPools]]))).toEqual({
       worker: ["a100", ["h100", "l4"]],

@@ -2,18 +2,18 @@ import { API_GROUP } from "@muster/names";
 import type { JobSpec, ReplicaSpec, RestartPolicy } from "./job.ts";
 import { type EnvVariable, type Kind, type KindDefaults, NO_DESCRIPTION, type ReadResult } from "./kind.ts";
 import { choosePool, POOL_ANNOTATION } from "./choose-pool.ts";
-import { memberLabels } from "./member-labels.ts";
-import { checkNameLength, checkServiceName, memberName, MAX_MEMBERS, serviceHost } from "./member-names.ts";
-import { MAX_VARIABLE_BYTES, variableBytes } from "./variable-size.ts";
+import { buildMemberLabels } from "./member-labels.ts";
+import { checkNameLength, checkServiceName, buildMemberName, MAX_MEMBERS, buildServiceHost } from "./member-names.ts";
+import { MAX_VARIABLE_BYTES, countVariableBytes } from "./variable-size.ts";
 import { orderReplicas } from "./order-replicas.ts";
 import { readGroup } from "./read-group.ts";
-import type { Fields, Notes } from "./read-fields.ts";
+import type { Fields, ReadNotes } from "./read-fields.ts";
 import { isComplete, readManifest, type ReplicaDraft } from "./read-manifest.ts";
 import { readExitCodes, readFailurePolicy, readSuccessPolicy } from "./read-policies.ts";
 import { readRunPolicy } from "./read-run-policy.ts";
 import { withNodeSelections } from "./read-node-selection.ts";
 import { readIsShared, readJobSharing, withRequests } from "./read-sharing.ts";
-import { containerNamed, COUNT, PORT, readTemplate } from "./read-template.ts";
+import { findContainer, COUNT, PORT, readTemplate } from "./read-template.ts";
 
 const RESTART_POLICIES: readonly RestartPolicy[] = ["Always", "OnFailure", "Never", "ExitCode"];
 const PORT_NAME = "job-port";
@@ -38,7 +38,7 @@ export const JOB_KIND: Kind = {
   labelKeys: LABEL_KEYS,
   statusKey: (type) => type,
   services: "one-a-job",
-  labels: (job, member, spec) => memberLabels(LABEL_KEYS, job, member, spec),
+  labels: (job, member, spec) => buildMemberLabels(LABEL_KEYS, job, member, spec),
   read,
   describeCluster: (job, member, spec, defaults) => ({
     ...NO_DESCRIPTION,
@@ -59,10 +59,10 @@ function gangVariables(
   spec: JobSpec,
   { clusterDomain }: KindDefaults,
 ): readonly EnvVariable[] {
-  const domain = serviceHost(job.name, job.namespace, clusterDomain);
+  const domain = buildServiceHost(job.name, job.namespace, clusterDomain);
   const cluster = spec.replicas.map(({ type, replicas, port }) => {
     const hosts = Array.from({ length: replicas }, (_, index) => {
-      const host = `${memberName(job, { type, index })}.${domain}`;
+      const host = `${buildMemberName(job, { type, index })}.${domain}`;
       return port === undefined ? host : `${host}:${port.number}`;
     });
     return [type, hosts] as const;
@@ -70,7 +70,7 @@ function gangVariables(
   const own = spec.replicas.find(({ type }) => type === member.type);
   const replicas = { name: "MUSTER_REPLICAS", value: String(own?.replicas ?? 0) };
   const whole = { name: "MUSTER_CLUSTER", value: JSON.stringify(Object.fromEntries(cluster)) };
-  return variableBytes(whole) > MAX_VARIABLE_BYTES ? [replicas] : [replicas, whole];
+  return countVariableBytes(whole) > MAX_VARIABLE_BYTES ? [replicas] : [replicas, whole];
 }
 
 function read(resource: unknown, defaults: KindDefaults): ReadResult {
@@ -90,7 +90,7 @@ function read(resource: unknown, defaults: KindDefaults): ReadResult {
   });
 }
 
-function readSpec(spec: Fields, metadata: Fields | undefined, defaults: KindDefaults, notes: Notes): JobSpec {
+function readSpec(spec: Fields, metadata: Fields | undefined, defaults: KindDefaults, notes: ReadNotes): JobSpec {
   const annotation = metadata?.object("annotations")?.text(POOL_ANNOTATION);
   const sharing = readJobSharing(metadata);
   const shared = new Set<string>();
@@ -122,13 +122,13 @@ function readSpec(spec: Fields, metadata: Fields | undefined, defaults: KindDefa
 function readReplica(
   fields: Fields,
   type: string,
-  { annotation, defaults, notes }: { annotation: string | undefined; defaults: KindDefaults; notes: Notes },
+  { annotation, defaults, notes }: { annotation: string | undefined; defaults: KindDefaults; notes: ReadNotes },
 ): ReplicaDraft {
   const typeProblem = checkServiceName(type);
   if (typeProblem !== undefined) fields.refuse("", typeProblem);
   const template = readTemplate(fields, notes);
   const mainContainer = fields.text("mainContainer") ?? template?.spec.containers[0]?.name ?? "";
-  if (template !== undefined && containerNamed(template, mainContainer) === undefined)
+  if (template !== undefined && findContainer(template, mainContainer) === undefined)
     fields.refuse("mainContainer", `"${mainContainer}" is no container of the template`);
   const port = fields.integer("port", PORT);
   return {

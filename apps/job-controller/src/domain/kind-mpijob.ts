@@ -7,11 +7,11 @@ import {
   type KindDefaults,
   NO_DESCRIPTION,
 } from "./kind.ts";
-import { KUBEFLOW_LABEL_KEYS, kubeflowKind, replicaOf } from "./kubeflow.ts";
-import { memberName } from "./member-names.ts";
+import { KUBEFLOW_LABEL_KEYS, makeKubeflowKind, findReplica } from "./kubeflow.ts";
+import { buildMemberName } from "./member-names.ts";
 import { type Fields, NOT_NEGATIVE } from "./read-fields.ts";
 import type { ReplicaDraft } from "./read-manifest.ts";
-import { containerNamed } from "./read-template.ts";
+import { findContainer } from "./read-template.ts";
 
 const CONFIG_FOLDER = "/etc/mpi";
 const KUBECTL_FOLDER = "/opt/kube";
@@ -24,7 +24,7 @@ const KUBECTL_VOLUME = "mpi-job-kubectl";
  * call, so its text never changes. An init container only delivers kubectl; without a configured image for it, the job's image must contain kubectl. The
  * hostfile and the rights of the launcher are those of the workers at the creation of the job.
  */
-export const MPIJOB_KIND: Kind = kubeflowKind({
+export const MPIJOB_KIND: Kind = makeKubeflowKind({
   kind: "MPIJob",
   plural: "mpijobs",
   replicaSpecs: "mpiReplicaSpecs",
@@ -53,7 +53,7 @@ export const MPIJOB_KIND: Kind = kubeflowKind({
 function withContainer(draft: ReplicaDraft, spec: Fields): ReplicaDraft {
   const name = spec.text("mainContainer");
   if (name === undefined || draft.template === undefined) return draft;
-  if (containerNamed(draft.template, name) !== undefined) return { ...draft, mainContainer: name };
+  if (findContainer(draft.template, name) !== undefined) return { ...draft, mainContainer: name };
   spec.refuse("mainContainer", `"${name}" is no container of the ${draft.type}`);
   return draft;
 }
@@ -64,7 +64,7 @@ function withOrder(draft: ReplicaDraft, drafts: readonly ReplicaDraft[]): Replic
 }
 
 function describeLauncher(job: JobIdentity, spec: JobSpec, { images }: KindDefaults): ClusterDescription {
-  const launcher = replicaOf(spec, "launcher");
+  const launcher = findReplica(spec, "launcher");
   const config = { name: CONFIG_VOLUME, mountPath: CONFIG_FOLDER };
   const kubectl = { name: KUBECTL_VOLUME, mountPath: KUBECTL_FOLDER };
   const delivered = images.kubectlDelivery !== undefined;
@@ -99,7 +99,7 @@ const FILES = [
 
 /** Workers wait for processes that the launcher starts in them. Open MPI expects its agent in all of them, though only the launcher runs it. */
 function describeWorker(job: JobIdentity, spec: JobSpec): ClusterDescription {
-  const worker = replicaOf(spec, "worker");
+  const worker = findReplica(spec, "worker");
   return {
     ...NO_DESCRIPTION,
     containers: worker === undefined ? [] : [worker.mainContainer],
@@ -128,7 +128,7 @@ function kubectlDelivery(job: JobIdentity, image: string, volumeMounts: Containe
 
 function configMap(job: JobIdentity, spec: JobSpec): CompanionObject {
   const slots = spec.settings?.["slotsPerWorker"] ?? "1";
-  const container = replicaOf(spec, "worker")?.mainContainer ?? "mpi";
+  const container = findReplica(spec, "worker")?.mainContainer ?? "mpi";
   return {
     apiVersion: "v1",
     kind: "ConfigMap",
@@ -146,9 +146,14 @@ function configMap(job: JobIdentity, spec: JobSpec): CompanionObject {
 
 /** Lists the hosts. The launcher is a host too if it has GPUs. */
 function hosts(job: JobIdentity, spec: JobSpec): readonly string[] {
-  const workers = replicaOf(spec, "worker")?.replicas ?? 0;
-  const launcher = usesGpus(replicaOf(spec, "launcher")) ? [memberName(job, { type: "launcher", index: 0 })] : [];
-  return [...launcher, ...Array.from({ length: workers }, (_, index) => memberName(job, { type: "worker", index }))];
+  const workers = findReplica(spec, "worker")?.replicas ?? 0;
+  const launcher = usesGpus(findReplica(spec, "launcher"))
+    ? [buildMemberName(job, { type: "launcher", index: 0 })]
+    : [];
+  return [
+    ...launcher,
+    ...Array.from({ length: workers }, (_, index) => buildMemberName(job, { type: "worker", index })),
+  ];
 }
 
 function usesGpus(replica: ReplicaSpec | undefined): boolean {
@@ -182,7 +187,7 @@ exec kubectl get pods --selector=${selector} --field-selector=status.phase=Runni
  */
 function identity(job: JobIdentity, spec: JobSpec): readonly CompanionObject[] {
   const name = `${job.name}-launcher`;
-  const named = replicaOf(spec, "launcher")?.template.spec["serviceAccountName"];
+  const named = findReplica(spec, "launcher")?.template.spec["serviceAccountName"];
   const account = typeof named === "string" && named !== "" ? named : name;
   const rbac = "rbac.authorization.k8s.io";
   const pods = hosts(job, spec);

@@ -1,7 +1,7 @@
 import type { Container, JobSpec, Member } from "./job.ts";
 import { type EnvVariable, type JobIdentity, type Kind, type KindDefaults, NO_DESCRIPTION } from "./kind.ts";
-import { kubeflowKind, membersOf, replicaOf, whenHeadSucceeds, whenSucceeds } from "./kubeflow.ts";
-import { memberName } from "./member-names.ts";
+import { makeKubeflowKind, listMembers, findReplica, buildHeadSuccessRules, buildSuccessRules } from "./kubeflow.ts";
+import { buildMemberName } from "./member-names.ts";
 import { type Fields, NOT_NEGATIVE } from "./read-fields.ts";
 import type { ReplicaDraft } from "./read-manifest.ts";
 import { COUNT, PORT } from "./read-template.ts";
@@ -12,7 +12,7 @@ const LOOK_UPS = 100;
 const type = (name: string, single = false) => ({ name, replicasDefault: 1, single });
 
 /** PyTorch's processes meet at the master, or at a rendezvous if the job is elastic. The master decides about success, or else the workers. */
-export const PYTORCHJOB_KIND: Kind = kubeflowKind({
+export const PYTORCHJOB_KIND: Kind = makeKubeflowKind({
   kind: "PyTorchJob",
   plural: "pytorchjobs",
   replicaSpecs: "pytorchReplicaSpecs",
@@ -23,10 +23,10 @@ export const PYTORCHJOB_KIND: Kind = kubeflowKind({
   finish: (spec, drafts) => {
     const policy = spec.object("elasticPolicy");
     const bounded = drafts.map((draft) => (draft.type === "worker" ? withBounds(draft, policy) : draft));
-    const workers = whenSucceeds(drafts, "worker", policy === undefined ? "all" : "any");
+    const workers = buildSuccessRules(drafts, "worker", policy === undefined ? "all" : "any");
     return {
       drafts: bounded,
-      success: whenHeadSucceeds(drafts, ["master"], workers),
+      success: buildHeadSuccessRules(drafts, ["master"], workers),
       settings: { ...readProcesses(spec, policy, drafts), ...(policy !== undefined && readRendezvous(policy)) },
     };
   },
@@ -90,18 +90,18 @@ function readRendezvous(policy: Fields): Readonly<Record<string, string>> {
 }
 
 function masterVariables(job: JobIdentity, member: Member, spec: JobSpec): readonly EnvVariable[] {
-  const master = replicaOf(spec, "master");
+  const master = findReplica(spec, "master");
   const { nprocPerNode: processes, rdzvBackend } = spec.settings ?? {};
   const launch = [
     ...(processes === undefined ? [] : [{ name: "PET_NPROC_PER_NODE", value: processes }]),
-    ...(rdzvBackend === undefined ? [{ name: "PET_NNODES", value: String(membersOf(spec)) }] : []),
+    ...(rdzvBackend === undefined ? [{ name: "PET_NNODES", value: String(listMembers(spec)) }] : []),
   ];
   if (master === undefined || master.replicas === 0) return launch;
-  const address = memberName(job, { type: "master", index: 0 });
+  const address = buildMemberName(job, { type: "master", index: 0 });
   const port = String(master.port?.number ?? PORT_NUMBER);
   const rank = String(member.type === "master" ? 0 : member.index + 1);
   // Only the machine knows the number of processes behind `auto`.
-  const world = membersOf(spec) * (/^\d+$/.test(processes ?? "") ? Number(processes) : 1);
+  const world = listMembers(spec) * (/^\d+$/.test(processes ?? "") ? Number(processes) : 1);
   return [
     { name: "MASTER_ADDR", value: address },
     { name: "MASTER_PORT", value: port },
@@ -117,8 +117,8 @@ function masterVariables(job: JobIdentity, member: Member, spec: JobSpec): reado
 function elasticVariables(job: JobIdentity, spec: JobSpec): readonly EnvVariable[] {
   const settings = spec.settings ?? {};
   if (settings["rdzvBackend"] === undefined) return [];
-  const worker = replicaOf(spec, "worker");
-  const host = settings["rdzvHost"] ?? memberName(job, { type: "worker", index: 0 });
+  const worker = findReplica(spec, "worker");
+  const host = settings["rdzvHost"] ?? buildMemberName(job, { type: "worker", index: 0 });
   const { minReplicas = 0, maxReplicas = 0 } = worker?.elastic ?? {};
   const variables = {
     PET_RDZV_ENDPOINT: `${host}:${settings["rdzvPort"] ?? String(worker?.port?.number ?? PORT_NUMBER)}`,
@@ -140,8 +140,8 @@ function waitForMaster(
   { images }: KindDefaults,
 ): readonly Container[] {
   const image = images.waitForMaster;
-  if (image === undefined || own !== "worker" || (replicaOf(spec, "master")?.replicas ?? 0) === 0) return [];
-  const master = memberName(job, { type: "master", index: 0 });
+  if (image === undefined || own !== "worker" || (findReplica(spec, "master")?.replicas ?? 0) === 0) return [];
+  const master = buildMemberName(job, { type: "master", index: 0 });
   const script = `for try in $(seq ${LOOK_UPS}); do nslookup ${master} && exit 0; echo waiting for ${master}; sleep 2; done; exit 1`;
   return [
     {

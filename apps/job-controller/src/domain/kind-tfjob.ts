@@ -1,6 +1,6 @@
 import type { Member } from "./job.ts";
 import { type Kind, NO_DESCRIPTION } from "./kind.ts";
-import { addresses, kubeflowKind, membersOf, whenHeadSucceeds, whenSucceeds } from "./kubeflow.ts";
+import { listAddresses, makeKubeflowKind, listMembers, buildHeadSuccessRules, buildSuccessRules } from "./kubeflow.ts";
 import type { ReplicaDraft } from "./read-manifest.ts";
 
 const CONTAINER = "tensorflow";
@@ -8,7 +8,7 @@ const HEADS = ["chief", "master"];
 const type = (name: string, single = false) => ({ name, replicasDefault: 1, single });
 
 /** TensorFlow's processes find each other through TF_CONFIG. The chief or master decides about success, or else worker 0. */
-export const TFJOB_KIND: Kind = kubeflowKind({
+export const TFJOB_KIND: Kind = makeKubeflowKind({
   kind: "TFJob",
   plural: "tfjobs",
   replicaSpecs: "tfReplicaSpecs",
@@ -24,16 +24,16 @@ export const TFJOB_KIND: Kind = kubeflowKind({
     const ignoring = (draft: ReplicaDraft) => ({ ...draft, failuresIgnored: dynamic && draft.type === "worker" });
     return {
       drafts: drafts.map(ignoring),
-      success: whenHeadSucceeds(drafts, HEADS, whenSucceeds(drafts, "worker", all ? "all" : [0])),
+      success: buildHeadSuccessRules(drafts, HEADS, buildSuccessRules(drafts, "worker", all ? "all" : [0])),
       settings: { enableDynamicWorker: String(dynamic) },
     };
   },
   describeCluster: (job, member, spec, defaults) => {
     // A single process must not wait for a cluster.
-    if (membersOf(spec) === 1) return { ...NO_DESCRIPTION, containers: [CONTAINER] };
+    if (listMembers(spec) === 1) return { ...NO_DESCRIPTION, containers: [CONTAINER] };
     const cluster = Object.fromEntries(
       spec.replicas
-        .map((replica) => [replica.type, addresses(job, replica, defaults)] as const)
+        .map((replica) => [replica.type, listAddresses(job, replica, defaults)] as const)
         .sort(([a], [b]) => (a < b ? -1 : 1)),
     );
     const config =

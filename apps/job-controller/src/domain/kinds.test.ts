@@ -1,6 +1,6 @@
-import { JOB, JOB_KINDS, mayBeOwner } from "@muster/names";
+import { JOB, JOB_KINDS, canBeOwner } from "@muster/names";
 import { expect, it } from "vitest";
-import { ownerIdOf } from "./build-units.ts";
+import { buildOwnerId } from "./build-units.ts";
 import { KINDS } from "./kinds.ts";
 
 const JOB_OF_TEAM = { namespace: "team-a", name: "train.v2", uid: "0a1b2c3d-4e5f-6789-abcd-ef0123456789" };
@@ -11,9 +11,9 @@ it("are those whose pods the watcher counts for their jobs in every namespace", 
 });
 
 it.each(KINDS)("give pods an owner that their controller confirms: $kind", ({ group, version, kind }) => {
-  const owner = { kind: JOB, id: ownerIdOf(JOB_OF_TEAM) };
+  const owner = { kind: JOB, id: buildOwnerId(JOB_OF_TEAM) };
   const controlledBy = (uid: string) => ({ uid: "p", namespace: "team-a", controller: { apiVersion, kind, uid } });
   const apiVersion = `${group}/${version}`;
-  expect(mayBeOwner(owner, controlledBy(JOB_OF_TEAM.uid))).toBe(true);
-  expect(mayBeOwner(owner, controlledBy("1a1b2c3d-4e5f-6789-abcd-ef0123456789"))).toBe(false);
+  expect(canBeOwner(owner, controlledBy(JOB_OF_TEAM.uid))).toBe(true);
+  expect(canBeOwner(owner, controlledBy("1a1b2c3d-4e5f-6789-abcd-ef0123456789"))).toBe(false);
 });

@@ -1,17 +1,17 @@
 import type { JobSpec, ReplicaSpec, RestartPolicy, SuccessRule } from "./job.ts";
 import type { EnvVariable, JobIdentity, Kind, KindDefaults, ReadResult } from "./kind.ts";
 import { choosePool, POOL_ANNOTATION } from "./choose-pool.ts";
-import { memberLabels } from "./member-labels.ts";
-import { checkNameLength, checkServiceName, memberName, MAX_MEMBERS, serviceHost } from "./member-names.ts";
+import { buildMemberLabels } from "./member-labels.ts";
+import { checkNameLength, checkServiceName, buildMemberName, MAX_MEMBERS, buildServiceHost } from "./member-names.ts";
 import { orderReplicas } from "./order-replicas.ts";
 import { readGroup } from "./read-group.ts";
 import type { Fields } from "./read-fields.ts";
-import { isComplete, type Manifest, readManifest, type ReplicaDraft } from "./read-manifest.ts";
+import { isComplete, type ParsedManifest, readManifest, type ReplicaDraft } from "./read-manifest.ts";
 import { CLEAN_POD_POLICIES, MANAGER_NAME, readRunPolicy } from "./read-run-policy.ts";
 import { withNodeSelections } from "./read-node-selection.ts";
 import { readIsShared, readJobSharing, withRequests } from "./read-sharing.ts";
-import { containerNamed, COUNT, readTemplate } from "./read-template.ts";
-import { MAX_VARIABLE_BYTES, variableBytes } from "./variable-size.ts";
+import { findContainer, COUNT, readTemplate } from "./read-template.ts";
+import { MAX_VARIABLE_BYTES, countVariableBytes } from "./variable-size.ts";
 
 const GROUP = "kubeflow.org";
 /** The keys of the training operator; the value for the group differs by kind. */
@@ -58,7 +58,7 @@ type Finish = {
 };
 
 /** Builds a kind of Kubeflow from the common parts: layout, run policy, labels, names, and one headless service per pod. */
-export function kubeflowKind(framework: Framework): Kind {
+export function makeKubeflowKind(framework: Framework): Kind {
   const labelKeys = {
     ...KUBEFLOW_LABEL_KEYS,
     groupNameLabelValue: `${framework.kind.toLowerCase()}-controller`,
@@ -71,7 +71,7 @@ export function kubeflowKind(framework: Framework): Kind {
     labelKeys,
     statusKey: (type) => framework.types.find(({ name }) => name.toLowerCase() === type)?.name ?? type,
     services: "one-a-pod",
-    labels: (job, member, spec) => memberLabels(labelKeys, job, member, spec),
+    labels: (job, member, spec) => buildMemberLabels(labelKeys, job, member, spec),
     read: (resource, defaults) => read(framework, resource, defaults),
     describeCluster: framework.describeCluster,
     companions: framework.companions,
@@ -79,27 +79,27 @@ export function kubeflowKind(framework: Framework): Kind {
 }
 
 /** Returns `<pod>.<namespace>.svc:<port>` of each pod of a type. */
-export function addresses(
+export function listAddresses(
   job: Parameters<Kind["describeCluster"]>[0],
   { type, replicas, port }: ReplicaSpec,
   { clusterDomain }: KindDefaults,
 ): readonly string[] {
   return Array.from({ length: replicas }, (_, index) => {
-    const host = serviceHost(memberName(job, { type, index }), job.namespace, clusterDomain);
+    const host = buildServiceHost(buildMemberName(job, { type, index }), job.namespace, clusterDomain);
     return `${host}:${port?.number ?? 0}`;
   });
 }
 
-export function replicaOf(spec: JobSpec, type: string): ReplicaSpec | undefined {
+export function findReplica(spec: JobSpec, type: string): ReplicaSpec | undefined {
   return spec.replicas.find((replica) => replica.type === type);
 }
 
-export function membersOf(spec: JobSpec): number {
+export function listMembers(spec: JobSpec): number {
   return spec.replicas.reduce((sum, { replicas }) => sum + replicas, 0);
 }
 
 /** All pods of the deciding type must succeed; without such a type, `otherwise` applies. */
-export function whenHeadSucceeds(
+export function buildHeadSuccessRules(
   drafts: readonly ReplicaDraft[],
   heads: readonly string[],
   otherwise: readonly SuccessRule[],
@@ -109,7 +109,7 @@ export function whenHeadSucceeds(
 }
 
 /** The rule for a type that may be absent: without it, every type must succeed. */
-export function whenSucceeds(
+export function buildSuccessRules(
   drafts: readonly ReplicaDraft[],
   type: string,
   indexes: SuccessRule[number]["indexes"],
@@ -122,7 +122,7 @@ function read(framework: Framework, resource: unknown, defaults: KindDefaults): 
   return readManifest(resource, (manifest) => readSpec(framework, manifest, defaults));
 }
 
-function readSpec(framework: Framework, manifest: Manifest, defaults: KindDefaults): JobSpec {
+function readSpec(framework: Framework, manifest: ParsedManifest, defaults: KindDefaults): JobSpec {
   const { spec, metadata } = manifest;
   const { drafts, shared } = readReplicas(framework, manifest, defaults);
   const { drafts: finished, success, settings } = framework.finish(spec, drafts);
@@ -151,29 +151,29 @@ function readSpec(framework: Framework, manifest: Manifest, defaults: KindDefaul
 }
 
 /** The identity has no uid, which the API server sets and no description contains. */
-function identityOf({ metadata }: Manifest): JobIdentity {
+function identityOf({ metadata }: ParsedManifest): JobIdentity {
   return { name: metadata?.text("name") ?? "", namespace: metadata?.text("namespace") ?? "", uid: "" };
 }
 
 /** Refuses variables that are too long: a process with a longer one does not start, and members of these kinds find each other by it. */
-function checkVariables(framework: Framework, manifest: Manifest, spec: JobSpec, defaults: KindDefaults): void {
+function checkVariables(framework: Framework, manifest: ParsedManifest, spec: JobSpec, defaults: KindDefaults): void {
   const job = identityOf(manifest);
   const variables = spec.replicas
     .filter(({ replicas }) => replicas > 0)
     .flatMap(({ type, replicas }) => framework.describeCluster(job, { type, index: replicas - 1 }, spec, defaults).env);
   const longest = variables.reduce<EnvVariable | undefined>(
-    (most, each) => (most === undefined || variableBytes(each) > variableBytes(most) ? each : most),
+    (most, each) => (most === undefined || countVariableBytes(each) > countVariableBytes(most) ? each : most),
     undefined,
   );
-  if (longest === undefined || variableBytes(longest) <= MAX_VARIABLE_BYTES) return;
-  const reason = `the job has ${membersOf(spec)} replicas, and with names as long as theirs ${longest.name} has ${variableBytes(longest)} bytes; a process starts with ${MAX_VARIABLE_BYTES} at most`;
+  if (longest === undefined || countVariableBytes(longest) <= MAX_VARIABLE_BYTES) return;
+  const reason = `the job has ${listMembers(spec)} replicas, and with names as long as theirs ${longest.name} has ${countVariableBytes(longest)} bytes; a process starts with ${MAX_VARIABLE_BYTES} at most`;
   manifest.metadata?.refuse("", reason);
 }
 
 /** Reads all replica types, and the names of those whose members get parts of machines. */
 function readReplicas(
   framework: Framework,
-  { spec, metadata, notes }: Manifest,
+  { spec, metadata, notes }: ParsedManifest,
   defaults: KindDefaults,
 ): { readonly drafts: readonly ReplicaDraft[]; readonly shared: ReadonlySet<string> } {
   const annotation = metadata?.object("annotations")?.text(POOL_ANNOTATION);
@@ -210,7 +210,7 @@ function readReplica(
   const { template } = chosen;
   const replicas = fields.integer("replicas", COUNT) ?? type.replicasDefault;
   if (type.single && replicas > 1) fields.refuse("replicas", `must be 1: there is one ${type.name} at most`);
-  const named = template === undefined ? undefined : containerNamed(template, container.name);
+  const named = template === undefined ? undefined : findContainer(template, container.name);
   if (container.required && template !== undefined && named === undefined)
     fields.refuse("template.spec.containers", `needs a container named "${container.name}"`);
   const main = named ?? template?.spec.containers[0];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { replica, spec } from "../../test/samples.ts";
+import { makeReplica, makeSpec } from "../../test/samples.ts";
 import { TFJOB_KIND } from "./kind-tfjob.ts";
-import { jobLabels, memberLabels, selects } from "./member-labels.ts";
+import { buildJobLabels, buildMemberLabels, matchesSelector } from "./member-labels.ts";
 
 const KEYS = TFJOB_KIND.labelKeys;
 
@@ -9,12 +9,17 @@ describe("the labels", () => {
   const base = { "training.kubeflow.org/operator-name": "tfjob-controller", "training.kubeflow.org/job-name": "mnist" };
 
   it("of a job are its group and its name", () => {
-    expect(jobLabels(KEYS, { name: "mnist" })).toEqual(base);
+    expect(buildJobLabels(KEYS, { name: "mnist" })).toEqual(base);
   });
 
   it("of a member also have its type and index, and for one member the role", () => {
     const labelsOf = (index: number) =>
-      memberLabels(KEYS, { name: "mnist" }, { type: "worker", index }, spec({ replicas: [replica("worker", 4)] }));
+      buildMemberLabels(
+        KEYS,
+        { name: "mnist" },
+        { type: "worker", index },
+        makeSpec({ replicas: [makeReplica("worker", 4)] }),
+      );
     const typed = { ...base, "training.kubeflow.org/replica-type": "worker" };
     expect(labelsOf(3)).toEqual({ ...typed, "training.kubeflow.org/replica-index": "3" });
     expect(labelsOf(0)).toEqual({
@@ -25,8 +30,8 @@ describe("the labels", () => {
   });
 
   it("are selected if they have every pair of a selector", () => {
-    expect(selects(base, { ...base, more: "x" })).toBe(true);
-    expect(selects(base, { "training.kubeflow.org/job-name": "mnist" })).toBe(false);
-    expect(selects({}, {})).toBe(true);
+    expect(matchesSelector(base, { ...base, more: "x" })).toBe(true);
+    expect(matchesSelector(base, { "training.kubeflow.org/job-name": "mnist" })).toBe(false);
+    expect(matchesSelector({}, {})).toBe(true);
   });
 });

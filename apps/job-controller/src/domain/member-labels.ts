@@ -6,19 +6,24 @@ export type Labels = Readonly<Record<string, string>>;
 const HEADS = ["chief", "master", "launcher"];
 
 /** Returns the labels that all pods and services of one job have; they are also its selector. */
-export function jobLabels(keys: KindLabels, job: Pick<JobIdentity, "name">): Labels {
+export function buildJobLabels(keys: KindLabels, job: Pick<JobIdentity, "name">): Labels {
   return { [keys.groupNameLabelKey]: keys.groupNameLabelValue, [keys.jobNameLabelKey]: job.name };
 }
 
 /** Whether the labels have every pair of the selector. */
-export function selects(selector: Labels, labels: Labels): boolean {
+export function matchesSelector(selector: Labels, labels: Labels): boolean {
   return Object.entries(selector).every(([key, value]) => labels[key] === value);
 }
 
 /** Returns the labels of one member: those of its job, its type and index, and the role if it represents the job. */
-export function memberLabels(keys: KindLabels, job: Pick<JobIdentity, "name">, member: Member, spec: JobSpec): Labels {
+export function buildMemberLabels(
+  keys: KindLabels,
+  job: Pick<JobIdentity, "name">,
+  member: Member,
+  spec: JobSpec,
+): Labels {
   return {
-    ...jobLabels(keys, job),
+    ...buildJobLabels(keys, job),
     [keys.replicaTypeLabelKey]: member.type,
     [keys.replicaIndexLabelKey]: String(member.index),
     ...(speaks(member, spec) && { [keys.jobRoleLabelKey]: "master" }),
@@ -26,8 +31,8 @@ export function memberLabels(keys: KindLabels, job: Pick<JobIdentity, "name">, m
 }
 
 /** Returns the selector of the pods of one type, as `kubectl get pods --selector` and autoscalers write it; keys are in the order of Kubernetes. */
-export function typeSelector(keys: KindLabels, job: Pick<JobIdentity, "name">, type: string): string {
-  return Object.entries({ ...jobLabels(keys, job), [keys.replicaTypeLabelKey]: type })
+export function buildTypeSelector(keys: KindLabels, job: Pick<JobIdentity, "name">, type: string): string {
+  return Object.entries({ ...buildJobLabels(keys, job), [keys.replicaTypeLabelKey]: type })
     .map(([key, value]) => `${key}=${value}`)
     .sort()
     .join(",");

@@ -1,8 +1,8 @@
-import { commonTolerations, isCrowdedOut, type Toleration, type Requests } from "@muster/resources";
-import { componentOf, ownerIdOf } from "./build-units.ts";
-import { mayRun, podsOf } from "./job-pods.ts";
+import { listCommonTolerations, isCrowdedOut, type Toleration, type Requests } from "@muster/resources";
+import { buildComponentName, buildOwnerId } from "./build-units.ts";
+import { canRun, listPods } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
-import { holds } from "./requests.ts";
+import { canHoldRequests } from "./requests.ts";
 import type { PodFact, Snapshot, UnitSeen } from "./snapshot.ts";
 
 export type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;
@@ -14,10 +14,10 @@ export type GrantedMachine = { readonly node: string; readonly isShared: boolean
  * Returns the machine on which each member may run: that of its own unit, or else of the gang's. A member with a lost machine has none until it gets a
  * replacement. Neither has a member that requests more than its part of a machine.
  */
-export function machinesOf(snapshot: Snapshot, status: JobStatus): ReadonlyMap<string, GrantedMachine> {
-  const gangId = ownerIdOf(snapshot.job);
+export function listMemberMachines(snapshot: Snapshot, status: JobStatus): ReadonlyMap<string, GrantedMachine> {
+  const gangId = buildOwnerId(snapshot.job);
   const machines = new Map<string, GrantedMachine>();
-  const needs = needsOf(snapshot.spec);
+  const needs = buildNeeds(snapshot.spec);
   // The gang's unit is first, so that a unit of a single member overrides it.
   const granted = snapshot.units.filter((unit) => unit.state === "granted");
   const gang = granted.find(({ id }) => id === gangId);
@@ -37,7 +37,7 @@ export function machinesOf(snapshot: Snapshot, status: JobStatus): ReadonlyMap<s
 }
 
 /** The machines on which the job's pods may run. */
-export type Places = {
+export type MachinePlaces = {
   /** The machines of each member, as `machinesOf` returns them. */
   readonly machines: ReadonlyMap<string, GrantedMachine>;
   /** All grants of the ledger to the job; undefined while they are unknown. */
@@ -48,7 +48,7 @@ export type Places = {
 export type HeldMachines = ReadonlyMap<string, "whole" | ReadonlySet<string>>;
 
 /** Returns all machines of the job; undefined before the ledger has answered. */
-export function heldMachines({ units }: Pick<Snapshot, "units">): HeldMachines | undefined {
+export function findHeldMachines({ units }: Pick<Snapshot, "units">): HeldMachines | undefined {
   if (units.some(({ state }) => state === "unknown")) return undefined;
   const held = new Map<string, "whole" | Set<string>>();
   for (const unit of units) {
@@ -63,10 +63,10 @@ export function heldMachines({ units }: Pick<Snapshot, "units">): HeldMachines |
 }
 
 /** Whether the pod may run on a machine that the job does not have, or has only for other members: a frozen process created it after it had lost the lead. */
-export function isStray(pod: PodFact, held: Places["held"]): boolean {
+export function isStray(pod: PodFact, held: MachinePlaces["held"]): boolean {
   const place = pod.node ?? pod.pinned;
   // A pod without a member's label is not ours, and has no reserved machine.
-  return mayRun(pod) && held !== undefined && place !== undefined && pod.component !== "" && !isHome(pod, place, held);
+  return canRun(pod) && held !== undefined && place !== undefined && pod.component !== "" && !isHome(pod, place, held);
 }
 
 /** Whether the job has this machine for the pod's member. */
@@ -80,13 +80,13 @@ export function isHome({ component }: PodFact, place: string, held: HeldMachines
  * node must also not be bound to another machine than its member's. Only recreation helps, because a pod stays bound to the machine for which it was created.
  * False before the ledger has answered.
  */
-export function isMisplaced(snapshot: Snapshot, pod: PodFact, { machines, held }: Places): boolean {
+export function isMisplaced(snapshot: Snapshot, pod: PodFact, { machines, held }: MachinePlaces): boolean {
   const place = pod.node ?? pod.pinned;
-  if (place === undefined || !mayRun(pod)) return false;
+  if (place === undefined || !canRun(pod)) return false;
   if (snapshot.nodesLost.includes(place)) return true;
   if (pod.node === undefined && snapshot.nodesUnschedulable?.includes(place) === true) return true;
   if (pod.node === undefined && isCrowdedOut(snapshot.crowded ?? [], pod.component, place)) return true;
-  const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
+  const gang = snapshot.units.find(({ id }) => id === buildOwnerId(snapshot.job));
   if (gang?.state !== "granted") return false;
   const own = machines.get(pod.component);
   return (pod.node === undefined && own !== undefined && own.node !== place) || isStray(pod, held);
@@ -97,36 +97,36 @@ export function isLostTo(snapshot: Snapshot, component: string, node: string): b
   const { nodesLost, nodesUnschedulable = [], crowded = [] } = snapshot;
   if (nodesLost.includes(node) || isCrowdedOut(crowded, component, node)) return true;
   if (!nodesUnschedulable.includes(node)) return false;
-  return !podsOf(snapshot).some((pod) => pod.component === component && pod.node === node && mayRun(pod));
+  return !listPods(snapshot).some((pod) => pod.component === component && pod.node === node && canRun(pod));
 }
 
 /** Whether the member's part of a machine is smaller than its current requests. */
 export function isOutgrown({ shares }: GrantedUnit, component: string, needs: Needs): boolean {
-  return needs.has(component) && !holds(shares?.get(component), needs.get(component));
+  return needs.has(component) && !canHoldRequests(shares?.get(component), needs.get(component));
 }
 
 /** Whether a member needs more than its part while the job has no pod: the new request would wait for the parts that the job itself has. */
 export function isWholeGangOutgrown(snapshot: Snapshot): boolean {
-  const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
-  if (gang?.state !== "granted" || !snapshot.podsSettled || podsOf(snapshot).length > 0) return false;
-  const needs = needsOf(snapshot.spec);
+  const gang = snapshot.units.find(({ id }) => id === buildOwnerId(snapshot.job));
+  if (gang?.state !== "granted" || !snapshot.podsSettled || listPods(snapshot).length > 0) return false;
+  const needs = buildNeeds(snapshot.spec);
   return [...gang.nodes.keys()].some((component) => isOutgrown(gang, component, needs));
 }
 
 /** The requests of each member; undefined: a whole machine. */
 type Needs = ReadonlyMap<string, Requests | undefined>;
 
-export function needsOf(spec: Snapshot["spec"]): Needs {
+export function buildNeeds(spec: Snapshot["spec"]): Needs {
   if ("problems" in spec) return new Map();
   return new Map(
     spec.replicas.flatMap(({ type, replicas, shared }) =>
-      Array.from({ length: replicas }, (_, index) => [componentOf({ type, index }), shared] as const),
+      Array.from({ length: replicas }, (_, index) => [buildComponentName({ type, index }), shared] as const),
     ),
   );
 }
 
 /** Returns nodes that members share: a running pod of one member does not show that pods of the others can be placed there. */
-export function sharedNodes(units: readonly UnitSeen[]): ReadonlySet<string> {
+export function listSharedNodes(units: readonly UnitSeen[]): ReadonlySet<string> {
   return new Set(
     units.flatMap((unit) => {
       if (unit.state !== "granted" || unit.shares === undefined) return [];
@@ -137,18 +137,21 @@ export function sharedNodes(units: readonly UnitSeen[]): ReadonlySet<string> {
 }
 
 /** Returns, by granted node, the tolerations that all members of the node have. */
-export function tolerationsByNode(
+export function groupTolerationsByNode(
   spec: Snapshot["spec"],
   units: readonly UnitSeen[],
 ): ReadonlyMap<string, readonly Toleration[]> {
   if ("problems" in spec || spec.replicas.every(({ selection }) => selection === undefined)) return new Map();
   const byComponent = new Map(
     spec.replicas.flatMap(({ type, replicas, selection }) =>
-      Array.from({ length: replicas }, (_, index) => [componentOf({ type, index }), selection?.tolerations] as const),
+      Array.from(
+        { length: replicas },
+        (_, index) => [buildComponentName({ type, index }), selection?.tolerations] as const,
+      ),
     ),
   );
   const machines = units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []));
-  return commonTolerations(
+  return listCommonTolerations(
     machines.map(([component, node]) => ({ node, tolerations: byComponent.get(component) ?? [] })),
   );
 }

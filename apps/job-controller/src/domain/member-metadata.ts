@@ -1,4 +1,4 @@
-import { componentOf, ownerIdOf } from "./build-units.ts";
+import { buildComponentName, buildOwnerId } from "./build-units.ts";
 import type { JobSpec, Member } from "./job.ts";
 import type { JobIdentity, Kind, KindDefaults } from "./kind.ts";
 
@@ -26,18 +26,18 @@ export type MemberPolicy = {
 export type JobToBuild = { readonly kind: Kind; readonly job: JobIdentity; readonly spec: JobSpec };
 
 /** Returns the labels by which Muster's services find the owner of a member, in addition to the labels of the kind. */
-export function ownerLabels(
+export function buildOwnerLabels(
   { job }: Pick<JobToBuild, "job">,
   { labels }: MemberKeys,
 ): Readonly<Record<string, string>> {
   return {
     [labels.managedBy]: "muster",
     [labels.ownerKind]: "job",
-    [labels.owner]: ownerIdOf(job),
+    [labels.owner]: buildOwnerId(job),
     [labels.ownerUid]: job.uid,
   };
 }
 
-export function componentLabel(member: Member, { labels }: MemberKeys): Readonly<Record<string, string>> {
-  return { [labels.component]: componentOf(member) };
+export function buildComponentLabel(member: Member, { labels }: MemberKeys): Readonly<Record<string, string>> {
+  return { [labels.component]: buildComponentName(member) };
 }

@@ -7,12 +7,12 @@ const MAX_NAME_LENGTH = 63;
 export const MAX_MEMBERS = 1000;
 
 /** Returns the name of a member's pod, and of its service if each pod has one. It never changes, so a repeated creation cannot create a second member. */
-export function memberName(job: Pick<JobIdentity, "name">, { type, index }: Member): string {
+export function buildMemberName(job: Pick<JobIdentity, "name">, { type, index }: Member): string {
   return `${job.name}-${type}-${index}`;
 }
 
 /** Returns `<service>.<namespace>.svc`, with the domain of the cluster if it is known. */
-export function serviceHost(service: string, namespace: string, clusterDomain: string | undefined): string {
+export function buildServiceHost(service: string, namespace: string, clusterDomain: string | undefined): string {
   return `${service}.${namespace}.svc${clusterDomain === undefined ? "" : `.${clusterDomain}`}`;
 }
 
@@ -26,7 +26,7 @@ export function checkServiceName(name: string): string | undefined {
 
 /** Returns the problem with the length of a job's name, given its largest member, or undefined. */
 export function checkNameLength(name: string, type: string, replicas: number): string | undefined {
-  const longest = memberName({ name }, { type, index: Math.max(0, replicas - 1) });
+  const longest = buildMemberName({ name }, { type, index: Math.max(0, replicas - 1) });
   if (longest.length <= MAX_NAME_LENGTH) return undefined;
   return `is too long by ${longest.length - MAX_NAME_LENGTH}: "${longest}" is a host name, which has ${MAX_NAME_LENGTH} characters at most`;
 }

@@ -1,8 +1,8 @@
-import { NO_DEFAULTS, type Place, type Requests } from "@muster/resources";
-import { componentOf } from "./build-units.ts";
-import { mayRun } from "./job-pods.ts";
+import { NO_DEFAULTS, type ComponentPlace, type Requests } from "@muster/resources";
+import { buildComponentName } from "./build-units.ts";
+import { canRun } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
-import { requestsOf } from "./read-sharing.ts";
+import { computeRequests } from "./read-sharing.ts";
 import type { PodFact, Snapshot } from "./snapshot.ts";
 
 type Job = Pick<Snapshot, "spec" | "units"> & {
@@ -11,10 +11,10 @@ type Job = Pick<Snapshot, "spec" | "units"> & {
 };
 
 /** Returns the machines where members still need room. A member whose pod runs on its machine, or that has completed, needs none. */
-export function placesOf(job: Job): readonly Place[] {
+export function listPlaces(job: Job): readonly ComponentPlace[] {
   const needs = needsOf(job);
   const machines = job.units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []));
-  return machines.flatMap(([component, node]): Place[] => {
+  return machines.flatMap(([component, node]): ComponentPlace[] => {
     const requests = needs.get(component);
     return requests === undefined || hasPodOn(job.pods, component, node) ? [] : [{ component, node, requests }];
   });
@@ -26,14 +26,14 @@ function needsOf({ spec, status }: Pick<Job, "spec" | "status">): ReadonlyMap<st
   return new Map(
     spec.replicas.flatMap(({ type, replicas, shared, selection, ...replica }) => {
       const completed = status.replicas.find((each) => each.type === type)?.completedIndexes ?? [];
-      const requests = (): Requests => shared ?? selection?.minimum ?? requestsOf(replica, NO_DEFAULTS);
+      const requests = (): Requests => shared ?? selection?.minimum ?? computeRequests(replica, NO_DEFAULTS);
       return Array.from({ length: replicas }, (_, index) => index)
         .filter((index) => !completed.includes(index))
-        .map((index) => [componentOf({ type, index }), requests] as const);
+        .map((index) => [buildComponentName({ type, index }), requests] as const);
     }),
   );
 }
 
 function hasPodOn(pods: readonly PodFact[], component: string, node: string): boolean {
-  return pods.some((pod) => pod.component === component && pod.node === node && mayRun(pod));
+  return pods.some((pod) => pod.component === component && pod.node === node && canRun(pod));
 }

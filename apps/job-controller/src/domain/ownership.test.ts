@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { KIND, testJob } from "../../test/member-world.ts";
-import { checkOwnerReference, ownerReference, refersToKind } from "./ownership.ts";
+import { checkOwnerReference, buildOwnerReference, isReferringToKind } from "./ownership.ts";
 
 describe("the owner reference", () => {
-  const reference = ownerReference(KIND, testJob("mnist").metadata);
+  const reference = buildOwnerReference(KIND, testJob("mnist").metadata);
 
   it("manages the member and blocks the owner's foreground deletion", () => {
     expect(reference).toEqual({
@@ -29,9 +29,9 @@ describe("the owner reference", () => {
   });
 
   it("is recognised in another version of the group, and in no other group or kind", () => {
-    expect(refersToKind({ ...reference, apiVersion: "kubeflow.org/v1beta2" }, KIND)).toBe(true);
-    expect(refersToKind({ ...reference, apiVersion: "muster.dev/v1" }, KIND)).toBe(false);
-    expect(refersToKind({ ...reference, apiVersion: "v1" }, KIND)).toBe(false);
-    expect(refersToKind({ ...reference, kind: "PyTorchJob" }, KIND)).toBe(false);
+    expect(isReferringToKind({ ...reference, apiVersion: "kubeflow.org/v1beta2" }, KIND)).toBe(true);
+    expect(isReferringToKind({ ...reference, apiVersion: "muster.dev/v1" }, KIND)).toBe(false);
+    expect(isReferringToKind({ ...reference, apiVersion: "v1" }, KIND)).toBe(false);
+    expect(isReferringToKind({ ...reference, kind: "PyTorchJob" }, KIND)).toBe(false);
   });
 });

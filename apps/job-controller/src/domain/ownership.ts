@@ -40,12 +40,12 @@ export type JobObject = {
 };
 
 /** Returns the key of a job in queues, caches and logs. */
-export function jobKey({ metadata }: { readonly metadata: Pick<JobIdentity, "namespace" | "name"> }): string {
+export function buildJobKey({ metadata }: { readonly metadata: Pick<JobIdentity, "namespace" | "name"> }): string {
   return `${metadata.namespace}/${metadata.name}`;
 }
 
 /** Returns the one owner that manages the member; undefined for an orphan. */
-export function controllerOf(member: MemberObject): OwnerReference | undefined {
+export function findController(member: MemberObject): OwnerReference | undefined {
   return member.metadata?.ownerReferences?.find(({ controller }) => controller === true);
 }
 
@@ -53,7 +53,7 @@ export function isDeleting(object: MemberObject): boolean {
   return object.metadata?.deletionTimestamp !== undefined;
 }
 
-export function labelsOf(member: MemberObject): Readonly<Record<string, string>> {
+export function getLabels(member: MemberObject): Readonly<Record<string, string>> {
   return member.metadata?.labels ?? {};
 }
 
@@ -63,7 +63,10 @@ export function titleOf(member: MemberObject): string {
 }
 
 /** Builds the owner reference: the member is deleted with its job, the job waits for it in foreground deletion, and no other controller adopts it. */
-export function ownerReference({ group, version, kind }: Pick<Kind, "group" | "version" | "kind">, job: JobIdentity) {
+export function buildOwnerReference(
+  { group, version, kind }: Pick<Kind, "group" | "version" | "kind">,
+  job: JobIdentity,
+) {
   return {
     apiVersion: `${group}/${version}`,
     kind,
@@ -87,7 +90,7 @@ export function checkOwnerReference(reference: OwnerReference | undefined): Faul
 }
 
 /** Whether the reference names that kind of job, in any version. */
-export function refersToKind({ apiVersion, kind }: OwnerReference, of: Pick<Kind, "group" | "kind">): boolean {
+export function isReferringToKind({ apiVersion, kind }: OwnerReference, of: Pick<Kind, "group" | "kind">): boolean {
   return kind === of.kind && apiVersion.startsWith(`${of.group}/`);
 }
 

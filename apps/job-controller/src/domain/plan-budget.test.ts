@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { DEFAULTS } from "../../test/manifests.ts";
-import { POLICY, granted, pod, seen, snapshot } from "../../test/samples.ts";
+import { POLICY, makeGrantedUnit, makePodFact, makeReplicaSeen, makeSnapshot } from "../../test/samples.ts";
 import { JOB_KIND } from "./kind-job.ts";
 import { TFJOB_KIND } from "./kind-tfjob.ts";
 import type { Kind } from "./kind.ts";
@@ -18,12 +18,15 @@ function minimumOf(
   if (!read.ok) throw new Error(JSON.stringify(read.problems));
   const components = ["worker-0", "worker-1", "worker-2"];
   const replicas = [
-    seen(
+    makeReplicaSeen(
       "worker",
-      components.map((each) => pod(each)),
+      components.map((each) => makePodFact(each)),
     ),
   ];
-  const { steps } = planJob(snapshot({ spec: read.spec, replicas, units: [granted(...components)] }), POLICY);
+  const { steps } = planJob(
+    makeSnapshot({ spec: read.spec, replicas, units: [makeGrantedUnit(...components)] }),
+    POLICY,
+  );
   return steps.flatMap((step) => (step.kind === "sync-budget" ? [step.minAvailable] : []));
 }
 

@@ -1,8 +1,8 @@
 import type { CleanPodPolicy } from "./job.ts";
-import { isActive, podsOf } from "./job-pods.ts";
-import { conditionOf, type JobStatus } from "./job-status.ts";
+import { isActive, listPods } from "./job-pods.ts";
+import { findCondition, type JobStatus } from "./job-status.ts";
 import { planGroupDeletions } from "./plan-group.ts";
-import { heldMachines, isStray } from "./member-machines.ts";
+import { findHeldMachines, isStray } from "./member-machines.ts";
 import { planReleases } from "./plan-job-machines.ts";
 import { planDeletions } from "./plan-pods.ts";
 import type { JobPlan, JobStep, StopReason } from "./plan-steps.ts";
@@ -20,8 +20,8 @@ export type CleanUpPolicy = {
  */
 export function planCleanUp(snapshot: Snapshot, status: JobStatus, after: CleanUpPolicy, policy: JobPolicy): JobPlan {
   const { cleanPodPolicy } = after;
-  const held = heldMachines(snapshot);
-  const pods = podsOf(snapshot).filter(
+  const held = findHeldMachines(snapshot);
+  const pods = listPods(snapshot).filter(
     (pod) => cleanPodPolicy === "All" || (cleanPodPolicy === "Running" ? isActive(pod) : isStray(pod, held)),
   );
   const { steps, inMs } = planJobDeletion(snapshot, status, after, policy);
@@ -56,7 +56,7 @@ function planJobDeletion(
   policy: JobPolicy,
 ): { steps: JobStep[]; inMs: number | undefined } {
   if (ttlAfterFinishedMs === undefined) return { steps: [], inMs: undefined };
-  const ended = conditionOf(status, "Succeeded") ?? conditionOf(status, "Failed");
+  const ended = findCondition(status, "Succeeded") ?? findCondition(status, "Failed");
   const endMs = status.completionMs ?? ended?.lastTransitionMs;
   if (endMs === undefined) return { steps: [], inMs: undefined };
   const inMs = endMs + ttlAfterFinishedMs - nowMs;

@@ -1,4 +1,4 @@
-import { gangSize } from "./build-units.ts";
+import { countGang } from "./build-units.ts";
 import type { JobSpec } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { JobStep, StopReason } from "./plan-steps.ts";
@@ -23,13 +23,16 @@ export function planGroupDeletions({ groups }: Snapshot, because: StopReason | "
 }
 
 /** Returns the kind whose mark the pods of the job have; undefined if they have none. */
-export function groupKindOf({ groups, spec }: Snapshot, policy: Pick<JobPolicy, "gangScheduling">): string | undefined {
+export function findGroupKind(
+  { groups, spec }: Snapshot,
+  policy: Pick<JobPolicy, "gangScheduling">,
+): string | undefined {
   if ("problems" in spec || spec.group === undefined || !policy.gangScheduling) return undefined;
   return groups.kind?.apiVersion;
 }
 
 /** Returns the warning for a job whose pods are created without a group, although its scheduler expects one. */
-export function adviceOnGroup(
+export function findGroupAdvice(
   { groups, spec }: Snapshot,
   policy: Pick<JobPolicy, "gangScheduling">,
 ): string | undefined {
@@ -47,8 +50,8 @@ function minMember(seen: readonly ReplicaSeen[], spec: JobSpec, status: JobStatu
   const members = first.reduce((sum, replica) => {
     const slots = seen.find(({ type }) => type === replica.type)?.slots ?? [];
     const completed = status.replicas.find(({ type }) => type === replica.type)?.completedIndexes ?? [];
-    const gone = completed.filter((index) => index < gangSize(replica) && slots[index] === undefined);
-    return sum + gangSize(replica) - gone.length;
+    const gone = completed.filter((index) => index < countGang(replica) && slots[index] === undefined);
+    return sum + countGang(replica) - gone.length;
   }, 0);
   return Math.max(1, Math.min(spec.minAvailable ?? members, members));
 }

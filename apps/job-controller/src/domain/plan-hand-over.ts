@@ -1,11 +1,11 @@
 import { planBudgetDeletion } from "./plan-clean-up.ts";
 import { planGroupDeletions } from "./plan-group.ts";
 import { planReleases } from "./plan-job-machines.ts";
-import { planDeletions, planForced } from "./plan-pods.ts";
+import { planDeletions, planForcedDeletions } from "./plan-pods.ts";
 import type { JobPlan } from "./plan-steps.ts";
-import { isOurs } from "./recover-status.ts";
+import { isOwnStatus } from "./recover-status.ts";
 import type { ReplicaSeen, Snapshot } from "./snapshot.ts";
-import { isActive, podsOf } from "./job-pods.ts";
+import { isActive, listPods } from "./job-pods.ts";
 
 /**
  * Plans the hand-over of a job to the controller that it names: deletes our pods, then releases its machines, so that no two controllers run one job. The
@@ -15,13 +15,13 @@ import { isActive, podsOf } from "./job-pods.ts";
 export function planHandOver(snapshot: Snapshot): JobPlan {
   const { status, nodesLost } = snapshot;
   const own = withoutOthers(snapshot);
-  const ours = podsOf(own);
+  const ours = listPods(own);
   const hasMachines = snapshot.units.some(({ state }) => state === "granted" || state === "waiting");
   if (!ours.some(isActive) && !hasMachines) return { status, steps: [], recheckInMs: undefined };
   return {
     status,
     steps: [
-      ...planForced(ours, nodesLost),
+      ...planForcedDeletions(ours, nodesLost),
       ...planDeletions(ours.filter(isActive), "handed-over"),
       ...planBudgetDeletion(snapshot, "handed-over"),
       ...planGroupDeletions(snapshot, "handed-over"),
@@ -35,13 +35,13 @@ export function planHandOver(snapshot: Snapshot): JobPlan {
 function withoutOthers(snapshot: Snapshot): Snapshot {
   const replicas = snapshot.replicas.map((each): ReplicaSeen => ({
     ...each,
-    slots: each.slots.map((pod) => (pod !== undefined && isOurs(pod) ? pod : undefined)),
-    surplus: each.surplus.filter(({ pod }) => isOurs(pod)),
+    slots: each.slots.map((pod) => (pod !== undefined && isOwnStatus(pod) ? pod : undefined)),
+    surplus: each.surplus.filter(({ pod }) => isOwnStatus(pod)),
   }));
   return {
     ...snapshot,
     replicas,
-    unknownTypes: snapshot.unknownTypes.filter(isOurs),
-    unreadable: snapshot.unreadable.filter(isOurs),
+    unknownTypes: snapshot.unknownTypes.filter(isOwnStatus),
+    unreadable: snapshot.unreadable.filter(isOwnStatus),
   };
 }

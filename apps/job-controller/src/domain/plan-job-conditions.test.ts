@@ -1,16 +1,26 @@
 import { describe, expect, it } from "vitest";
-import { ended, granted, JOB, NOW_MS, pod, POLICY, seen, snapshot, spec } from "../../test/samples.ts";
-import { ownerIdOf } from "./build-units.ts";
-import { conditionOf, NEW_STATUS, type ConditionType, type JobStatus } from "./job-status.ts";
+import {
+  makeEndedPod,
+  makeGrantedUnit,
+  JOB,
+  NOW_MS,
+  makePodFact,
+  POLICY,
+  makeReplicaSeen,
+  makeSnapshot,
+  makeSpec,
+} from "../../test/samples.ts";
+import { buildOwnerId } from "./build-units.ts";
+import { findCondition, NEW_STATUS, type ConditionType, type JobStatus } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { Snapshot, UnitSeen } from "./snapshot.ts";
 
-const planned = (more: Partial<Snapshot>): JobStatus => planJob(snapshot(more), POLICY).status;
-const said = (more: Partial<Snapshot>, type: ConditionType) => conditionOf(planned(more), type);
+const planned = (more: Partial<Snapshot>): JobStatus => planJob(makeSnapshot(more), POLICY).status;
+const said = (more: Partial<Snapshot>, type: ConditionType) => findCondition(planned(more), type);
 
 describe("a gang with a member that waits for a replacement machine", () => {
   const own: UnitSeen = {
-    id: `${ownerIdOf(JOB)}--worker-0`,
+    id: `${buildOwnerId(JOB)}--worker-0`,
     state: "waiting",
     components: ["worker-0"],
     because: { code: "POOL_AVAILABILITY", text: "2 of pool-a requested, 0 available" },
@@ -18,8 +28,8 @@ describe("a gang with a member that waits for a replacement machine", () => {
   };
   const look: Partial<Snapshot> = {
     status: { ...NEW_STATUS, replaced: ["worker-0"] },
-    units: [granted("worker-0", "worker-1"), own],
-    replicas: [seen("worker", [undefined, pod("worker-1")])],
+    units: [makeGrantedUnit("worker-0", "worker-1"), own],
+    replicas: [makeReplicaSeen("worker", [undefined, makePodFact("worker-1")])],
   };
 
   it("has the condition Restarting, and states which member waits and why", () => {
@@ -34,45 +44,56 @@ describe("a gang with a member that waits for a replacement machine", () => {
 
   it("does not update numbers that were written recently", () => {
     const status = planned(look);
-    const units = [granted("worker-0", "worker-1"), { ...own, because: { code: "POOL_AVAILABILITY", text: "1 free" } }];
-    expect(conditionOf(planned({ ...look, status, units }), "MachinesReserved")?.message).toContain("0 available");
+    const units = [
+      makeGrantedUnit("worker-0", "worker-1"),
+      { ...own, because: { code: "POOL_AVAILABILITY", text: "1 free" } },
+    ];
+    expect(findCondition(planned({ ...look, status, units }), "MachinesReserved")?.message).toContain("0 available");
     const nowMs = NOW_MS + POLICY.explainEveryMs;
-    expect(conditionOf(planned({ ...look, status, units, nowMs }), "MachinesReserved")?.message).toContain("1 free");
+    expect(findCondition(planned({ ...look, status, units, nowMs }), "MachinesReserved")?.message).toContain("1 free");
   });
 });
 
 describe("a job that ran", () => {
-  const running = planned({ replicas: [seen("worker", [pod("worker-0"), pod("worker-1")])] });
+  const running = planned({
+    replicas: [makeReplicaSeen("worker", [makePodFact("worker-0"), makePodFact("worker-1")])],
+  });
 
   it("keeps the condition Running between the end of a quick member and the start of a slow one", () => {
-    const pending = pod("worker-1", { phase: "Pending", ready: false });
-    const first = planned({ replicas: [seen("worker", [pod("worker-0"), pending])] });
-    expect(conditionOf(first, "Running")).toMatchObject({ status: "True" });
-    const later = planned({ status: first, replicas: [seen("worker", [ended("worker-0", 0), pending])] });
-    expect(conditionOf(later, "Running")).toEqual(conditionOf(first, "Running"));
+    const pending = makePodFact("worker-1", { phase: "Pending", ready: false });
+    const first = planned({ replicas: [makeReplicaSeen("worker", [makePodFact("worker-0"), pending])] });
+    expect(findCondition(first, "Running")).toMatchObject({ status: "True" });
+    const later = planned({
+      status: first,
+      replicas: [makeReplicaSeen("worker", [makeEndedPod("worker-0", 0), pending])],
+    });
+    expect(findCondition(later, "Running")).toEqual(findCondition(first, "Running"));
   });
 
   it("loses the condition Running if none of its pods runs", () => {
-    expect(conditionOf(running, "Running")).toMatchObject({ status: "True" });
-    const idle = pod("worker-0", { phase: "Pending", ready: false });
-    const after = planned({ status: running, replicas: [seen("worker", [idle, idle])] });
-    expect(conditionOf(after, "Running")).toMatchObject({ status: "False", reason: "NoPodRuns" });
+    expect(findCondition(running, "Running")).toMatchObject({ status: "True" });
+    const idle = makePodFact("worker-0", { phase: "Pending", ready: false });
+    const after = planned({ status: running, replicas: [makeReplicaSeen("worker", [idle, idle])] });
+    expect(findCondition(after, "Running")).toMatchObject({ status: "False", reason: "NoPodRuns" });
   });
 });
 
 it("keeps the condition about taken names while the ledger is silent", () => {
   const namesTaken = [{ pod: "train-worker-0", owner: "no owner" }];
   const status = planned({ namesTaken });
-  const silent: UnitSeen = { id: ownerIdOf(JOB), state: "unknown" };
+  const silent: UnitSeen = { id: buildOwnerId(JOB), state: "unknown" };
   expect(said({ namesTaken, status, units: [silent] }, "PodNamesTaken")).toMatchObject({ status: "True" });
   expect(said({ namesTaken, units: [silent] }, "PodNamesTaken")).toBeUndefined();
 });
 
 it("states the reasons of deletions: an unneeded budget, a job of another controller", () => {
-  const unwanted = planJob(snapshot({ budget: 2 }), { ...POLICY, gangScheduling: false });
+  const unwanted = planJob(makeSnapshot({ budget: 2 }), { ...POLICY, gangScheduling: false });
   expect(unwanted.steps).toContainEqual({ kind: "delete-budget", because: "not-wanted" });
   const handedOver = planJob(
-    snapshot({ spec: spec({ managedBy: "other.example/controller" }), replicas: [seen("worker", [pod("worker-0")])] }),
+    makeSnapshot({
+      spec: makeSpec({ managedBy: "other.example/controller" }),
+      replicas: [makeReplicaSeen("worker", [makePodFact("worker-0")])],
+    }),
     POLICY,
   );
   expect(new Set(handedOver.steps.map(({ because }) => because))).toEqual(new Set(["handed-over"]));

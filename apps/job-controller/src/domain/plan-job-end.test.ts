@@ -1,23 +1,47 @@
 import { describe, expect, it } from "vitest";
-import { both, conditions, line, NONE, plan, status, waiting, workers, workersDone } from "../../test/planned-job.ts";
-import { ended, granted, JOB, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
-import { conditionOf, type JobStatus } from "./job-status.ts";
+import {
+  both,
+  listConditions,
+  printStep,
+  NONE,
+  planSteps,
+  makeStatus,
+  makeWaitingUnit,
+  makeWorkers,
+  makeDoneWorkers,
+} from "../../test/planned-job.ts";
+import {
+  makeEndedPod,
+  makeGrantedUnit,
+  JOB,
+  NOW_MS,
+  makePodFact,
+  POLICY,
+  makeReplica,
+  makeReplicaSeen,
+  makeSnapshot,
+  makeSpec,
+} from "../../test/samples.ts";
+import { findCondition, type JobStatus } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 describe("the end of a job", () => {
-  const done = workers(ended("worker-0", 0), ended("worker-1", 0));
-  const over = (more: Partial<Snapshot> = {}): JobStatus => planJob(snapshot({ ...done, ...more }), POLICY).status;
+  const done = makeWorkers(makeEndedPod("worker-0", 0), makeEndedPod("worker-1", 0));
+  const over = (more: Partial<Snapshot> = {}): JobStatus => planJob(makeSnapshot({ ...done, ...more }), POLICY).status;
 
   it("is success if its rule holds, even if another pod failed permanently", () => {
     const world = {
-      spec: spec({
-        replicas: [replica("chief", 1), replica("worker", 1, { restartPolicy: "Never" })],
+      spec: makeSpec({
+        replicas: [makeReplica("chief", 1), makeReplica("worker", 1, { restartPolicy: "Never" })],
         success: [[{ type: "chief", indexes: "all" }]],
       }),
-      replicas: [seen("chief", [ended("chief-0", 0)]), seen("worker", [ended("worker-0", 1)])],
+      replicas: [
+        makeReplicaSeen("chief", [makeEndedPod("chief-0", 0)]),
+        makeReplicaSeen("worker", [makeEndedPod("worker-0", 1)]),
+      ],
     };
-    expect(conditions(world)).toContain("Succeeded: JobSucceeded");
+    expect(listConditions(world)).toContain("Succeeded: JobSucceeded");
   });
 
   it.each([
@@ -27,38 +51,45 @@ describe("the end of a job", () => {
     ["all indexes", "all", [1], false],
   ] as const)("may be decided by %s", (_title, indexes, completed, succeeded) => {
     const world = {
-      spec: spec({ success: [[{ type: "worker", indexes }]] }),
-      status: workersDone(...completed),
-      ...workers(...both),
+      spec: makeSpec({ success: [[{ type: "worker", indexes }]] }),
+      status: makeDoneWorkers(...completed),
+      ...makeWorkers(...both),
     };
-    expect(conditions(world).includes("Succeeded: JobSucceeded")).toBe(succeeded);
+    expect(listConditions(world).includes("Succeeded: JobSucceeded")).toBe(succeeded);
   });
 
   it("records which members had failed and how, which stays after their pods are deleted", () => {
-    const ends = [ended("worker-0", 3), pod("worker-1"), ended("worker-2", 3), ended("worker-3", 137)];
-    const gang = { spec: spec({ replicas: [replica("worker", 4, { restartPolicy: "Never" })], backoffLimit: 0 }) };
-    const failed = planJob(snapshot({ ...gang, ...workers(...ends) }), POLICY).status;
+    const ends = [
+      makeEndedPod("worker-0", 3),
+      makePodFact("worker-1"),
+      makeEndedPod("worker-2", 3),
+      makeEndedPod("worker-3", 137),
+    ];
+    const gang = {
+      spec: makeSpec({ replicas: [makeReplica("worker", 4, { restartPolicy: "Never" })], backoffLimit: 0 }),
+    };
+    const failed = planJob(makeSnapshot({ ...gang, ...makeWorkers(...ends) }), POLICY).status;
     expect(failed.failedMembers).toEqual([
       { type: "worker", indexes: [0, 2], message: "exit code 3" },
       { type: "worker", indexes: [3], message: "exit code 137" },
     ]);
-    const later = planJob(snapshot({ ...gang, status: failed, replicas: [] }), POLICY).status;
+    const later = planJob(makeSnapshot({ ...gang, status: failed, replicas: [] }), POLICY).status;
     expect(later.failedMembers).toEqual(failed.failedMembers);
   });
 
   it("is final: no later event changes the outcome or its time", () => {
     const succeeded = over();
-    const failing = workers(ended("worker-0", 1), ended("worker-1", 1));
-    for (const world of [failing, { spec: spec({ suspend: true }) }, { nodesLost: ["node-worker-0"] }]) {
-      const later = planJob(snapshot({ status: succeeded, nowMs: NOW_MS + 99_000, ...world }), POLICY).status;
+    const failing = makeWorkers(makeEndedPod("worker-0", 1), makeEndedPod("worker-1", 1));
+    for (const world of [failing, { spec: makeSpec({ suspend: true }) }, { nodesLost: ["node-worker-0"] }]) {
+      const later = planJob(makeSnapshot({ status: succeeded, nowMs: NOW_MS + 99_000, ...world }), POLICY).status;
       expect(later.conditions).toEqual(succeeded.conditions);
       expect(later.completionMs).toBe(succeeded.completionMs);
     }
   });
 
   it("removes MachinesReserved, sets Running to false, and never sets both Succeeded and Failed", () => {
-    const running = planJob(snapshot(workers(...both)), POLICY).status;
-    const ended = planJob(snapshot({ status: running, ...done }), POLICY).status;
+    const running = planJob(makeSnapshot(makeWorkers(...both)), POLICY).status;
+    const ended = planJob(makeSnapshot({ status: running, ...done }), POLICY).status;
     expect(ended.conditions.map(({ type, status }) => `${type} ${status}`)).toEqual([
       "Created True",
       "Running False",
@@ -66,23 +97,23 @@ describe("the end of a job", () => {
     ]);
   });
 
-  it.each<[string, Parameters<typeof spec>[0], Partial<Snapshot>, string[]]>([
+  it.each<[string, Parameters<typeof makeSpec>[0], Partial<Snapshot>, string[]]>([
     [
       "deletes what runs",
       { cleanPodPolicy: "Running" },
-      workers(both[0], ended("worker-1", 0)),
+      makeWorkers(both[0], makeEndedPod("worker-1", 0)),
       ["delete train-worker-0: job-over"],
     ],
     [
       "deletes everything",
       { cleanPodPolicy: "All" },
-      workers(both[0], ended("worker-1", 0)),
+      makeWorkers(both[0], makeEndedPod("worker-1", 0)),
       ["delete train-worker-0: job-over", "delete train-worker-1: job-over"],
     ],
     [
       "deletes no pod, and keeps the machines while one runs",
       { cleanPodPolicy: "None" },
-      workers(both[0], ended("worker-1", 0)),
+      makeWorkers(both[0], makeEndedPod("worker-1", 0)),
       [],
     ],
     ["gives machines back although ended pods are kept", { cleanPodPolicy: "None" }, done, ["release gang: job-over"]],
@@ -107,29 +138,29 @@ describe("the end of a job", () => {
       [],
     ],
   ])("%s, by its policy", (_title, policy, world, steps) => {
-    expect(plan({ spec: spec(policy), status: over(), budget: undefined, ...world })).toEqual(steps);
+    expect(planSteps({ spec: makeSpec(policy), status: over(), budget: undefined, ...world })).toEqual(steps);
   });
 
   it("comes exactly at the deadline, counted from the grant of its machines", () => {
-    const limited = spec({ activeDeadlineMs: 60_000 });
-    const started = status({ startMs: NOW_MS - 59_000 });
-    const before = planJob(snapshot({ spec: limited, status: started, ...workers(...both) }), POLICY);
+    const limited = makeSpec({ activeDeadlineMs: 60_000 });
+    const started = makeStatus({ startMs: NOW_MS - 59_000 });
+    const before = planJob(makeSnapshot({ spec: limited, status: started, ...makeWorkers(...both) }), POLICY);
     expect(before.recheckInMs).toBe(1000);
-    expect(conditions({ spec: limited, status: started, nowMs: NOW_MS + 1000, ...workers(...both) })).toContain(
+    expect(listConditions({ spec: limited, status: started, nowMs: NOW_MS + 1000, ...makeWorkers(...both) })).toContain(
       "Failed: DeadlineExceeded",
     );
-    expect(conditions({ spec: limited, units: [waiting()], nowMs: NOW_MS + 1e9 })).not.toContain(
+    expect(listConditions({ spec: limited, units: [makeWaitingUnit()], nowMs: NOW_MS + 1e9 })).not.toContain(
       "Failed: DeadlineExceeded",
     );
   });
 
   it("names the restart budget, not the deadline, if both are exceeded", () => {
     const world = {
-      spec: spec({ backoffLimit: 0, activeDeadlineMs: 1000 }),
-      status: status({ startMs: 0 }),
-      ...workers(ended("worker-0", 1), both[1]),
+      spec: makeSpec({ backoffLimit: 0, activeDeadlineMs: 1000 }),
+      status: makeStatus({ startMs: 0 }),
+      ...makeWorkers(makeEndedPod("worker-0", 1), both[1]),
     };
-    expect(conditions(world)).toContain("Failed: BackoffLimitExceeded");
+    expect(listConditions(world)).toContain("Failed: BackoffLimitExceeded");
   });
 
   it("is Failed with every problem of a spec that was never readable", () => {
@@ -138,8 +169,8 @@ describe("the end of a job", () => {
       { field: "spec.b", reason: "must be positive" },
     ] as const;
     const unreadable = { ok: false, problems, managedBy: undefined } as const;
-    const broken = planJob(snapshot({ spec: unreadable, replicas: [], units: [NONE] }), POLICY);
-    const failed = conditionOf(broken.status, "Failed");
+    const broken = planJob(makeSnapshot({ spec: unreadable, replicas: [], units: [NONE] }), POLICY);
+    const failed = findCondition(broken.status, "Failed");
     expect(failed).toMatchObject({
       status: "True",
       reason: "InvalidSpec",
@@ -154,18 +185,18 @@ describe("a started job whose spec has become unreadable", () => {
   const unreadable = { ok: false, problems, managedBy: undefined } as const;
   const world = { spec: unreadable, replicas: [], units: [NONE] };
   const timeout = { type: "Requeued", status: "True", reason: "ReadyTimeout", message: "" } as const;
-  const requeued = status({ conditions: [{ ...timeout, lastUpdateMs: NOW_MS, lastTransitionMs: NOW_MS }] });
+  const requeued = makeStatus({ conditions: [{ ...timeout, lastUpdateMs: NOW_MS, lastTransitionMs: NOW_MS }] });
 
   it.each<[string, Partial<Snapshot>]>([
-    ["pods", { unknownTypes: [pod("worker-0")] }],
-    ["machines", { units: [granted("worker-0", "worker-1")] }],
-    ["a start time", { status: status({ startMs: 5000 }) }],
+    ["pods", { unknownTypes: [makePodFact("worker-0")] }],
+    ["machines", { units: [makeGrantedUnit("worker-0", "worker-1")] }],
+    ["a start time", { status: makeStatus({ startMs: 5000 }) }],
     ["a timeout, after which it requests its machines again", { status: requeued }],
   ])("keeps everything while it has %s, and reports it", (_title, more) => {
-    const { status: after, steps } = planJob(snapshot({ ...world, ...more }), POLICY);
+    const { status: after, steps } = planJob(makeSnapshot({ ...world, ...more }), POLICY);
     expect(steps).toEqual([]);
-    expect(conditionOf(after, "Failed")).toBeUndefined();
-    expect(conditionOf(after, "SpecUnreadable")).toMatchObject({
+    expect(findCondition(after, "Failed")).toBeUndefined();
+    expect(findCondition(after, "SpecUnreadable")).toMatchObject({
       status: "True",
       reason: "InvalidSpec",
       message:
@@ -174,30 +205,36 @@ describe("a started job whose spec has become unreadable", () => {
   });
 
   it("continues unchanged when its spec is readable again", () => {
-    const before = planJob(snapshot(workers(...both)), POLICY).status;
-    const kept = planJob(snapshot({ ...world, status: before, unknownTypes: both }), POLICY).status;
-    const after = planJob(snapshot({ status: kept, budget: 2, ...workers(...both) }), POLICY);
+    const before = planJob(makeSnapshot(makeWorkers(...both)), POLICY).status;
+    const kept = planJob(makeSnapshot({ ...world, status: before, unknownTypes: both }), POLICY).status;
+    const after = planJob(makeSnapshot({ status: kept, budget: 2, ...makeWorkers(...both) }), POLICY);
     expect(after).toMatchObject({ status: before, steps: [] });
   });
 
   it("ends when a user requests it", () => {
     const job = { ...JOB, cancelled: true };
-    const { status: after, steps } = planJob(snapshot({ ...world, job, unknownTypes: [pod("worker-0")] }), POLICY);
-    expect(conditionOf(after, "Failed")?.reason).toBe("Cancelled");
-    expect(steps.map(line)).toEqual(["delete train-worker-0: job-over"]);
+    const { status: after, steps } = planJob(
+      makeSnapshot({ ...world, job, unknownTypes: [makePodFact("worker-0")] }),
+      POLICY,
+    );
+    expect(findCondition(after, "Failed")?.reason).toBe("Cancelled");
+    expect(steps.map(printStep)).toEqual(["delete train-worker-0: job-over"]);
   });
 
   it("keeps its machines at its end until every requested pod was observed", () => {
-    const over = { ...world, job: { ...JOB, cancelled: true }, units: [granted("worker-0", "worker-1")] };
-    expect(plan({ ...over, podsSettled: false })).not.toContainEqual(expect.stringMatching(/^release/));
-    expect(plan({ ...over, podsSettled: true })).toContainEqual(expect.stringMatching(/^release .*: job-over$/));
+    const over = { ...world, job: { ...JOB, cancelled: true }, units: [makeGrantedUnit("worker-0", "worker-1")] };
+    expect(planSteps({ ...over, podsSettled: false })).not.toContainEqual(expect.stringMatching(/^release/));
+    expect(planSteps({ ...over, podsSettled: true })).toContainEqual(expect.stringMatching(/^release .*: job-over$/));
   });
 });
 
 it("ends as cancelled when a user requests it, suspended or not, unless it is over", () => {
   const job = { ...JOB, cancelled: true };
-  expect(conditions({ job, ...workers(...both) })).toContain("Failed: Cancelled");
-  expect(conditions({ job, spec: spec({ suspend: true }) })).toContain("Failed: Cancelled");
-  const succeeded = planJob(snapshot(workers(ended("worker-0", 0), ended("worker-1", 0))), POLICY).status;
-  expect(conditions({ job, status: succeeded })).not.toContain("Failed: Cancelled");
+  expect(listConditions({ job, ...makeWorkers(...both) })).toContain("Failed: Cancelled");
+  expect(listConditions({ job, spec: makeSpec({ suspend: true }) })).toContain("Failed: Cancelled");
+  const succeeded = planJob(
+    makeSnapshot(makeWorkers(makeEndedPod("worker-0", 0), makeEndedPod("worker-1", 0))),
+    POLICY,
+  ).status;
+  expect(listConditions({ job, status: succeeded })).not.toContain("Failed: Cancelled");
 });

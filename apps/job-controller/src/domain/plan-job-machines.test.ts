@@ -1,18 +1,28 @@
 import { describe, expect, it } from "vitest";
 import {
   both,
-  conditions,
+  listConditions,
   GANG,
   NONE,
-  plan,
-  status,
+  planSteps,
+  makeStatus,
   succeeded,
-  waiting,
-  workers,
-  workersDone,
+  makeWaitingUnit,
+  makeWorkers,
+  makeDoneWorkers,
 } from "../../test/planned-job.ts";
-import { ended, granted, JOB, NOW_MS, pod, POLICY, seen, snapshot, spec } from "../../test/samples.ts";
-import { conditionOf } from "./job-status.ts";
+import {
+  makeEndedPod,
+  makeGrantedUnit,
+  JOB,
+  NOW_MS,
+  makePodFact,
+  POLICY,
+  makeReplicaSeen,
+  makeSnapshot,
+  makeSpec,
+} from "../../test/samples.ts";
+import { findCondition } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { Snapshot, UnitSeen } from "./snapshot.ts";
 
@@ -28,7 +38,7 @@ describe("machines", () => {
       { units: [], budget: undefined },
       ["reserve worker-0+worker-1: gang"],
     ],
-    ["delay the pods until the grant", { units: [waiting()], budget: undefined }, []],
+    ["delay the pods until the grant", { units: [makeWaitingUnit()], budget: undefined }, []],
     [
       "are not requested while the ledger is silent",
       { units: [{ id: GANG, state: "unknown" }], budget: undefined },
@@ -36,17 +46,17 @@ describe("machines", () => {
     ],
     [
       "are requested again after the pause of a refusal",
-      { units: [waiting({ state: "refused", sinceMs: NOW_MS - 30_000 })], budget: undefined },
+      { units: [makeWaitingUnit({ state: "refused", sinceMs: NOW_MS - 30_000 })], budget: undefined },
       ["reserve worker-0+worker-1: gang"],
     ],
     [
       "are not requested again during the pause",
-      { units: [waiting({ state: "refused", sinceMs: NOW_MS - 29_999 })], budget: undefined },
+      { units: [makeWaitingUnit({ state: "refused", sinceMs: NOW_MS - 29_999 })], budget: undefined },
       [],
     ],
     [
       "are requested again when the job grew while it waited",
-      { units: [waiting({ components: ["worker-0"] })], budget: undefined },
+      { units: [makeWaitingUnit({ components: ["worker-0"] })], budget: undefined },
       [`release gang: needs-changed`],
     ],
     ["get all their pods once granted", {}, ["create worker-0 on node-worker-0, worker-1 on node-worker-1: missing"]],
@@ -57,52 +67,58 @@ describe("machines", () => {
     ],
     [
       "are kept while a pod of a deleted job may run",
-      { job: { ...JOB, deleting: true }, ...workers(pod("worker-0", { deleting: true }), undefined) },
+      { job: { ...JOB, deleting: true }, ...makeWorkers(makePodFact("worker-0", { deleting: true }), undefined) },
       [],
     ],
     [
       "are kept while a requested pod was not observed",
-      { job: { ...JOB, deleting: true }, replicas: [seen("worker", [undefined, undefined], { podsSettled: false })] },
+      {
+        job: { ...JOB, deleting: true },
+        replicas: [makeReplicaSeen("worker", [undefined, undefined], { podsSettled: false })],
+      },
       [],
     ],
     [
       "of a waiting job that is being deleted are withdrawn immediately",
-      { job: { ...JOB, deleting: true }, units: [waiting()] },
+      { job: { ...JOB, deleting: true }, units: [makeWaitingUnit()] },
       ["release gang: job-over"],
     ],
   ])("%s", (_title, world, steps) => {
-    expect(plan(world)).toEqual(steps);
+    expect(planSteps(world)).toEqual(steps);
   });
 
   it("have a condition with the reason of the wait, and with the grant", () => {
-    expect(conditions({ units: [waiting()] })).toEqual([
+    expect(listConditions({ units: [makeWaitingUnit()] })).toEqual([
       "Created: JobCreated",
       "not MachinesReserved: POOL_AVAILABILITY",
     ]);
-    expect(conditions({})).toEqual(["Created: JobCreated", "MachinesReserved: MachinesGranted"]);
+    expect(listConditions({})).toEqual(["Created: JobCreated", "MachinesReserved: MachinesGranted"]);
   });
 
   it("do not write their numbers at every change", () => {
-    const first = planJob(snapshot({ units: [waiting()] }), POLICY).status;
-    const other = waiting({ because: { code: "POOL_AVAILABILITY", text: "2 of pool-a requested, 0 available" } });
-    expect(planJob(snapshot({ units: [other], status: first }), POLICY).status).toEqual(first);
+    const first = planJob(makeSnapshot({ units: [makeWaitingUnit()] }), POLICY).status;
+    const other = makeWaitingUnit({
+      because: { code: "POOL_AVAILABILITY", text: "2 of pool-a requested, 0 available" },
+    });
+    expect(planJob(makeSnapshot({ units: [other], status: first }), POLICY).status).toEqual(first);
     const later = planJob(
-      snapshot({ units: [other], status: first, nowMs: NOW_MS + POLICY.explainEveryMs }),
+      makeSnapshot({ units: [other], status: first, nowMs: NOW_MS + POLICY.explainEveryMs }),
       POLICY,
     ).status;
-    expect(conditionOf(later, "MachinesReserved")?.message).toBe("2 of pool-a requested, 0 available");
+    expect(findCondition(later, "MachinesReserved")?.message).toBe("2 of pool-a requested, 0 available");
   });
 });
 
 describe("a machine that is lost", () => {
   const lost = { nodesLost: ["node-worker-1"] };
-  const replaced = status({ replaced: ["worker-1"] });
-  const unbound = (pinned: string) => pod("worker-1", { phase: "Pending", ready: false, node: undefined, pinned });
+  const replaced = makeStatus({ replaced: ["worker-1"] });
+  const unbound = (pinned: string) =>
+    makePodFact("worker-1", { phase: "Pending", ready: false, node: undefined, pinned });
   const own = (state: "waiting" | "granted", sinceMs = NOW_MS): UnitSeen =>
     state === "granted"
       ? { id: `${GANG}--worker-1`, state, nodes: new Map([["worker-1", "node-other"]]) }
       : {
-          ...waiting({ sinceMs }),
+          ...makeWaitingUnit({ sinceMs }),
           id: `${GANG}--worker-1`,
           state,
           components: ["worker-1"],
@@ -113,12 +129,12 @@ describe("a machine that is lost", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
     [
       "is replaced by another machine, and its pod is deleted",
-      { ...lost, ...workers(...both) },
+      { ...lost, ...makeWorkers(...both) },
       ["reserve worker-1: machine-lost", "delete train-worker-1: machine-lost"],
     ],
     [
       "is not requested again when it returns",
-      { status: replaced, ...workers(both[0], undefined) },
+      { status: replaced, ...makeWorkers(both[0], undefined) },
       ["reserve worker-1: machine-lost"],
     ],
     [
@@ -126,8 +142,8 @@ describe("a machine that is lost", () => {
       {
         ...lost,
         status: replaced,
-        units: [granted("worker-0", "worker-1"), own("granted")],
-        ...workers(both[0], undefined),
+        units: [makeGrantedUnit("worker-0", "worker-1"), own("granted")],
+        ...makeWorkers(both[0], undefined),
       },
       ["create worker-1 on node-other: missing"],
     ],
@@ -136,8 +152,8 @@ describe("a machine that is lost", () => {
       {
         ...lost,
         status: replaced,
-        units: [granted("worker-0", "worker-1"), own("granted")],
-        ...workers(both[0], unbound("node-worker-1")),
+        units: [makeGrantedUnit("worker-0", "worker-1"), own("granted")],
+        ...makeWorkers(both[0], unbound("node-worker-1")),
       },
       ["delete train-worker-1: machine-lost"],
     ],
@@ -145,8 +161,8 @@ describe("a machine that is lost", () => {
       "has its unplaced pod deleted even after its return, once its member is elsewhere",
       {
         status: replaced,
-        units: [granted("worker-0", "worker-1"), own("granted")],
-        ...workers(both[0], unbound("node-worker-1")),
+        units: [makeGrantedUnit("worker-0", "worker-1"), own("granted")],
+        ...makeWorkers(both[0], unbound("node-worker-1")),
       },
       ["delete train-worker-1: machine-lost"],
     ],
@@ -155,14 +171,14 @@ describe("a machine that is lost", () => {
       {
         ...lost,
         status: replaced,
-        units: [granted("worker-0", "worker-1"), own("granted")],
-        ...workers(both[0], unbound("node-other")),
+        units: [makeGrantedUnit("worker-0", "worker-1"), own("granted")],
+        ...makeWorkers(both[0], unbound("node-other")),
       },
       [],
     ],
     [
       "does not affect unplaced pods while the ledger is silent",
-      { units: [{ id: GANG, state: "unknown" }], ...workers(both[0], unbound("node-elsewhere")) },
+      { units: [{ id: GANG, state: "unknown" }], ...makeWorkers(both[0], unbound("node-elsewhere")) },
       [],
     ],
     [
@@ -170,8 +186,8 @@ describe("a machine that is lost", () => {
       {
         ...lost,
         status: replaced,
-        units: [granted("worker-0", "worker-1"), own("granted")],
-        ...workers(both[0], pod("worker-1", { deleting: true })),
+        units: [makeGrantedUnit("worker-0", "worker-1"), own("granted")],
+        ...makeWorkers(both[0], makePodFact("worker-1", { deleting: true })),
       },
       ["remove train-worker-1 by force: machine-lost"],
     ],
@@ -179,10 +195,10 @@ describe("a machine that is lost", () => {
       "has its pod removed by force even after the job",
       {
         ...lost,
-        status: status({ conditions: [succeeded] }),
+        status: makeStatus({ conditions: [succeeded] }),
         units: [],
         budget: undefined,
-        ...workers(undefined, pod("worker-1", { deleting: true })),
+        ...makeWorkers(undefined, makePodFact("worker-1", { deleting: true })),
       },
       ["remove train-worker-1 by force: machine-lost"],
     ],
@@ -191,8 +207,8 @@ describe("a machine that is lost", () => {
       {
         ...lost,
         status: replaced,
-        units: [granted("worker-0", "worker-1"), own("waiting")],
-        ...workers(both[0], undefined),
+        units: [makeGrantedUnit("worker-0", "worker-1"), own("waiting")],
+        ...makeWorkers(both[0], undefined),
       },
       [],
     ],
@@ -201,8 +217,8 @@ describe("a machine that is lost", () => {
       {
         nodesBack: ["node-worker-1"],
         status: replaced,
-        units: [granted("worker-0", "worker-1"), own("waiting")],
-        ...workers(both[0], undefined),
+        units: [makeGrantedUnit("worker-0", "worker-1"), own("waiting")],
+        ...makeWorkers(both[0], undefined),
       },
       ["release gang--worker-1: scaled-down", "create worker-1 on node-worker-1: missing"],
     ],
@@ -211,8 +227,8 @@ describe("a machine that is lost", () => {
       {
         nodesBack: ["node-worker-1"],
         status: replaced,
-        units: [granted("worker-0", "worker-1"), { ...own("waiting"), state: "refused" } as UnitSeen],
-        ...workers(both[0], undefined),
+        units: [makeGrantedUnit("worker-0", "worker-1"), { ...own("waiting"), state: "refused" } as UnitSeen],
+        ...makeWorkers(both[0], undefined),
       },
       ["create worker-1 on node-worker-1: missing"],
     ],
@@ -221,7 +237,7 @@ describe("a machine that is lost", () => {
       {
         nodesBack: ["node-worker-1"],
         status: replaced,
-        units: [granted("worker-0", "worker-1"), own("waiting")],
+        units: [makeGrantedUnit("worker-0", "worker-1"), own("waiting")],
         crowded: [
           {
             component: "worker-1",
@@ -232,7 +248,7 @@ describe("a machine that is lost", () => {
             isLost: false,
           },
         ],
-        ...workers(both[0], undefined),
+        ...makeWorkers(both[0], undefined),
       },
       [],
     ],
@@ -241,8 +257,8 @@ describe("a machine that is lost", () => {
       {
         nodesLost: ["node-other"],
         status: replaced,
-        units: [granted("worker-0", "worker-1"), own("granted")],
-        ...workers(both[0], undefined),
+        units: [makeGrantedUnit("worker-0", "worker-1"), own("granted")],
+        ...makeWorkers(both[0], undefined),
       },
       ["release gang--worker-1: machine-lost"],
     ],
@@ -251,49 +267,51 @@ describe("a machine that is lost", () => {
       {
         ...lost,
         status: replaced,
-        units: [granted("worker-0", "worker-1"), own("waiting", NOW_MS - POLICY.replacementWaitMs)],
-        ...workers(both[0], undefined),
+        units: [makeGrantedUnit("worker-0", "worker-1"), own("waiting", NOW_MS - POLICY.replacementWaitMs)],
+        ...makeWorkers(both[0], undefined),
       },
       ["delete train-worker-0: gang-restarts", "release gang--worker-1: gang-restarts"],
     ],
     [
       "that is used again, such as after a suspension, gets its member, and its replacement is released",
-      { units: [granted("worker-0", "worker-1"), own("granted")], ...workers(both[0], undefined) },
+      { units: [makeGrantedUnit("worker-0", "worker-1"), own("granted")], ...makeWorkers(both[0], undefined) },
       ["release gang--worker-1: scaled-down", "create worker-1 on node-worker-1: missing"],
     ],
     [
       "has all machines requested again once all were released",
       {
-        status: status({ replaced: ["worker-1"], regrouping: true, attempt: 1 }),
-        units: [granted("worker-0", "worker-1")],
-        ...workers(undefined, undefined),
+        status: makeStatus({ replaced: ["worker-1"], regrouping: true, attempt: 1 }),
+        units: [makeGrantedUnit("worker-0", "worker-1")],
+        ...makeWorkers(undefined, undefined),
       },
       ["release gang: gang-restarts"],
     ],
   ])("%s", (_title, world, steps) => {
-    expect(plan(world)).toEqual(steps);
+    expect(planSteps(world)).toEqual(steps);
   });
 
   it("omits completed members when all machines are requested again, and keeps their pods", () => {
-    const done = { ...workersDone(0), attempt: 1 };
-    const world = { status: done, ...workers(ended("worker-0", 0), undefined) };
-    expect(plan({ ...world, units: [NONE], budget: undefined })).toEqual(["reserve worker-1: gang"]);
-    expect(plan({ ...world, units: [granted("worker-1")] })).toEqual(["create worker-1 on node-worker-1: missing"]);
+    const done = { ...makeDoneWorkers(0), attempt: 1 };
+    const world = { status: done, ...makeWorkers(makeEndedPod("worker-0", 0), undefined) };
+    expect(planSteps({ ...world, units: [NONE], budget: undefined })).toEqual(["reserve worker-1: gang"]);
+    expect(planSteps({ ...world, units: [makeGrantedUnit("worker-1")] })).toEqual([
+      "create worker-1 on node-worker-1: missing",
+    ]);
   });
 
   it("does not restart the deadline when all machines are requested again", () => {
     const startMs = NOW_MS - 100_000;
-    const regrouping = status({ startMs, regrouping: true, attempt: 1 });
-    const gone = planJob(snapshot({ status: regrouping, units: [NONE] }), POLICY).status;
+    const regrouping = makeStatus({ startMs, regrouping: true, attempt: 1 });
+    const gone = planJob(makeSnapshot({ status: regrouping, units: [NONE] }), POLICY).status;
     expect(gone).toMatchObject({ regrouping: false, startMs });
-    expect(conditions({ status: gone, spec: spec({ activeDeadlineMs: 100_000 }), units: [waiting()] })).toContain(
-      "Failed: DeadlineExceeded",
-    );
+    expect(
+      listConditions({ status: gone, spec: makeSpec({ activeDeadlineMs: 100_000 }), units: [makeWaitingUnit()] }),
+    ).toContain("Failed: DeadlineExceeded");
   });
 
   it("does not count against the restart budget", () => {
-    const world = { spec: spec({ backoffLimit: 0 }), ...lost, ...workers(...both) };
-    expect(conditions(world)).toContain("Restarting: JobRestarting");
-    expect(planJob(snapshot(world), POLICY).status.replicas[0]?.restarts).toBe(0);
+    const world = { spec: makeSpec({ backoffLimit: 0 }), ...lost, ...makeWorkers(...both) };
+    expect(listConditions(world)).toContain("Restarting: JobRestarting");
+    expect(planJob(makeSnapshot(world), POLICY).status.replicas[0]?.restarts).toBe(0);
   });
 });

@@ -1,24 +1,30 @@
-import { buildUnits, completedComponents, memberUnitId, ownerIdOf, type Unit } from "./build-units.ts";
+import {
+  buildUnits,
+  listCompletedComponents,
+  buildMemberUnitId,
+  buildOwnerId,
+  type RequestUnit,
+} from "./build-units.ts";
 import type { JobSpec } from "./job.ts";
-import { mayRun, podsOf } from "./job-pods.ts";
+import { canRun, listPods } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
-import { heldMachines, isHome, isLostTo, isOutgrown, needsOf, type GrantedUnit } from "./member-machines.ts";
-import { requeueAtMs } from "./plan-ready-timeout.ts";
+import { findHeldMachines, isHome, isLostTo, isOutgrown, buildNeeds, type GrantedUnit } from "./member-machines.ts";
+import { computeRequeueAtMs } from "./plan-ready-timeout.ts";
 import type { JobStep, ReleaseReason } from "./plan-steps.ts";
-import { graceOf } from "./read-preemptible.ts";
+import { findGracePeriod } from "./read-preemptible.ts";
 import { QUEUE_UNKNOWN, type QueueChoice } from "@muster/ledger-client/choose-queue";
-import { nodeSelectionKey, type NodeSelection } from "@muster/resources";
-import { sameRequests } from "./requests.ts";
+import { buildNodeSelectionKey, type NodeSelection } from "@muster/resources";
+import { areRequestsEqual } from "./requests.ts";
 import type { JobPolicy, Snapshot, UnitSeen } from "./snapshot.ts";
 
 /**
  * Returns members of the gang whose machine is lost, those of earlier passes first: a machine that returns is used again only while its member waits for a
  * replacement. A member without a pod also needs another machine if it requests more than its part. A running pod keeps its part.
  */
-export function replacedMembers(snapshot: Snapshot, spec: JobSpec, status: JobStatus): readonly string[] {
-  const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
+export function listReplacedMembers(snapshot: Snapshot, spec: JobSpec, status: JobStatus): readonly string[] {
+  const gang = snapshot.units.find(({ id }) => id === buildOwnerId(snapshot.job));
   if (gang?.state !== "granted") return status.replaced;
-  const needs = needsOf(spec);
+  const needs = buildNeeds(spec);
   const still = status.replaced.filter((component) => !isBack(snapshot, gang, component, needs));
   const isReplaced = new Set(still);
   const more = [...gang.nodes]
@@ -33,9 +39,14 @@ export function replacedMembers(snapshot: Snapshot, spec: JobSpec, status: JobSt
 }
 
 /** Whether a member that waits for a replacement can use its own machine again: the job has kept it, and no other one may ever become free. */
-function isBack(snapshot: Snapshot, gang: GrantedUnit, component: string, needs: ReturnType<typeof needsOf>): boolean {
+function isBack(
+  snapshot: Snapshot,
+  gang: GrantedUnit,
+  component: string,
+  needs: ReturnType<typeof buildNeeds>,
+): boolean {
   const node = gang.nodes.get(component);
-  const other = snapshot.units.find(({ id }) => id === memberUnitId(gang.id, component));
+  const other = snapshot.units.find(({ id }) => id === buildMemberUnitId(gang.id, component));
   if (node === undefined || (other?.state !== "waiting" && other?.state !== "refused")) return false;
   const isUsable = snapshot.nodesBack?.includes(node) === true && !isLostTo(snapshot, component, node);
   const isCrowded = (snapshot.crowded ?? []).some((each) => each.component === component && each.node === node);
@@ -49,14 +60,14 @@ export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobSt
   const queue = gang === undefined ? nameOf(choice) : gang.queue;
   const units = buildUnits(snapshot.job, spec, status, snapshot.units).map((unit) => ({
     ...unit,
-    ...(queue && { queue, graceMs: graceOf(spec), ...(spec.notPreemptible && { notPreemptible: true }) }),
+    ...(queue && { queue, graceMs: findGracePeriod(spec), ...(spec.notPreemptible && { notPreemptible: true }) }),
   }));
-  const isPausing = gang === undefined && requeueAtMs(status, policy, snapshot.nowMs) !== undefined;
+  const isPausing = gang === undefined && computeRequeueAtMs(status, policy, snapshot.nowMs) !== undefined;
   const mayAsk = gang !== undefined || (choice.kind !== "unknown" && choice.kind !== "unlisted" && !isPausing);
-  const priority = priorityIn(choice, spec.priority);
+  const priority = computePriority(choice, spec.priority);
   const seen = new Map(snapshot.units.map((unit) => [unit.id, unit]));
   const wanted = new Set(units.map(({ id }) => id));
-  const completed = completedComponents(status);
+  const completed = listCompletedComponents(status);
   const releases = snapshot.units
     .filter(({ id }) => !wanted.has(id))
     .flatMap((unit) => planRelease(snapshot, unit, "scaled-down"));
@@ -70,7 +81,7 @@ export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobSt
       case "unknown":
         return [];
       case "refused":
-        return snapshot.nowMs >= refusedUntilMs(before, policy) ? [...ask] : [];
+        return snapshot.nowMs >= computeRefusedUntilMs(before, policy) ? [...ask] : [];
       case "waiting": {
         if (isPausing) return planRelease(snapshot, before, "ready-timeout");
         const isSame = isSameRequest(before, unit, completed) && (gang !== undefined || isInQueue(before, choice));
@@ -92,7 +103,7 @@ const QUEUE_RETRY_MS = 5000;
 export type WaitingUnit = Extract<UnitSeen, { readonly components: readonly string[] }>;
 
 /** Returns when a refused request is repeated. */
-export function refusedUntilMs(
+export function computeRefusedUntilMs(
   { sinceMs, because }: WaitingUnit,
   { refusedRetryMs }: Pick<JobPolicy, "refusedRetryMs">,
 ): number {
@@ -100,7 +111,7 @@ export function refusedUntilMs(
 }
 
 function grantedGang({ units, job }: Snapshot): GrantedUnit | undefined {
-  const gang = units.find(({ id }) => id === ownerIdOf(job));
+  const gang = units.find(({ id }) => id === buildOwnerId(job));
   return gang?.state === "granted" ? gang : undefined;
 }
 
@@ -109,7 +120,7 @@ function nameOf(choice: QueueChoice): string | undefined {
 }
 
 /** Returns the priority of a request in the queue, with `loweredFrom` if the queue has lowered it. */
-export function priorityIn(
+export function computePriority(
   choice: QueueChoice,
   priority: number,
 ): { readonly priority: number; readonly loweredFrom?: number } {
@@ -130,9 +141,9 @@ export function planReleases(snapshot: Snapshot, because: ReleaseReason): JobSte
 }
 
 /** Returns since when a member has waited for a replacement of its machine; undefined if none waits. */
-export function replacementSinceMs(snapshot: Snapshot, status: JobStatus): number | undefined {
-  const id = ownerIdOf(snapshot.job);
-  const ids = new Set(status.replaced.map((component) => memberUnitId(id, component)));
+export function computeReplacementSinceMs(snapshot: Snapshot, status: JobStatus): number | undefined {
+  const id = buildOwnerId(snapshot.job);
+  const ids = new Set(status.replaced.map((component) => buildMemberUnitId(id, component)));
   const since = snapshot.units.flatMap((unit) =>
     ids.has(unit.id) && (unit.state === "waiting" || unit.state === "refused") ? [unit.sinceMs] : [],
   );
@@ -151,7 +162,7 @@ function planReplacement(snapshot: Snapshot, unit: GrantedUnit, spec: JobSpec): 
   const components = [...unit.nodes];
   if (components.some(([component, node]) => isLostTo(snapshot, component, node)))
     return planRelease(snapshot, unit, "machine-lost");
-  const needs = needsOf(spec);
+  const needs = buildNeeds(spec);
   return components.some(([component]) => isOutgrown(unit, component, needs))
     ? planRelease(snapshot, unit, "needs-changed")
     : [];
@@ -162,10 +173,10 @@ function planReplacement(snapshot: Snapshot, unit: GrantedUnit, spec: JobSpec): 
  * a shared machine, a pod occupies the part of its member; a pod without a part may use any of them.
  */
 export function isOccupied(snapshot: Snapshot, unit: GrantedUnit): boolean {
-  const [own, all] = [heldMachines({ units: [unit] }), heldMachines(snapshot)];
+  const [own, all] = [findHeldMachines({ units: [unit] }), findHeldMachines(snapshot)];
   // A created pod that the cache does not show yet may be running.
   if (!snapshot.podsSettled) return true;
-  return [...podsOf(snapshot), ...snapshot.released].filter(mayRun).some((pod) => {
+  return [...listPods(snapshot), ...snapshot.released].filter(canRun).some((pod) => {
     if (pod.node === undefined) return unit.nodes.has(pod.component);
     if (own?.has(pod.node) !== true) return false;
     return isHome(pod, pod.node, own) || all === undefined || !isHome(pod, pod.node, all);
@@ -175,7 +186,7 @@ export function isOccupied(snapshot: Snapshot, unit: GrantedUnit): boolean {
 /** Whether a waiting request has these needs. `completed` lists members that no longer need a machine. */
 export function isSameRequest(
   seen: WaitingUnit,
-  { needs, topology }: Unit,
+  { needs, topology }: RequestUnit,
   completed: ReadonlySet<string> = new Set(),
 ): boolean {
   const { components, shares, selections, otherPools: pools, dropsConstraints = false, isRequeued = false } = seen;
@@ -187,15 +198,15 @@ export function isSameRequest(
     if (!components.includes(component)) return false;
     if (dropsConstraints) return true;
     if (pools?.get(component)?.join() !== otherPools?.join()) return false;
-    return sameRequests(shares?.get(component), shared) && sameSelection(selections?.get(component), selection);
+    return areRequestsEqual(shares?.get(component), shared) && sameSelection(selections?.get(component), selection);
   });
 }
 
 function sameSelection(one: NodeSelection | undefined, other: NodeSelection | undefined): boolean {
   if (one === undefined || other === undefined) return one === other;
-  return nodeSelectionKey(one) === nodeSelectionKey(other);
+  return buildNodeSelectionKey(one) === buildNodeSelectionKey(other);
 }
 
 function hasPod(snapshot: Snapshot, component: string): boolean {
-  return podsOf(snapshot).some((pod) => pod.component === component && mayRun(pod));
+  return listPods(snapshot).some((pod) => pod.component === component && canRun(pod));
 }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { conditions, GANG, NONE, plan, waiting } from "../../test/planned-job.ts";
-import { granted, NOW_MS, POLICY, seen, snapshot, spec } from "../../test/samples.ts";
+import { listConditions, GANG, NONE, planSteps, makeWaitingUnit } from "../../test/planned-job.ts";
+import { makeGrantedUnit, NOW_MS, POLICY, makeReplicaSeen, makeSnapshot, makeSpec } from "../../test/samples.ts";
 import type { JobSpec } from "./job.ts";
-import { conditionOf } from "./job-status.ts";
+import { findCondition } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { Snapshot, UnitSeen } from "./snapshot.ts";
@@ -12,12 +12,12 @@ const UNKNOWN: QueueChoice = { kind: "unknown", message: "no queue serves the na
 const UNLISTED: QueueChoice = { kind: "unlisted" };
 const HAS_NONE: QueueChoice = { kind: "none" };
 
-const queued = (queue?: string, more: object = {}): UnitSeen => waiting({ ...(queue && { queue }), ...more });
+const queued = (queue?: string, more: object = {}): UnitSeen => makeWaitingUnit({ ...(queue && { queue }), ...more });
 const refused = (code: string, agoMs: number): UnitSeen =>
-  waiting({ state: "refused", because: { code, text: "refused" }, sinceMs: NOW_MS - agoMs });
+  makeWaitingUnit({ state: "refused", because: { code, text: "refused" }, sinceMs: NOW_MS - agoMs });
 
 function requests(more: Partial<Snapshot>): readonly string[] {
-  return planJob(snapshot({ budget: 2, ...more }), POLICY).steps.flatMap((step) => {
+  return planJob(makeSnapshot({ budget: 2, ...more }), POLICY).steps.flatMap((step) => {
     if (step.kind !== "reserve") return [];
     const from = step.loweredFrom === undefined ? "" : ` from ${step.loweredFrom}`;
     return [`${step.unit.id.replace(GANG, "gang")} in ${step.unit.queue}: ${step.priority}${from}`];
@@ -28,7 +28,7 @@ describe("a job with a queue", () => {
   it("requests its machines with the queue, and with at most the maximum priority of the queue", () => {
     expect(requests({ units: [NONE], queue: TEAM })).toEqual(["gang in team-a: 0"]);
     expect(requests({ units: [NONE], queue: HAS_NONE })).toEqual(["gang in undefined: 0"]);
-    const urgent: JobSpec = { ...spec(), priority: 50 };
+    const urgent: JobSpec = { ...makeSpec(), priority: 50 };
     const limited = (maxPriority: number): QueueChoice => ({ kind: "queue", name: "team-a", maxPriority });
     expect(requests({ units: [NONE], spec: urgent, queue: limited(50) })).toEqual(["gang in team-a: 50"]);
     expect(requests({ units: [NONE], spec: urgent, queue: limited(-2) })).toEqual(["gang in team-a: -2 from 50"]);
@@ -55,18 +55,18 @@ describe("a job with a queue", () => {
     ["does not repeat that request sooner", refused("QUEUE_UNKNOWN", 4999), TEAM, []],
     ["repeats other refusals later", refused("QUOTA_EXCEEDED", 5000), TEAM, []],
   ])("%s", (_title, unit, queue, steps) => {
-    expect(plan({ units: [unit], budget: undefined, queue })).toEqual(steps);
+    expect(planSteps({ units: [unit], budget: undefined, queue })).toEqual(steps);
   });
 
   it("waits with the reason why its queue is unknown, and does not fail", () => {
     const world = { units: [NONE], budget: undefined, queue: UNKNOWN };
-    expect(conditions(world)).toEqual(["Created: JobCreated", "not MachinesReserved: QUEUE_UNKNOWN"]);
-    const { status } = planJob(snapshot(world), POLICY);
-    expect(conditionOf(status, "MachinesReserved")?.message).toBe("no queue serves the namespace default");
-    expect(conditions({ units: [refused("POOL_UNKNOWN", 0)], queue: UNKNOWN })).toContain(
+    expect(listConditions(world)).toEqual(["Created: JobCreated", "not MachinesReserved: QUEUE_UNKNOWN"]);
+    const { status } = planJob(makeSnapshot(world), POLICY);
+    expect(findCondition(status, "MachinesReserved")?.message).toBe("no queue serves the namespace default");
+    expect(listConditions({ units: [refused("POOL_UNKNOWN", 0)], queue: UNKNOWN })).toContain(
       "not MachinesReserved: QUEUE_UNKNOWN",
     );
-    expect(conditions({ units: [NONE], queue: UNLISTED })).toEqual(["Created: JobCreated"]);
+    expect(listConditions({ units: [NONE], queue: UNLISTED })).toEqual(["Created: JobCreated"]);
   });
 
   it.each<[string, QueueChoice]>([
@@ -77,16 +77,16 @@ describe("a job with a queue", () => {
   ])(
     "keeps what it holds, and grows in the queue of its first reservation, when its queue is %s now",
     (_title, queue) => {
-      const [worker] = spec().replicas;
+      const [worker] = makeSpec().replicas;
       if (worker === undefined) throw new Error("a job without a type");
-      const grown = { ...spec(), replicas: [{ ...worker, replicas: 3 }] };
-      const slots = { replicas: [seen("worker", [undefined, undefined, undefined])] };
-      const held = { ...granted("worker-0", "worker-1"), queue: "team-a" };
+      const grown = { ...makeSpec(), replicas: [{ ...worker, replicas: 3 }] };
+      const slots = { replicas: [makeReplicaSeen("worker", [undefined, undefined, undefined])] };
+      const held = { ...makeGrantedUnit("worker-0", "worker-1"), queue: "team-a" };
       expect(requests({ units: [held], spec: grown, ...slots, queue })).toEqual(["gang--worker-2 in team-a: 0"]);
       const extra = queued("team-a", { id: `${GANG}--worker-2`, components: ["worker-2"] });
       expect(requests({ units: [held, extra], spec: grown, ...slots, queue })).toEqual([]);
       expect(
-        plan({ units: [held, extra], spec: grown, ...slots, queue }).filter((line) => line.startsWith("release")),
+        planSteps({ units: [held, extra], spec: grown, ...slots, queue }).filter((line) => line.startsWith("release")),
       ).toEqual([]);
     },
   );

@@ -1,11 +1,19 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { calmDown, happen, newWorld, observe, pass, type Given, type Happening } from "../../test/planned-world.ts";
-import { POLICY, replica, spec } from "../../test/samples.ts";
-import { gangSize } from "./build-units.ts";
-import { restartsOf } from "./decide-outcome.ts";
+import {
+  calmDown,
+  applyEvent,
+  makeWorld,
+  observeWorld,
+  runPass,
+  type WorldSetup,
+  type WorldEvent,
+} from "../../test/planned-world.ts";
+import { POLICY, makeReplica, makeSpec } from "../../test/samples.ts";
+import { countGang } from "./build-units.ts";
+import { countRestarts } from "./decide-outcome.ts";
 import type { JobSpec } from "./job.ts";
-import { mayRun } from "./job-pods.ts";
+import { canRun } from "./job-pods.ts";
 import { isTrue } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { JobStep } from "./plan-steps.ts";
@@ -14,7 +22,7 @@ import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 const BACKOFF_LIMIT = 3;
 
 const which = fc.nat(3);
-const happening: fc.Arbitrary<Happening> = fc.oneof(
+const happening: fc.Arbitrary<WorldEvent> = fc.oneof(
   { weight: 8, arbitrary: fc.constant({ kind: "pass" as const }) },
   { weight: 6, arbitrary: fc.record({ kind: fc.constant("pod-binds" as const), which }) },
   { weight: 6, arbitrary: fc.record({ kind: fc.constant("pod-runs" as const), which }) },
@@ -27,7 +35,7 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom("pod-evicted" as const, "pod-deleted" as const), which }) },
   {
     weight: 2,
-    arbitrary: fc.constantFrom<Happening>(
+    arbitrary: fc.constantFrom<WorldEvent>(
       { kind: "machine-lost" },
       { kind: "machine-cordoned" },
       { kind: "uncordon" },
@@ -55,7 +63,7 @@ const choice = fc.constantFrom<QueueChoice>(
   { kind: "unlisted" },
 );
 /** Generates events that also edit the job or a template, and create and delete queues. */
-const sharing: fc.Arbitrary<Happening> = fc.oneof(
+const sharing: fc.Arbitrary<WorldEvent> = fc.oneof(
   { weight: 20, arbitrary: happening },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("queue" as const), choice }) },
   {
@@ -68,8 +76,8 @@ const sharing: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("share" as const), type: fc.nat(1), requests }) },
 );
 
-const SPEC = spec({
-  replicas: [replica("chief", 1), replica("worker", 3, { dependsOn: [{ type: "chief", status: "Ready" }] })],
+const SPEC = makeSpec({
+  replicas: [makeReplica("chief", 1), makeReplica("worker", 3, { dependsOn: [{ type: "chief", status: "Ready" }] })],
   group: { scheduler: "gangs", settings: {} },
   backoffLimit: BACKOFF_LIMIT,
   failurePolicy: [
@@ -85,10 +93,10 @@ const SPEC = spec({
 
 const AT_ONCE = { ...SPEC, replicas: SPEC.replicas.map((each) => ({ ...each, dependsOn: [] })) };
 
-const worker = replica("worker", 4, { elastic: { minReplicas: 2, maxReplicas: 8 } });
+const worker = makeReplica("worker", 4, { elastic: { minReplicas: 2, maxReplicas: 8 } });
 const elastic = (status: "Ready" | "Complete"): JobSpec =>
-  spec({
-    replicas: [worker, replica("driver", 1, { dependsOn: [{ type: "worker", status }] })],
+  makeSpec({
+    replicas: [worker, makeReplica("driver", 1, { dependsOn: [{ type: "worker", status }] })],
     group: { scheduler: "gangs", settings: {} },
     backoffLimit: BACKOFF_LIMIT,
     success: [
@@ -99,7 +107,7 @@ const elastic = (status: "Ready" | "Complete"): JobSpec =>
     ],
   });
 
-const anySpec: fc.Arbitrary<Given> = fc.oneof(
+const anySpec: fc.Arbitrary<WorldSetup> = fc.oneof(
   fc.record({ of: fc.constantFrom(SPEC, AT_ONCE), maxMachines: fc.constant(Infinity) }),
   fc.record({
     of: fc.constantFrom(elastic("Ready"), elastic("Complete")),
@@ -108,7 +116,7 @@ const anySpec: fc.Arbitrary<Given> = fc.oneof(
 );
 
 /** Generates specs of the same jobs, with members that share machines. */
-const sharedSpec: fc.Arbitrary<Given> = fc
+const sharedSpec: fc.Arbitrary<WorldSetup> = fc
   .record({ given: anySpec, shares: fc.tuple(requests, requests) })
   .map(({ given: { of, maxMachines }, shares }) => {
     const replicas = of.replicas.map((each, place) => ({ ...each, shared: shares[place] }));
@@ -116,7 +124,7 @@ const sharedSpec: fc.Arbitrary<Given> = fc
   });
 
 /** Generates long sequences, because most faults need several events. */
-const events = (length: number, each = happening): fc.Arbitrary<Happening[]> =>
+const events = (length: number, each = happening): fc.Arbitrary<WorldEvent[]> =>
   fc.array(each, { minLength: length / 2, maxLength: length, size: "max" });
 
 it.each([
@@ -127,19 +135,19 @@ it.each([
   (_title, jobs, each) => {
     fc.assert(
       fc.property(jobs, events(120, each), (given, happenings) => {
-        const world = newWorld(given);
-        for (const event of happenings) happen(world, event);
+        const world = makeWorld(given);
+        for (const event of happenings) applyEvent(world, event);
         expect(calmDown(world), "the job does not end").toBe(true);
         expect([...world.units.keys()], "machines left").toEqual([]);
-        expect(world.pods.filter(mayRun), "pods left").toEqual([]);
+        expect(world.pods.filter(canRun), "pods left").toEqual([]);
         expect(world.budget, "a budget left").toBeUndefined();
         expect(world.group, "a group left").toBeUndefined();
         if (isTrue(world.status, "Succeeded")) {
           for (const [place, needed] of world.spec.replicas.entries()) {
-            const indexes = Array.from({ length: gangSize(needed) }, (_, index) => index);
+            const indexes = Array.from({ length: countGang(needed) }, (_, index) => index);
             expect(world.status.replicas[place]?.completedIndexes).toEqual(expect.arrayContaining(indexes));
           }
-          expect(restartsOf(world.status)).toBeLessThanOrEqual(BACKOFF_LIMIT);
+          expect(countRestarts(world.status)).toBeLessThanOrEqual(BACKOFF_LIMIT);
         }
       }),
       { numRuns: 500 },
@@ -153,12 +161,12 @@ it.each([
 ])("plans nothing in a world %s after its plan was carried out, until the next event", (_title, jobs, each) => {
   fc.assert(
     fc.property(jobs, events(60, each), (given, happenings) => {
-      const world = newWorld(given);
-      for (const event of happenings) happen(world, event);
+      const world = makeWorld(given);
+      for (const event of happenings) applyEvent(world, event);
       // The next pass sees the answers of the ledger to a step; a gang that releases all its machines takes four passes.
-      for (let round = 0; round < 6; round += 1) pass(world);
+      for (let round = 0; round < 6; round += 1) runPass(world);
       const status = world.status;
-      expect(pass(world)).toEqual([]);
+      expect(runPass(world)).toEqual([]);
       expect(world.status).toEqual(status);
     }),
     { numRuns: 300 },
@@ -168,9 +176,9 @@ it.each([
 it("plans the same for the same world, in whatever order it is listed", () => {
   fc.assert(
     fc.property(fc.oneof(anySpec, sharedSpec), events(60, sharing), (given, happenings) => {
-      const world = newWorld(given);
-      for (const event of happenings) happen(world, event);
-      const snapshot = observe(world);
+      const world = makeWorld(given);
+      for (const event of happenings) applyEvent(world, event);
+      const snapshot = observeWorld(world);
       const turned = { ...snapshot, units: snapshot.units.toReversed(), nodesLost: snapshot.nodesLost.toReversed() };
       const byKind = (steps: readonly JobStep[]) => steps.map((step) => JSON.stringify(step)).sort();
       expect(byKind(planJob(turned, POLICY).steps)).toEqual(byKind(planJob(snapshot, POLICY).steps));

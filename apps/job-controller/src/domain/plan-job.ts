@@ -1,43 +1,43 @@
-import { gangSize, ownerIdOf } from "./build-units.ts";
+import { countGang, buildOwnerId } from "./build-units.ts";
 import { countUncounted } from "./count-uncounted.ts";
-import { decideOutcome, restartsOf, type Outcome } from "./decide-outcome.ts";
-import { decideRestart, gangRestartMs, type NextRestart } from "./decide-restart.ts";
+import { decideOutcome, countRestarts, type JobOutcome } from "./decide-outcome.ts";
+import { decideRestart, computeGangRestartMs, type NextRestart } from "./decide-restart.ts";
 import { explainRestart, describeRestartNumber } from "./explain-restart.ts";
 import type { JobSpec } from "./job.ts";
-import { isActive, mayRun, podsOf } from "./job-pods.ts";
+import { isActive, canRun, listPods } from "./job-pods.ts";
 import {
-  conditionOf,
+  findCondition,
   isFinished,
   isTrue,
   NEW_STATUS,
-  withoutCondition,
+  removeCondition,
   type JobStatus,
   type RestartNumber,
 } from "./job-status.ts";
 import { planBudgetDeletion, planCleanUp, planServiceDeletions, type CleanUpPolicy } from "./plan-clean-up.ts";
-import { noteMachines } from "./note-machines.ts";
-import { noteNames } from "./note-names.ts";
-import { noteProgress } from "./note-progress.ts";
-import { noteTroubles } from "./note-troubles.ts";
+import { recordMachines } from "./record-machines.ts";
+import { recordNames } from "./record-names.ts";
+import { recordProgress } from "./record-progress.ts";
+import { recordTroubles } from "./record-troubles.ts";
 import { findFailedMembers } from "./find-failed-members.ts";
 import { planGroup, planGroupDeletions } from "./plan-group.ts";
 import { planHandOver } from "./plan-hand-over.ts";
-import { isWholeGangOutgrown, machinesOf } from "./member-machines.ts";
+import { isWholeGangOutgrown, listMemberMachines } from "./member-machines.ts";
 import {
   planJobMachines,
   planReleases,
-  refusedUntilMs,
-  replacedMembers,
-  replacementSinceMs,
+  computeRefusedUntilMs,
+  listReplacedMembers,
+  computeReplacementSinceMs,
 } from "./plan-job-machines.ts";
-import { planPreemptedGang, planPreemptedMembers, preemptedGang } from "./plan-preemption.ts";
-import { planDeletions, planForced, planPods } from "./plan-pods.ts";
-import { noteReadiness, readyDueMs, requeueAtMs, requeueUnready } from "./plan-ready-timeout.ts";
+import { planPreemptedGang, planPreemptedMembers, findPreemptedGang } from "./plan-preemption.ts";
+import { planDeletions, planForcedDeletions, planPods } from "./plan-pods.ts";
+import { recordReadiness, computeReadyDueMs, computeRequeueAtMs, requeueUnreadyGang } from "./plan-ready-timeout.ts";
 import type { JobPlan, JobStep, StopReason } from "./plan-steps.ts";
-import type { JobPolicy, Snapshot, Unreadable } from "./snapshot.ts";
+import type { JobPolicy, Snapshot, UnreadableSpec } from "./snapshot.ts";
 import { recoverStatus } from "./recover-status.ts";
 import { summariseReplicas } from "./summarise-replicas.ts";
-import { transitionConditions, wasWrittenRecently, wholeSecond } from "./transition-conditions.ts";
+import { transitionConditions, wasWrittenRecently, roundToSecond } from "./transition-conditions.ts";
 
 const UNREADABLE: CleanUpPolicy = { cleanPodPolicy: "Running", ttlAfterFinishedMs: undefined };
 const CANCELLED = { kind: "failed", reason: "Cancelled", message: "its cancellation was requested" } as const;
@@ -52,7 +52,7 @@ export function planJob(snapshot: Snapshot, policy: JobPolicy): JobPlan {
   const { spec, nodesLost } = snapshot;
   if (spec.managedBy !== undefined) return planHandOver(snapshot);
   const plan = planOwn({ ...snapshot, status: recoverStatus(snapshot) }, policy);
-  return { ...plan, steps: [...planForced(podsOf(snapshot), nodesLost), ...plan.steps] };
+  return { ...plan, steps: [...planForcedDeletions(listPods(snapshot), nodesLost), ...plan.steps] };
 }
 
 function planOwn(snapshot: Snapshot, policy: JobPolicy): JobPlan {
@@ -67,7 +67,7 @@ function planOwn(snapshot: Snapshot, policy: JobPolicy): JobPlan {
     : planForward(snapshot, spec, begun, policy);
 }
 
-function isUnreadable(spec: Snapshot["spec"]): spec is Unreadable {
+function isUnreadable(spec: Snapshot["spec"]): spec is UnreadableSpec {
   return "problems" in spec;
 }
 
@@ -75,14 +75,14 @@ function isUnreadable(spec: Snapshot["spec"]): spec is Unreadable {
  * Plans for an unreadable spec. A job that never started fails with the problems as its reason. A started job continues, because its spec was readable once,
  * and an edit or a change of the configuration may make it readable again.
  */
-function planUnreadable(snapshot: Snapshot, { problems }: Unreadable, policy: JobPolicy): JobPlan {
+function planUnreadable(snapshot: Snapshot, { problems }: UnreadableSpec, policy: JobPolicy): JobPlan {
   const { nowMs, job } = snapshot;
   const problemText = problems.map(({ field, reason }) => `${field}: ${reason}`).join("; ");
   const begun = begin(snapshot, snapshot.status);
   if (!isFinished(begun) && !job.cancelled && hasStarted(snapshot)) {
     const message = `${WHILE_UNREADABLE}: ${problemText}`;
     const change = { type: "SpecUnreadable", status: "True", reason: "InvalidSpec", message } as const;
-    const gang = preemptedGang(snapshot);
+    const gang = findPreemptedGang(snapshot);
     const { status, ...plan } =
       gang === undefined
         ? { status: begun, ...planPreemptedMembers(snapshot, policy) }
@@ -96,13 +96,15 @@ function planUnreadable(snapshot: Snapshot, { problems }: Unreadable, policy: Jo
 function hasStarted(snapshot: Snapshot): boolean {
   const { status, units } = snapshot;
   if (isTrue(status, "Preempted") || isTrue(status, "Requeued")) return true;
-  return status.startMs !== undefined || podsOf(snapshot).length > 0 || units.some(({ state }) => state === "granted");
+  return (
+    status.startMs !== undefined || listPods(snapshot).length > 0 || units.some(({ state }) => state === "granted")
+  );
 }
 
 function begin({ nowMs, job, spec }: Snapshot, status: JobStatus): JobStatus {
-  const known = isUnreadable(spec) ? status : withoutCondition(status, "SpecUnreadable");
+  const known = isUnreadable(spec) ? status : removeCondition(status, "SpecUnreadable");
   const seen = { ...known, observedGeneration: job.generation };
-  if (conditionOf(status, "Created") !== undefined) return seen;
+  if (findCondition(status, "Created") !== undefined) return seen;
   return transitionConditions(
     seen,
     { type: "Created", status: "True", reason: "JobCreated", message: "the job was accepted" },
@@ -127,14 +129,14 @@ function planSuspended(snapshot: Snapshot, spec: JobSpec, begun: JobStatus): Job
   const fresh = { hasBeenReady, readyTimeouts, lastReadyTimeoutMs };
   const stopped = { ...begun, replicas, startMs: undefined, replaced: [], regrouping: false, ...fresh };
   const status = transitionConditions(
-    withoutCondition(stopped, "MachinesReserved"),
+    removeCondition(stopped, "MachinesReserved"),
     { type: "Suspended", status: "True", reason: "JobSuspended", message: "suspend is true" },
     snapshot.nowMs,
   );
   return {
     status,
     steps: [
-      ...planDeletions(podsOf(snapshot).filter(isActive), "suspended"),
+      ...planDeletions(listPods(snapshot).filter(isActive), "suspended"),
       ...planStop(snapshot, "suspended"),
       ...planReleases(snapshot, "suspended"),
     ],
@@ -151,13 +153,13 @@ function planForward(snapshot: Snapshot, spec: JobSpec, begun: JobStatus, policy
     const ended = { ...counted, failedMembers: findFailedMembers(snapshot, spec, counted) };
     return planCleanUp(snapshot, finish(ended, nowMs, outcome), spec, policy);
   }
-  const preempted = preemptedGang(snapshot);
+  const preempted = findPreemptedGang(snapshot);
   if (preempted !== undefined) return planPreemptedGang(snapshot, counted, preempted, policy);
-  const restartMs = outcome.kind === "restarting" ? gangRestartMs(outcome.sinceMs, counted, policy) : Infinity;
+  const restartMs = outcome.kind === "restarting" ? computeGangRestartMs(outcome.sinceMs, counted, policy) : Infinity;
   const attempted =
     outcome.kind === "restarting" && nowMs >= restartMs ? restartGang(spec, counted, outcome, nowMs) : counted;
-  const timely = requeueUnready(snapshot, spec, noteReadiness(snapshot, spec, attempted), policy);
-  const status = regroup(snapshot, { ...timely, replaced: replacedMembers(snapshot, spec, timely) }, policy);
+  const timely = requeueUnreadyGang(snapshot, spec, recordReadiness(snapshot, spec, attempted), policy);
+  const status = regroup(snapshot, { ...timely, replaced: listReplacedMembers(snapshot, spec, timely) }, policy);
   if (status.regrouping) return planRegrouping(snapshot, status);
   return planRunning(snapshot, spec, status, { policy, restartMs });
 }
@@ -169,19 +171,27 @@ function planRunning(
   { policy, restartMs }: { readonly policy: JobPolicy; readonly restartMs: number },
 ): JobPlan {
   const { nowMs } = snapshot;
-  const gang = snapshot.units.find(({ id }) => id === ownerIdOf(snapshot.job));
+  const gang = snapshot.units.find(({ id }) => id === buildOwnerId(snapshot.job));
   const granted = gang?.state === "granted";
   const ready = granted && snapshot.companionsMissing.length === 0 && snapshot.companionsRefused === undefined;
-  const pods = planPods(snapshot, spec, before, { machines: machinesOf(snapshot, before), mayCreate: ready, policy });
-  const reserved = noteNames(snapshot, noteMachines(snapshot, before, policy));
-  const troubled = noteTroubles(snapshot, reserved, policy);
+  const pods = planPods(snapshot, spec, before, {
+    machines: listMemberMachines(snapshot, before),
+    mayCreate: ready,
+    policy,
+  });
+  const reserved = recordNames(snapshot, recordMachines(snapshot, before, policy));
+  const troubled = recordTroubles(snapshot, reserved, policy);
   const members = snapshot.replicas.flatMap(({ slots }) => slots.filter((pod) => pod !== undefined));
   const next = decideRestart({ spec, status: before, pods: members }, policy, nowMs);
-  const status = pods.restarting ? noteRestart(troubled, next, policy, nowMs) : noteProgress(snapshot, spec, troubled);
+  const status = pods.restarting
+    ? noteRestart(troubled, next, policy, nowMs)
+    : recordProgress(snapshot, spec, troubled);
   const deadlineMs = status.startMs === undefined ? undefined : status.startMs + (spec.activeDeadlineMs ?? Infinity);
-  const waitsMs = replacementSinceMs(snapshot, status);
+  const waitsMs = computeReplacementSinceMs(snapshot, status);
   const leaving = planPreemptedMembers(snapshot, policy);
-  const refusedMs = snapshot.units.flatMap((unit) => (unit.state === "refused" ? [refusedUntilMs(unit, policy)] : []));
+  const refusedMs = snapshot.units.flatMap((unit) =>
+    unit.state === "refused" ? [computeRefusedUntilMs(unit, policy)] : [],
+  );
   const times = [
     ...pods.dueMs,
     restartMs > nowMs ? restartMs : Infinity,
@@ -190,8 +200,8 @@ function planRunning(
     deadlineMs ?? Infinity,
     nowMs + (leaving.recheckInMs ?? Infinity),
     (waitsMs ?? Infinity) + policy.replacementWaitMs,
-    readyDueMs(snapshot, status) ?? Infinity,
-    requeueAtMs(status, policy, nowMs) ?? Infinity,
+    computeReadyDueMs(snapshot, status) ?? Infinity,
+    computeRequeueAtMs(status, policy, nowMs) ?? Infinity,
   ];
   return {
     status,
@@ -228,7 +238,7 @@ function planServices({ services }: Snapshot): JobStep[] {
 
 function planBudget({ budget }: Snapshot, spec: JobSpec, policy: JobPolicy): JobStep[] {
   if (!policy.gangScheduling) return planUnwantedBudget(budget);
-  const members = spec.replicas.reduce((sum, replica) => sum + gangSize(replica), 0);
+  const members = spec.replicas.reduce((sum, replica) => sum + countGang(replica), 0);
   const minAvailable = Math.min(spec.minAvailable ?? members, members);
   if (budget === minAvailable) return [];
   return [{ kind: "sync-budget", minAvailable, because: budget === undefined ? "missing" : "changed" }];
@@ -249,9 +259,9 @@ function planStop(snapshot: Snapshot, because: StopReason): JobStep[] {
 
 /** Deletes all pods, then releases all machines, and only then requests machines again. */
 function planRegrouping(snapshot: Snapshot, status: JobStatus): JobPlan {
-  const pods = podsOf(snapshot);
+  const pods = listPods(snapshot);
   const because = isTrue(status, "Requeued") && status.startMs === undefined ? "ready-timeout" : "gang-restarts";
-  const gone = !pods.some(mayRun) && snapshot.units.every(({ state }) => state === "none" || state === "refused");
+  const gone = !pods.some(canRun) && snapshot.units.every(({ state }) => state === "none" || state === "refused");
   return {
     status: gone ? { ...status, regrouping: false, replaced: [] } : status,
     steps: [
@@ -279,7 +289,7 @@ function regroupingCondition(snapshot: Snapshot, status: JobStatus, policy: JobP
     const message = "its parts of machines do not hold what it requests now; all are released and requested again";
     return { type: "Restarting", status: "True", reason: "NeedsChanged", message } as const;
   }
-  const sinceMs = replacementSinceMs(snapshot, status);
+  const sinceMs = computeReplacementSinceMs(snapshot, status);
   if (sinceMs === undefined || snapshot.nowMs - sinceMs < policy.replacementWaitMs) return undefined;
   const message = "no machine came free for one that was lost; all are released and requested again";
   return { type: "Restarting", status: "True", reason: "MachineLost", message } as const;
@@ -289,7 +299,7 @@ function regroupingCondition(snapshot: Snapshot, status: JobStatus, policy: JobP
 function restartGang(
   spec: JobSpec,
   status: JobStatus,
-  outcome: Extract<Outcome, { kind: "restarting" }>,
+  outcome: Extract<JobOutcome, { kind: "restarting" }>,
   nowMs: number,
 ): JobStatus {
   const restarted = {
@@ -306,7 +316,7 @@ function restartGang(
       counted: [],
     })),
   };
-  const message = `${describeRestartNumber({ number: restartsOf(restarted), limit: spec.backoffLimit })}: ${outcome.message}`;
+  const message = `${describeRestartNumber({ number: countRestarts(restarted), limit: spec.backoffLimit })}: ${outcome.message}`;
   return transitionConditions(
     restarted,
     { type: "Restarting", status: "True", reason: "JobRestarting", message },
@@ -329,7 +339,7 @@ function finish(
   outcome: { kind: "succeeded"; message: string } | { kind: "failed"; reason: string; message: string },
 ): JobStatus {
   if (isFinished(status)) return status;
-  const ended = { ...status, completionMs: wholeSecond(nowMs), regrouping: false };
+  const ended = { ...status, completionMs: roundToSecond(nowMs), regrouping: false };
   const { message } = outcome;
   return outcome.kind === "succeeded"
     ? transitionConditions(ended, { type: "Succeeded", status: "True", reason: "JobSucceeded", message }, nowMs)
@@ -338,7 +348,7 @@ function finish(
 
 /** Notes the number and the time of the next restart. The remaining time is written at most every `explainEveryMs`. */
 function noteRestart(status: JobStatus, next: NextRestart | undefined, policy: JobPolicy, nowMs: number): JobStatus {
-  const before = conditionOf(status, "Restarting");
+  const before = findCondition(status, "Restarting");
   // The decision about a gang restart has already written its reason.
   if (next === undefined && before?.status === "True") return status;
   const restart = next !== undefined && next.atMs > nowMs ? restartNumber(next) : undefined;

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { pod } from "../../test/samples.ts";
-import { ownerIdOfUnit } from "./build-units.ts";
+import { makePodFact } from "../../test/samples.ts";
+import { getUnitOwnerId } from "./build-units.ts";
 import { planLeftovers } from "./plan-leftovers.ts";
 import type { PodFact, UnitSeen } from "./snapshot.ts";
 
@@ -29,7 +29,7 @@ describe("the units of a deleted job", () => {
   });
 
   it("are kept, unit by unit, if a pod that the job has lost runs there, and the pod is named", () => {
-    const orphan = pod("worker-0", { name: "orph-worker-0", node: "a" });
+    const orphan = makePodFact("worker-0", { name: "orph-worker-0", node: "a" });
     const units = [
       granted("orph-1", { "worker-0": "a", "worker-1": "b" }),
       granted("orph-1--worker-2", { "worker-2": "c" }),
@@ -44,7 +44,7 @@ describe("the units of a deleted job", () => {
   });
 
   it("are kept for a pod without a node, by its member", () => {
-    const orphan = pod("worker-0", { node: undefined });
+    const orphan = makePodFact("worker-0", { node: undefined });
     const units = [granted("orph-1", { "worker-0": "a" }), granted("orph-1--worker-1", { "worker-1": "b" })];
     expect(planned(units, [], { "orph-1": [orphan] }).release).toEqual(["orph-1--worker-1"]);
   });
@@ -58,10 +58,10 @@ it("never releases units of an existing job, or a machine on which a pod may run
       // Each unit has one machine with the unit's name.
       const units = unitIds.map((id) => granted(id, { "worker-0": id }));
       const running = (ownerId: string): PodFact[] =>
-        occupied.filter((id) => ownerIdOfUnit(id) === ownerId).map((node) => pod("worker-0", { node }));
+        occupied.filter((id) => getUnitOwnerId(id) === ownerId).map((node) => makePodFact("worker-0", { node }));
       const { release } = planLeftovers({ units, jobs: new Set(jobs), running });
       const owners = new Set<string>(jobs);
-      const kept = (id: string): boolean => owners.has(ownerIdOfUnit(id)) || occupied.includes(id);
+      const kept = (id: string): boolean => owners.has(getUnitOwnerId(id)) || occupied.includes(id);
       expect(release).toEqual(unitIds.filter((id) => !kept(id)));
     }),
   );

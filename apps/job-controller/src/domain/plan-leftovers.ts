@@ -1,5 +1,5 @@
-import type { Standing } from "@muster/ledger-client/plan-sweep";
-import { ownerIdOfUnit } from "./build-units.ts";
+import type { OwnerStanding } from "@muster/ledger-client/plan-sweep";
+import { getUnitOwnerId } from "./build-units.ts";
 import type { PodFact, UnitSeen } from "./snapshot.ts";
 
 /** The units of the ledger, and the existing jobs. */
@@ -26,8 +26,8 @@ export type PodLeft = {
  * Returns whether a unit is left over, because its job is deleted. A waiting request is, whatever pods exist; granted machines are blocked by each pod of the
  * job that may run on any of them.
  */
-export function unitStanding(unit: UnitSeen, { jobs, running }: Omit<Leftovers, "units">): Standing {
-  if (jobs.has(ownerIdOfUnit(unit.id))) return { kind: "owned", because: "its job exists" };
+export function decideUnitStanding(unit: UnitSeen, { jobs, running }: Omit<Leftovers, "units">): OwnerStanding {
+  if (jobs.has(getUnitOwnerId(unit.id))) return { kind: "owned", because: "its job exists" };
   if (unit.state === "none" || unit.state === "unknown") return { kind: "owned", because: `it is ${unit.state}` };
   const isBlocked = podsOn(unit, running).length > 0;
   return isBlocked
@@ -40,12 +40,12 @@ export function planLeftovers({ units, ...seen }: Leftovers): {
   readonly release: readonly string[];
   readonly left: readonly PodLeft[];
 } {
-  const standings = units.map((unit) => ({ unit, standing: unitStanding(unit, seen).kind }));
+  const standings = units.map((unit) => ({ unit, standing: decideUnitStanding(unit, seen).kind }));
   const left = new Map<string, PodLeft>();
   for (const { unit, standing: is } of standings)
     if (is === "blocked")
       for (const each of podsOn(unit, seen.running))
-        if (!each.deleting) left.set(each.uid, podLeft(ownerIdOfUnit(unit.id), each));
+        if (!each.deleting) left.set(each.uid, podLeft(getUnitOwnerId(unit.id), each));
   return {
     release: standings.flatMap(({ unit, standing: is }) => (is === "left" ? unit.id : [])),
     left: [...left.values()],
@@ -59,7 +59,7 @@ export function planLeftovers({ units, ...seen }: Leftovers): {
 function podsOn(unit: UnitSeen, running: Leftovers["running"]): readonly PodFact[] {
   if (unit.state !== "granted") return [];
   const names = new Set(unit.nodes.values());
-  return running(ownerIdOfUnit(unit.id)).filter((pod) => {
+  return running(getUnitOwnerId(unit.id)).filter((pod) => {
     const place = pod.node ?? pod.pinned ?? unit.nodes.get(pod.component);
     return place === undefined ? pod.component === "" : names.has(place);
   });

@@ -4,13 +4,13 @@ import {
   KIND,
   NAMESPACE,
   nameOf,
-  replicaLabels,
+  buildReplicaLabels,
   testJob,
   testMember,
   type MemberOptions,
 } from "../../test/member-world.ts";
-import { podsKey, servicesKey, makeExpectations } from "../members/expectations.ts";
-import { noteMemberChange } from "../members/note-member-change.ts";
+import { buildPodsKey, buildServicesKey, makeExpectations } from "../members/expectations.ts";
+import { recordMemberChange } from "../members/record-member-change.ts";
 import type { MemberObject } from "./ownership.ts";
 import { planMemberChange, type MemberChange, type MemberStep } from "./plan-member-change.ts";
 
@@ -28,7 +28,7 @@ const describeStep = (step: MemberStep): string =>
 
 const member = (more: MemberOptions = {}) => testMember("mnist", "worker", 0, { owner: mnist, ...more });
 const later = (more: MemberOptions = {}) => member({ resourceVersion: "2", ...more });
-const labelsOfJob = (name: string, replicaType = "worker") => replicaLabels(name, replicaType, 0);
+const labelsOfJob = (name: string, replicaType = "worker") => buildReplicaLabels(name, replicaType, 0);
 const without = (key: string) =>
   Object.fromEntries(Object.entries(labelsOfJob("mnist")).filter(([each]) => each !== key));
 const TYPE = KIND.labelKeys.replicaTypeLabelKey;
@@ -168,15 +168,15 @@ function world() {
   const expectations = makeExpectations();
   const jobOf = (_: string, name: string) => cache.get(name);
   const deps = { kind: KIND, jobOf, expectations, enqueue: (key: string) => void woken.push(key) };
-  const note = (keyOf: typeof podsKey, before: MemberObject | undefined, after: MemberObject | undefined) =>
-    noteMemberChange(deps, keyOf, { before, after });
+  const note = (keyOf: typeof buildPodsKey, before: MemberObject | undefined, after: MemberObject | undefined) =>
+    recordMemberChange(deps, keyOf, { before, after });
   return { woken, expectations, note };
 }
 
 describe("changes", () => {
   it.each([
-    ["pods", podsKey],
-    ["services", servicesKey],
+    ["pods", buildPodsKey],
+    ["services", buildServicesKey],
   ] as const)("of %s meet expectations and wake the job", (_what, keyOf) => {
     const { woken, expectations, note } = world();
     const key = keyOf("uid-of-mnist", "worker");
@@ -196,9 +196,9 @@ describe("changes", () => {
 
   it("of pods and of services do not meet each other's expectations", () => {
     const { expectations, note } = world();
-    expectations.raise(podsKey("uid-of-mnist", "worker"), { creations: ["mnist-worker-0"] });
-    note(servicesKey, undefined, member());
-    expect(expectations.satisfied(podsKey("uid-of-mnist", "worker"))).toBe(false);
+    expectations.raise(buildPodsKey("uid-of-mnist", "worker"), { creations: ["mnist-worker-0"] });
+    note(buildServicesKey, undefined, member());
+    expect(expectations.satisfied(buildPodsKey("uid-of-mnist", "worker"))).toBe(false);
   });
 });
 
@@ -244,9 +244,9 @@ describe("whatever changes a member undergoes", () => {
         const { expectations, note } = world();
         const expected: string[] = [];
         for (const { before, after } of changes(life)) {
-          note(podsKey, before, after);
+          note(buildPodsKey, before, after);
           const set = plan({ before: undefined, after }).find((step) => step.kind === "creation-observed");
-          const now = set && podsKey(set.set.jobUid, set.set.replicaType);
+          const now = set && buildPodsKey(set.set.jobUid, set.set.replicaType);
           for (const key of expected) expect(key === now || expectations.satisfied(key)).toBe(true);
           if (now === undefined || after?.metadata?.deletionTimestamp !== undefined) continue;
           expectations.raise(now, { deletions: ["uid-of-mnist-worker-0"] });

@@ -1,10 +1,10 @@
 import type { Kind } from "./kind.ts";
 import {
-  controllerOf,
+  findController,
   isDeleting,
-  jobKey,
-  labelsOf,
-  refersToKind,
+  buildJobKey,
+  getLabels,
+  isReferringToKind,
   type JobObject,
   type MemberObject,
 } from "./ownership.ts";
@@ -38,7 +38,7 @@ type SeenReason = "is-there" | "came-and-went";
 type LeftReason = "is-gone" | "left-the-set" | "is-being-deleted";
 
 /** Returns the cached job of this name. */
-export type JobOf = (namespace: string, name: string) => JobObject | undefined;
+export type GetCachedJob = (namespace: string, name: string) => JobObject | undefined;
 
 /** The parts of a kind that state the owner of a member. */
 export type OwningKind = Pick<Kind, "group" | "kind" | "labelKeys">;
@@ -56,7 +56,7 @@ export type OwningKind = Pick<Kind, "group" | "kind" | "labelKeys">;
 export function planMemberChange<M extends MemberObject>(
   { before, after }: MemberChange<M>,
   kind: OwningKind,
-  jobOf: JobOf,
+  jobOf: GetCachedJob,
 ): MemberStep[] {
   const isResync = before !== undefined && before.metadata?.resourceVersion === after?.metadata?.resourceVersion;
   // An object that is first observed during its deletion is neither a creation nor one of our deletions.
@@ -69,7 +69,7 @@ export function planMemberChange<M extends MemberObject>(
     if (member === undefined) continue;
     const owner = ownerKey(member, kind, jobOf);
     if (owner !== undefined && !wakes.has(owner)) wakes.set(owner, member === after ? "its-member" : "was-its-member");
-    const isOrphan = controllerOf(member) === undefined;
+    const isOrphan = findController(member) === undefined;
     if (!relabelled && !isOrphan && after !== undefined) continue;
     const selecting = selectingKey(member, kind, jobOf);
     if (selecting !== undefined && !wakes.has(selecting)) {
@@ -83,7 +83,7 @@ export function planMemberChange<M extends MemberObject>(
 function isOfNoSet(before: MemberObject | undefined, after: MemberObject | undefined, kind: OwningKind): boolean {
   if (before !== undefined && after !== undefined) return false;
   const member = after ?? before;
-  return member === undefined || (controllerOf(member) !== undefined && typeOf(member, kind) === undefined);
+  return member === undefined || (findController(member) !== undefined && typeOf(member, kind) === undefined);
 }
 
 function observe(before: MemberObject | undefined, after: MemberObject | undefined, kind: OwningKind): MemberStep[] {
@@ -115,36 +115,36 @@ function whyLeft(
 
 /** Returns the set by the uid of the job, so that the job need not be in the cache. */
 function setOf(member: MemberObject, kind: OwningKind): ReplicaSetId | undefined {
-  const reference = controllerOf(member);
+  const reference = findController(member);
   const replicaType = typeOf(member, kind);
   if (reference === undefined || replicaType === undefined) return undefined;
-  return refersToKind(reference, kind) ? { jobUid: reference.uid, replicaType } : undefined;
+  return isReferringToKind(reference, kind) ? { jobUid: reference.uid, replicaType } : undefined;
 }
 
 /** Returns the job that manages the member, if its uid is that of the reference. */
-function ownerKey(member: MemberObject, kind: OwningKind, jobOf: JobOf): string | undefined {
-  const reference = controllerOf(member);
-  if (reference === undefined || !refersToKind(reference, kind)) return undefined;
+function ownerKey(member: MemberObject, kind: OwningKind, jobOf: GetCachedJob): string | undefined {
+  const reference = findController(member);
+  if (reference === undefined || !isReferringToKind(reference, kind)) return undefined;
   const job = jobOf(member.metadata?.namespace ?? "", reference.name);
-  return job?.metadata.uid === reference.uid ? jobKey(job) : undefined;
+  return job?.metadata.uid === reference.uid ? buildJobKey(job) : undefined;
 }
 
 /** Returns the job whose selector matches the member's labels; names are unique, so at most one does. */
-function selectingKey(member: MemberObject, kind: OwningKind, jobOf: JobOf): string | undefined {
-  const labels = labelsOf(member);
+function selectingKey(member: MemberObject, kind: OwningKind, jobOf: GetCachedJob): string | undefined {
+  const labels = getLabels(member);
   const name = labels[kind.labelKeys.jobNameLabelKey];
   if (name === undefined || labels[kind.labelKeys.groupNameLabelKey] !== kind.labelKeys.groupNameLabelValue)
     return undefined;
   const job = jobOf(member.metadata?.namespace ?? "", name);
-  return job === undefined ? undefined : jobKey(job);
+  return job === undefined ? undefined : buildJobKey(job);
 }
 
 function typeOf(member: MemberObject, kind: OwningKind): string | undefined {
-  return labelsOf(member)[kind.labelKeys.replicaTypeLabelKey];
+  return getLabels(member)[kind.labelKeys.replicaTypeLabelKey];
 }
 
 function sameLabels(a: MemberObject, b: MemberObject): boolean {
-  const [left, right] = [labelsOf(a), labelsOf(b)];
+  const [left, right] = [getLabels(a), getLabels(b)];
   const keys = Object.keys(left);
   return keys.length === Object.keys(right).length && keys.every((key) => left[key] === right[key]);
 }

@@ -1,15 +1,15 @@
-import { componentOf } from "./build-units.ts";
+import { buildComponentName } from "./build-units.ts";
 import { decideEndMs } from "./decide-end-time.ts";
-import { decidePodFailure, endedByItself, hasMainSucceeded } from "./decide-pod-failure.ts";
-import { notRecreatedBeforeMs, memberPauseMs } from "./decide-restart.ts";
+import { decidePodFailure, hasEndedByItself, hasMainSucceeded } from "./decide-pod-failure.ts";
+import { computeNotRecreatedBeforeMs, computeMemberPauseMs } from "./decide-restart.ts";
 import type { JobSpec, ReplicaSpec } from "./job.ts";
-import { isActive, mayRun, podsOf } from "./job-pods.ts";
+import { isActive, canRun, listPods } from "./job-pods.ts";
 import type { JobStatus, ReplicaStatus } from "./job-status.ts";
-import { presentMembers } from "./present-members.ts";
-import { heldMachines, isMisplaced, type Places } from "./member-machines.ts";
+import { listPresentMembers } from "./present-members.ts";
+import { findHeldMachines, isMisplaced, type MachinePlaces } from "./member-machines.ts";
 import type { DeleteReason, JobStep, PodOrder } from "./plan-steps.ts";
 import type { JobPolicy, PodFact, ReplicaSeen, Snapshot } from "./snapshot.ts";
-import { memberName } from "./member-names.ts";
+import { buildMemberName } from "./member-names.ts";
 
 type PodPlan = {
   readonly steps: readonly JobStep[];
@@ -27,14 +27,14 @@ export function planPods(
   snapshot: Snapshot,
   spec: JobSpec,
   status: JobStatus,
-  world: Pick<Places, "machines"> & { readonly mayCreate: boolean; readonly policy: JobPolicy },
+  world: Pick<MachinePlaces, "machines"> & { readonly mayCreate: boolean; readonly policy: JobPolicy },
 ): PodPlan {
-  const old = podsOf(snapshot).filter((pod) => pod.attempt !== status.attempt && !hasCompleted(pod, status));
+  const old = listPods(snapshot).filter((pod) => pod.attempt !== status.attempt && !hasCompleted(pod, status));
   if (old.length > 0) {
     // A pod of the new attempt must not start beside one of the earlier attempt.
     return { steps: planDeletions(old, "gang-restarts"), dueMs: [], restarting: true };
   }
-  const held = heldMachines(snapshot);
+  const held = findHeldMachines(snapshot);
   const plans = spec.replicas.map((replica): PodPlan => {
     const seen = snapshot.replicas.find(({ type }) => type === replica.type);
     if (seen?.podsSettled !== true) return { steps: [], dueMs: [], restarting: false };
@@ -62,16 +62,16 @@ export function planDeletions(pods: readonly PodFact[], because: DeleteReason): 
  * Plans forced deletions of deleted pods whose end cannot be reported: their machine is gone, or has been silent for longer than the policy allows. The machine
  * gets no work until it answers again, and then it ends pods that the API server does not list.
  */
-export function planForced(
+export function planForcedDeletions(
   pods: readonly PodFact[],
   nodesLost: readonly string[],
 ): Extract<JobStep, { kind: "force-pod" }>[] {
   return pods
-    .filter((pod) => pod.deleting && mayRun(pod) && pod.node !== undefined && nodesLost.includes(pod.node))
+    .filter((pod) => pod.deleting && canRun(pod) && pod.node !== undefined && nodesLost.includes(pod.node))
     .map(({ name, uid }) => ({ kind: "force-pod", pod: name, uid, because: "machine-lost" }));
 }
 
-type TypeWorld = Places & {
+type TypeWorld = MachinePlaces & {
   readonly spec: JobSpec;
   readonly status: JobStatus;
   readonly replica: ReplicaSpec;
@@ -95,14 +95,14 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
   seen.slots.forEach((pod, index) => {
     if (pod === undefined) {
       const member = { type: replica.type, index };
-      const machine = machines.get(componentOf(member));
+      const machine = machines.get(buildComponentName(member));
       if (completed.has(index) || !mayCreate) return;
       if (machine === undefined) {
-        restarting ||= status.replaced.includes(componentOf(member));
+        restarting ||= status.replaced.includes(buildComponentName(member));
         return;
       }
-      if (taken.has(memberName(snapshot.job, member))) return;
-      const untilMs = progress && notRecreatedBeforeMs(progress, index, world.policy, snapshot.nowMs);
+      if (taken.has(buildMemberName(snapshot.job, member))) return;
+      const untilMs = progress && computeNotRecreatedBeforeMs(progress, index, world.policy, snapshot.nowMs);
       if (untilMs === undefined)
         missing.push({ ...member, node: machine.node, ...(machine.isShared && { isShared: true }) });
       else {
@@ -112,7 +112,7 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
       return;
     }
     if (pod.deleting) {
-      restarting ||= pod.phase === "Failed" && endedByItself(pod) && !completed.has(index);
+      restarting ||= pod.phase === "Failed" && hasEndedByItself(pod) && !completed.has(index);
       return;
     }
     if (completed.has(index)) {
@@ -135,7 +135,7 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
     // The pause of the gang decides when it recreates all pods, including this one.
     if (verdict.action !== "restart-pod") return;
     const { counts } = verdict;
-    const atMs = decideEndMs(pod, snapshot.nowMs) + memberPauseMs(progress, { index, counts }, world.policy);
+    const atMs = decideEndMs(pod, snapshot.nowMs) + computeMemberPauseMs(progress, { index, counts }, world.policy);
     if (atMs > snapshot.nowMs) dueMs.push(atMs);
     else steps.push(deletion(pod, "failed"));
   });
@@ -152,7 +152,7 @@ function isMet(
   status: JobStatus,
 ): boolean {
   const other = spec.replicas.find((replica) => replica.type === type);
-  const members = other === undefined ? 0 : presentMembers(snapshot, status, other).length;
+  const members = other === undefined ? 0 : listPresentMembers(snapshot, status, other).length;
   const progress = statusOf(status, type);
   if (progress === undefined) return members === 0;
   return (wanted === "Complete" ? progress.succeeded : progress.succeeded + progress.ready) >= members;

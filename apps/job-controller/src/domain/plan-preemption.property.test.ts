@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { happen, newWorld, pass, type Happening, type World } from "../../test/planned-world.ts";
-import { replica, spec } from "../../test/samples.ts";
-import { restartsOf } from "./decide-outcome.ts";
+import { applyEvent, makeWorld, runPass, type WorldEvent, type World } from "../../test/planned-world.ts";
+import { makeReplica, makeSpec } from "../../test/samples.ts";
+import { countRestarts } from "./decide-outcome.ts";
 import { isFinished, isTrue } from "./job-status.ts";
 
-const SPEC = spec({
-  replicas: [replica("chief", 1), replica("worker", 2, { restartPolicy: "ExitCode" })],
+const SPEC = makeSpec({
+  replicas: [makeReplica("chief", 1), makeReplica("worker", 2, { restartPolicy: "ExitCode" })],
   group: { scheduler: "gangs", settings: {} },
   backoffLimit: 2,
   exitCodes: { retryable: [1, 2, 3], permanent: [] },
@@ -39,26 +39,26 @@ const deadline = fc.record({
 });
 
 function all(world: World, kind: "pod-binds" | "pod-runs" | "pod-goes"): void {
-  for (let which = world.pods.length - 1; which >= 0; which -= 1) happen(world, { kind, which });
+  for (let which = world.pods.length - 1; which >= 0; which -= 1) applyEvent(world, { kind, which });
 }
 
 /** Runs every pod that may run, after all pauses. */
 function settle(world: World): void {
   for (let round = 0; round < 4; round += 1) {
-    happen(world, { kind: "grant" });
-    happen(world, { kind: "time", ms: 360_000 });
-    pass(world);
+    applyEvent(world, { kind: "grant" });
+    applyEvent(world, { kind: "time", ms: 360_000 });
+    runPass(world);
     all(world, "pod-goes");
     all(world, "pod-binds");
     all(world, "pod-runs");
   }
-  pass(world);
+  runPass(world);
   if (!isFinished(world.status)) expect(isTrue(world.status, "Running")).toBe(true);
 }
 
-function play(world: World, { member, end }: { member: string; end: Happening["kind"] | undefined }): void {
+function play(world: World, { member, end }: { member: string; end: WorldEvent["kind"] | undefined }): void {
   const which = world.pods.findIndex(({ component, phase }) => component === member && phase === "Running");
-  if (end !== undefined && which >= 0) happen(world, { kind: end as "pod-fails", which });
+  if (end !== undefined && which >= 0) applyEvent(world, { kind: end as "pod-fails", which });
   settle(world);
 }
 
@@ -71,24 +71,24 @@ function exit(world: World, exits: Preemption["exits"]): void {
     world.pods = world.pods.map((pod, at) =>
       at === which && pod.phase === "Running" ? { ...pod, preempted: true } : pod,
     );
-    if (world.pods[which]?.preempted === true) happen(world, { kind: kind as "pod-fails", which });
+    if (world.pods[which]?.preempted === true) applyEvent(world, { kind: kind as "pod-fails", which });
   }
   world.failures = failures;
 }
 
 /** Simulates a preemption from its announcement until the job has its machines again, and its pods run. */
 function preempt(world: World, { deadlineMs, dies, ends, exits }: Preemption): void {
-  happen(world, { kind: "preempt", which: 0, deadlineMs });
-  pass(world);
+  applyEvent(world, { kind: "preempt", which: 0, deadlineMs });
+  runPass(world);
   exit(world, exits);
-  for (const after of dies) happen(world, { kind: "crash-in-steps", after });
+  for (const after of dies) applyEvent(world, { kind: "crash-in-steps", after });
   for (let round = 0; round < 5; round += 1) {
-    pass(world);
+    runPass(world);
     if (ends) all(world, "pod-goes");
-    happen(world, { kind: "time", ms: 30_000 });
+    applyEvent(world, { kind: "time", ms: 30_000 });
   }
   all(world, "pod-goes");
-  pass(world);
+  runPass(world);
   if (!isFinished(world.status)) {
     expect([...world.units.values()].map(({ state }) => state)).toEqual(["waiting"]);
     expect(isTrue(world.status, "Preempted")).toBe(true);
@@ -103,15 +103,15 @@ function countsOf({ status }: World) {
     completedIndexes,
     rows: uncounted.map(({ index, times, because }) => ({ index, times, because })),
   }));
-  return { attempt, attemptsCounted, rows, restarts: restartsOf(status) };
+  return { attempt, attemptsCounted, rows, restarts: countRestarts(status) };
 }
 
 it("a job that is preempted at any point of its life and granted again counts and ends as without the preemption", () => {
   fc.assert(
     fc.property(fc.array(turn, { minLength: 1, maxLength: 8 }), deadline, (turns, preemption) => {
       // Long runs end the row of uncounted restarts in either world.
-      const policy = { ...newWorld({ of: SPEC, maxMachines: Infinity }).policy, calmAfterMs: Infinity };
-      const [undisturbed, disturbed] = [0, 1].map(() => newWorld({ of: SPEC, maxMachines: Infinity }, policy));
+      const policy = { ...makeWorld({ of: SPEC, maxMachines: Infinity }).policy, calmAfterMs: Infinity };
+      const [undisturbed, disturbed] = [0, 1].map(() => makeWorld({ of: SPEC, maxMachines: Infinity }, policy));
       if (undisturbed === undefined || disturbed === undefined) throw new Error("two worlds");
       settle(undisturbed);
       settle(disturbed);

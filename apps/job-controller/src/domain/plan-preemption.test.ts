@@ -1,8 +1,27 @@
 import { describe, expect, it } from "vitest";
-import { both, conditions, GANG, plan, status, waiting, workers, workersDone } from "../../test/planned-job.ts";
-import { ended, granted, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
-import { memberUnitId } from "./build-units.ts";
-import { conditionOf, type Condition } from "./job-status.ts";
+import {
+  both,
+  listConditions,
+  GANG,
+  planSteps,
+  makeStatus,
+  makeWaitingUnit,
+  makeWorkers,
+  makeDoneWorkers,
+} from "../../test/planned-job.ts";
+import {
+  makeEndedPod,
+  makeGrantedUnit,
+  NOW_MS,
+  makePodFact,
+  POLICY,
+  makeReplica,
+  makeReplicaSeen,
+  makeSnapshot,
+  makeSpec,
+} from "../../test/samples.ts";
+import { buildMemberUnitId } from "./build-units.ts";
+import { findCondition, type Condition } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import { findStatusChanges } from "./find-status-changes.ts";
 import type { Snapshot, UnitPreemption, UnitSeen } from "./snapshot.ts";
@@ -16,12 +35,15 @@ const PREEMPTION: UnitPreemption = {
   accepted: true,
 };
 
-function preempted(more: Partial<UnitPreemption> = {}, unit: UnitSeen = granted("worker-0", "worker-1")): UnitSeen {
+function preempted(
+  more: Partial<UnitPreemption> = {},
+  unit: UnitSeen = makeGrantedUnit("worker-0", "worker-1"),
+): UnitSeen {
   return unit.state === "granted" ? { ...unit, preemption: { ...PREEMPTION, ...more } } : unit;
 }
 
 const OVERDUE = { units: [preempted({ deadlineMs: NOW_MS })] };
-const leaving = [pod("worker-0", { deleting: true }), pod("worker-1", { deleting: true })];
+const leaving = [makePodFact("worker-0", { deleting: true }), makePodFact("worker-1", { deleting: true })];
 const ready = { nodesReady: ["node-worker-0", "node-worker-1"] };
 const condition = (type: Condition["type"], reason: string, is: Condition["status"] = "True"): Condition => ({
   type,
@@ -36,12 +58,16 @@ describe("a job with preempted machines", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
     [
       "continues until the ledger knows that it leaves",
-      { ...workers(...both), units: [preempted({ accepted: false })] },
+      { ...makeWorkers(...both), units: [preempted({ accepted: false })] },
       ["accept-preemption of gang: RECLAIM"],
     ],
     [
       "then ends its pods, services and budget, and keeps its machines meanwhile",
-      { ...workers(...both), services: { present: ["train"], wanted: ["train"], settled: true }, units: [preempted()] },
+      {
+        ...makeWorkers(...both),
+        services: { present: ["train"], wanted: ["train"], settled: true },
+        units: [preempted()],
+      },
       [
         "delete train-worker-0: preempted",
         "delete train-worker-1: preempted",
@@ -49,54 +75,61 @@ describe("a job with preempted machines", () => {
         "delete-budget: preempted",
       ],
     ],
-    ["waits for its pods to end within their grace", { ...workers(...leaving), ...ready, units: [preempted()] }, []],
+    [
+      "waits for its pods to end within their grace",
+      { ...makeWorkers(...leaving), ...ready, units: [preempted()] },
+      [],
+    ],
     [
       "forces the pods that are left after the deadline",
-      { ...workers(...leaving), ...ready, ...OVERDUE },
+      { ...makeWorkers(...leaving), ...ready, ...OVERDUE },
       ["remove train-worker-0 by force: preempted", "remove train-worker-1 by force: preempted"],
     ],
     [
       "deletes a pod before it forces it",
-      { ...workers(...both), ...ready, ...OVERDUE },
+      { ...makeWorkers(...both), ...ready, ...OVERDUE },
       ["delete train-worker-0: preempted", "delete train-worker-1: preempted"],
     ],
     [
       "forces no pod on a node that does not answer, and keeps its machines",
-      { ...workers(...leaving), nodesReady: ["node-worker-1"], ...OVERDUE },
+      { ...makeWorkers(...leaving), nodesReady: ["node-worker-1"], ...OVERDUE },
       ["remove train-worker-1 by force: preempted"],
     ],
     [
       "waits again once no pod may run, even with finished pods",
-      { ...workers(ended("worker-0", 0), ended("worker-1", 1)), units: [preempted()] },
+      { ...makeWorkers(makeEndedPod("worker-0", 0), makeEndedPod("worker-1", 1)), units: [preempted()] },
       ["requeue of gang: preempted"],
     ],
     [
       "waits until creations that it has requested are observed",
-      { replicas: [seen("worker", [undefined, undefined], { podsSettled: false })], units: [preempted()] },
+      { replicas: [makeReplicaSeen("worker", [undefined, undefined], { podsSettled: false })], units: [preempted()] },
       [],
     ],
     ["waits again immediately if it has no pod yet", { units: [preempted()] }, ["requeue of gang: preempted"]],
     [
       "counts no exit after the announcement as an end",
       {
-        ...workers(ended("worker-0", 0, { preempted: true }), ended("worker-1", 1, { preempted: true })),
+        ...makeWorkers(
+          makeEndedPod("worker-0", 0, { preempted: true }),
+          makeEndedPod("worker-1", 1, { preempted: true }),
+        ),
         units: [preempted()],
       },
       ["delete train-worker-0: preempted", "delete train-worker-1: preempted", "requeue of gang: preempted"],
     ],
     [
       "releases the machines instead when it is suspended",
-      { spec: spec({ suspend: true }), units: [preempted()] },
+      { spec: makeSpec({ suspend: true }), units: [preempted()] },
       ["release gang: suspended"],
     ],
     [
       "releases the machines instead when it is cancelled",
-      { job: { ...snapshot().job, cancelled: true }, units: [preempted()] },
+      { job: { ...makeSnapshot().job, cancelled: true }, units: [preempted()] },
       ["release gang: job-over"],
     ],
     [
       "releases the machines instead when it has succeeded",
-      { ...workers(ended("worker-0", 0), ended("worker-1", 0)), units: [preempted()] },
+      { ...makeWorkers(makeEndedPod("worker-0", 0), makeEndedPod("worker-1", 0)), units: [preempted()] },
       ["release gang: job-over"],
     ],
     [
@@ -110,13 +143,13 @@ describe("a job with preempted machines", () => {
       ["delete train-worker-0: preempted", "delete train-worker-1: preempted"],
     ],
   ])("%s", (_title, more, steps) => {
-    expect(plan({ budget: steps.some((step) => step.startsWith("delete-budget")) ? 2 : undefined, ...more })).toEqual(
-      steps,
-    );
+    expect(
+      planSteps({ budget: steps.some((step) => step.startsWith("delete-budget")) ? 2 : undefined, ...more }),
+    ).toEqual(steps);
   });
 
   it("has a condition with the reason, the beneficiary and the deadline, and is neither running nor has machines", () => {
-    const before = status({
+    const before = makeStatus({
       startMs: NOW_MS - 5000,
       conditions: [
         condition("Created", "JobCreated"),
@@ -125,18 +158,18 @@ describe("a job with preempted machines", () => {
       ],
     });
     const { status: after, recheckInMs } = planJob(
-      snapshot({ ...workers(...both), status: before, units: [preempted()] }),
+      makeSnapshot({ ...makeWorkers(...both), status: before, units: [preempted()] }),
       POLICY,
     );
-    expect(conditionOf(after, "Preempted")).toMatchObject({
+    expect(findCondition(after, "Preempted")).toMatchObject({
       status: "True",
       reason: "RECLAIM",
       message:
         "its machines are taken for job/urgent-0a1b of the queue team-b, which owns the quota that the job borrows; " +
         "its pods end by 1970-01-12T13:47:20.000Z, and then it waits again at its old place",
     });
-    expect(conditionOf(after, "Running")).toMatchObject({ status: "False" });
-    expect(conditionOf(after, "MachinesReserved")).toBeUndefined();
+    expect(findCondition(after, "Running")).toMatchObject({ status: "False" });
+    expect(findCondition(after, "MachinesReserved")).toBeUndefined();
     expect(after.startMs).toBeUndefined();
     expect(recheckInMs).toBe(40_000);
     expect(summariseState(after, 2).state).toBe("Preempted");
@@ -146,20 +179,20 @@ describe("a job with preempted machines", () => {
   });
 
   it("stays preempted while it waits and starts again, until it runs", () => {
-    const before = status({ conditions: [condition("Preempted", "RECLAIM")] });
-    expect(conditions({ status: before, units: [waiting({ isRequeued: true })] })).toEqual([
+    const before = makeStatus({ conditions: [condition("Preempted", "RECLAIM")] });
+    expect(listConditions({ status: before, units: [makeWaitingUnit({ isRequeued: true })] })).toEqual([
       "Preempted: RECLAIM",
       "Created: JobCreated",
       "not MachinesReserved: POOL_AVAILABILITY",
     ]);
-    expect(conditions({ status: before })).toContain("Preempted: RECLAIM");
-    expect(conditions({ ...workers(...both), status: before })).toEqual(
+    expect(listConditions({ status: before })).toContain("Preempted: RECLAIM");
+    expect(listConditions({ ...makeWorkers(...both), status: before })).toEqual(
       expect.arrayContaining(["not Preempted: JobRunning", "Running: JobRunning"]),
     );
   });
 });
 
-it.each<[string, Partial<Parameters<typeof waiting>[0]>, string[]]>([
+it.each<[string, Partial<Parameters<typeof makeWaitingUnit>[0]>, string[]]>([
   ["keeps its place with the machine of a member that has completed", { isRequeued: true }, []],
   ["is requested again if it never was preempted", {}, ["release gang: needs-changed"]],
   [
@@ -173,18 +206,18 @@ it.each<[string, Partial<Parameters<typeof waiting>[0]>, string[]]>([
     ["release gang: needs-changed"],
   ],
 ])("a waiting reservation %s", (_title, more, steps) => {
-  expect(plan({ status: workersDone(0), units: [waiting(more)], budget: undefined })).toEqual(steps);
+  expect(planSteps({ status: makeDoneWorkers(0), units: [makeWaitingUnit(more)], budget: undefined })).toEqual(steps);
 });
 
 describe("a member whose own machine is preempted", () => {
-  const elastic = spec({
-    replicas: [replica("worker", 3, { elastic: { minReplicas: 2, maxReplicas: 4 } })],
+  const elastic = makeSpec({
+    replicas: [makeReplica("worker", 3, { elastic: { minReplicas: 2, maxReplicas: 4 } })],
   });
-  const extra: UnitSeen = { ...granted("worker-2"), id: memberUnitId(GANG, "worker-2") };
-  const gang = granted("worker-0", "worker-1");
-  const with2 = (...third: Parameters<typeof seen>[1]): Partial<Snapshot> => ({
+  const extra: UnitSeen = { ...makeGrantedUnit("worker-2"), id: buildMemberUnitId(GANG, "worker-2") };
+  const gang = makeGrantedUnit("worker-0", "worker-1");
+  const with2 = (...third: Parameters<typeof makeReplicaSeen>[1]): Partial<Snapshot> => ({
     spec: elastic,
-    replicas: [seen("worker", [...both, ...third])],
+    replicas: [makeReplicaSeen("worker", [...both, ...third])],
     nodesReady: ["node-worker-2"],
     budget: 2,
   });
@@ -192,14 +225,14 @@ describe("a member whose own machine is preempted", () => {
   it.each<[string, Partial<Snapshot>, UnitSeen, string[]]>([
     [
       "stays until the ledger knows",
-      with2(pod("worker-2")),
+      with2(makePodFact("worker-2")),
       preempted({ accepted: false }, extra),
       ["accept-preemption of gang--worker-2: RECLAIM"],
     ],
-    ["ends alone", with2(pod("worker-2")), preempted({}, extra), ["delete train-worker-2: preempted"]],
+    ["ends alone", with2(makePodFact("worker-2")), preempted({}, extra), ["delete train-worker-2: preempted"]],
     [
       "is forced after the deadline",
-      with2(pod("worker-2", { deleting: true })),
+      with2(makePodFact("worker-2", { deleting: true })),
       preempted({ deadlineMs: NOW_MS }, extra),
       ["remove train-worker-2 by force: preempted"],
     ],
@@ -211,13 +244,13 @@ describe("a member whose own machine is preempted", () => {
     ],
     [
       "is deleted if it ended after the announcement",
-      with2(ended("worker-2", 0, { preempted: true })),
+      with2(makeEndedPod("worker-2", 0, { preempted: true })),
       preempted({}, extra),
       ["requeue of gang--worker-2: preempted", "delete train-worker-2: preempted"],
     ],
     [
       "leaves with its gang",
-      with2(pod("worker-2")),
+      with2(makePodFact("worker-2")),
       preempted({}, gang),
       [
         "delete train-worker-0: preempted",
@@ -228,6 +261,6 @@ describe("a member whose own machine is preempted", () => {
     ],
   ])("%s", (_title, more, unit, steps) => {
     const units = unit.id === GANG ? [unit, extra] : [gang, unit];
-    expect(plan({ ...more, units })).toEqual(steps);
+    expect(planSteps({ ...more, units })).toEqual(steps);
   });
 });

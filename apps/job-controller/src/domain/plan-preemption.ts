@@ -1,6 +1,6 @@
-import { ownerIdOf } from "./build-units.ts";
-import { isActive, mayRun, podsOf } from "./job-pods.ts";
-import { withoutCondition, type ConditionType, type JobStatus } from "./job-status.ts";
+import { buildOwnerId } from "./build-units.ts";
+import { isActive, canRun, listPods } from "./job-pods.ts";
+import { removeCondition, type ConditionType, type JobStatus } from "./job-status.ts";
 import type { GrantedUnit } from "./member-machines.ts";
 import { planBudgetDeletion, planServiceDeletions } from "./plan-clean-up.ts";
 import { planGroupDeletions } from "./plan-group.ts";
@@ -18,8 +18,8 @@ export type ForcePreempted = Extract<JobStep, { readonly kind: "force-pod" }> & 
 const FORCE_AGAIN_MS = 5000;
 
 /** Returns the gang's unit while its machines are preempted for a waiting request; undefined if the job keeps its machines. */
-export function preemptedGang({ units, job }: Snapshot): PreemptedUnit | undefined {
-  return units.filter(isPreempted).find(({ id }) => id === ownerIdOf(job));
+export function findPreemptedGang({ units, job }: Snapshot): PreemptedUnit | undefined {
+  return units.filter(isPreempted).find(({ id }) => id === buildOwnerId(job));
 }
 
 /**
@@ -34,9 +34,9 @@ export function planPreemptedGang(
 ): JobPlan {
   const { preemption } = gang;
   if (!preemption.accepted) return { status: before, steps: [acceptance(gang)], recheckInMs: undefined };
-  const pods = podsOf(snapshot);
+  const pods = listPods(snapshot);
   const others = snapshot.units.filter((unit) => unit !== gang);
-  const isOver = !pods.some(mayRun) && !isOccupied(snapshot, gang);
+  const isOver = !pods.some(canRun) && !isOccupied(snapshot, gang);
   return {
     status: notePreemption(before, preemption, snapshot.nowMs),
     steps: [
@@ -45,14 +45,14 @@ export function planPreemptedGang(
         pods.filter((pod) => isActive(pod) || pod.preempted),
         "preempted",
       ),
-      ...planOverdue(snapshot, pods.filter(mayRun), preemption),
+      ...planOverduePods(snapshot, pods.filter(canRun), preemption),
       ...planServiceDeletions(snapshot, "preempted"),
       ...planBudgetDeletion(snapshot, "preempted"),
       ...planGroupDeletions(snapshot, "preempted"),
       ...others.flatMap((unit) => planRelease(snapshot, unit, "preempted")),
       ...(isOver ? [requeue(gang)] : []),
     ],
-    recheckInMs: isOver ? undefined : untilForce(snapshot, [preemption], policy),
+    recheckInMs: isOver ? undefined : computeForceDelayMs(snapshot, [preemption], policy),
   };
 }
 
@@ -61,19 +61,19 @@ export function planPreemptedMembers(
   snapshot: Snapshot,
   policy: JobPolicy,
 ): { readonly steps: readonly JobStep[]; readonly recheckInMs: number | undefined } {
-  const preempted = snapshot.units.filter(isPreempted).filter(({ id }) => id !== ownerIdOf(snapshot.job));
+  const preempted = snapshot.units.filter(isPreempted).filter(({ id }) => id !== buildOwnerId(snapshot.job));
   const leaving = preempted.filter(({ preemption }) => preemption.accepted);
   return {
     steps: preempted.flatMap((unit): JobStep[] => {
       if (!unit.preemption.accepted) return [acceptance(unit)];
-      const pods = podsOf(snapshot).filter(({ component }) => unit.nodes.has(component));
+      const pods = listPods(snapshot).filter(({ component }) => unit.nodes.has(component));
       return [
         ...planDeletions(pods.filter(isActive), "preempted"),
-        ...planOverdue(snapshot, pods.filter(mayRun), unit.preemption),
+        ...planOverduePods(snapshot, pods.filter(canRun), unit.preemption),
         ...(isOccupied(snapshot, unit) ? [] : [requeue(unit)]),
       ];
     }),
-    recheckInMs: untilForce(
+    recheckInMs: computeForceDelayMs(
       snapshot,
       leaving.map(({ preemption }) => preemption),
       policy,
@@ -97,7 +97,7 @@ function requeue({ id }: PreemptedUnit): JobStep {
 type RunningPod = Pick<PodFact, "name" | "uid" | "node" | "deleting">;
 
 /** Plans forced deletions of pods after their grace, only where the kubelet can still end them: elsewhere they may run on after the deletion. */
-export function planOverdue(
+export function planOverduePods(
   { nowMs, nodesReady = [] }: Pick<Snapshot, "nowMs" | "nodesReady">,
   running: readonly RunningPod[],
   { deadlineMs }: Pick<UnitPreemption, "deadlineMs">,
@@ -109,7 +109,7 @@ export function planOverdue(
 }
 
 /** Returns milliseconds until the pods of preempted units are deleted by force, or checked again; undefined without such units. */
-export function untilForce(
+export function computeForceDelayMs(
   { nowMs }: Pick<Snapshot, "nowMs">,
   preemptions: readonly Pick<UnitPreemption, "deadlineMs">[],
   { maxRecheckMs }: Pick<JobPolicy, "maxRecheckMs">,
@@ -124,7 +124,7 @@ const MEANINGLESS: readonly ConditionType[] = ["MachinesReserved", "Restarting",
 
 function notePreemption(status: JobStatus, preemption: UnitPreemption, nowMs: number): JobStatus {
   const stopped = { ...status, startMs: undefined, replaced: [], regrouping: false, hasBeenReady: false };
-  const cleared = MEANINGLESS.reduce<JobStatus>(withoutCondition, stopped);
+  const cleared = MEANINGLESS.reduce<JobStatus>(removeCondition, stopped);
   const { reason } = preemption;
   return transitionConditions(
     cleared,

@@ -1,7 +1,17 @@
 import { describe, expect, it } from "vitest";
-import { both, line, NONE, status, waiting, workers } from "../../test/planned-job.ts";
-import { ended, granted, NOW_MS, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
-import { conditionOf, type Condition, type JobStatus } from "./job-status.ts";
+import { both, printStep, NONE, makeStatus, makeWaitingUnit, makeWorkers } from "../../test/planned-job.ts";
+import {
+  makeEndedPod,
+  makeGrantedUnit,
+  NOW_MS,
+  makePodFact,
+  POLICY,
+  makeReplica,
+  makeReplicaSeen,
+  makeSnapshot,
+  makeSpec,
+} from "../../test/samples.ts";
+import { findCondition, type Condition, type JobStatus } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import { findStatusChanges } from "./find-status-changes.ts";
 import { READY_TIMEOUT } from "./plan-ready-timeout.ts";
@@ -9,8 +19,8 @@ import type { Snapshot, UnitSeen } from "./snapshot.ts";
 import { summariseState } from "./summarise-state.ts";
 
 const TIMEOUT_MS = 60_000;
-const gang = { ...granted("worker-0", "worker-1"), queue: "team-a" } as UnitSeen;
-const starting = pod("worker-1", { ready: false });
+const gang = { ...makeGrantedUnit("worker-0", "worker-1"), queue: "team-a" } as UnitSeen;
+const starting = makePodFact("worker-1", { ready: false });
 const condition = (type: Condition["type"], reason: string, is: Condition["status"] = "True"): Condition => ({
   type,
   status: is,
@@ -20,20 +30,20 @@ const condition = (type: Condition["type"], reason: string, is: Condition["statu
   lastTransitionMs: NOW_MS - 90_000,
 });
 const startedAgo = (ms: number, more: Partial<JobStatus> = {}): JobStatus =>
-  status({ startMs: NOW_MS - ms, conditions: [condition("Created", "JobCreated")], ...more });
+  makeStatus({ startMs: NOW_MS - ms, conditions: [condition("Created", "JobCreated")], ...more });
 
 /** Builds a gang that has had its machines for as long as its queue permits. */
 const late = (more: Partial<Snapshot> = {}): Snapshot =>
-  snapshot({
+  makeSnapshot({
     budget: 2,
-    ...workers(pod("worker-0"), starting),
+    ...makeWorkers(makePodFact("worker-0"), starting),
     queue: { kind: "queue", name: "team-a" },
     readyTimeoutMs: TIMEOUT_MS,
     status: startedAgo(TIMEOUT_MS),
     units: [gang],
     ...more,
   });
-const steps = (seenJob: Snapshot): readonly string[] => planJob(seenJob, POLICY).steps.map(line);
+const steps = (seenJob: Snapshot): readonly string[] => planJob(seenJob, POLICY).steps.map(printStep);
 const budget = "delete-budget: ready-timeout";
 const leaves = ["delete train-worker-0: ready-timeout", "delete train-worker-1: ready-timeout", budget];
 
@@ -43,31 +53,43 @@ describe("a gang that is not ready in time", () => {
     ["waits until the time is over", { status: startedAgo(TIMEOUT_MS - 1000) }, []],
     ["stays where its queue has no limit", { readyTimeoutMs: undefined }, []],
     ["stays if it was ready once", { status: startedAgo(TIMEOUT_MS, { hasBeenReady: true }) }, []],
-    ["stays if it is ready now", { ...workers(...both) }, []],
-    ["counts a member that has completed as ready", { ...workers(pod("worker-0"), ended("worker-1", 0)) }, []],
-    ["leaves with a member that has no pod", { ...workers(pod("worker-0"), undefined) }, [leaves[0] ?? "", budget]],
+    ["stays if it is ready now", { ...makeWorkers(...both) }, []],
+    [
+      "counts a member that has completed as ready",
+      { ...makeWorkers(makePodFact("worker-0"), makeEndedPod("worker-1", 0)) },
+      [],
+    ],
+    [
+      "leaves with a member that has no pod",
+      { ...makeWorkers(makePodFact("worker-0"), undefined) },
+      [leaves[0] ?? "", budget],
+    ],
     [
       "leaves with a pod of an earlier attempt",
-      { status: startedAgo(TIMEOUT_MS, { attempt: 1 }), ...workers(...both) },
+      { status: startedAgo(TIMEOUT_MS, { attempt: 1 }), ...makeWorkers(...both) },
       leaves,
     ],
     ["stays if the ledger does not answer", { units: [{ ...NONE, state: "unknown" }] }, []],
     [
       "stays with the members that an elastic type needs",
       {
-        spec: spec({ replicas: [replica("worker", 3, { elastic: { minReplicas: 2, maxReplicas: 4 } })] }),
-        replicas: [seen("worker", [...both, pod("worker-2", { ready: false })])],
+        spec: makeSpec({ replicas: [makeReplica("worker", 3, { elastic: { minReplicas: 2, maxReplicas: 4 } })] }),
+        replicas: [makeReplicaSeen("worker", [...both, makePodFact("worker-2", { ready: false })])],
       },
       ["reserve worker-2: scaled-up", "delete train-worker-2: machine-lost"],
     ],
     [
       "keeps its machines while a pod may run",
-      { status: leaving(), budget: undefined, ...workers(pod("worker-0", { attempt: 0, deleting: true }), undefined) },
+      {
+        status: leaving(),
+        budget: undefined,
+        ...makeWorkers(makePodFact("worker-0", { attempt: 0, deleting: true }), undefined),
+      },
       [],
     ],
     [
       "releases them once none may",
-      { status: leaving(), budget: undefined, ...workers(undefined, undefined) },
+      { status: leaving(), budget: undefined, ...makeWorkers(undefined, undefined) },
       ["release gang: ready-timeout"],
     ],
   ])("%s", (_title, more, planned) => {
@@ -91,9 +113,9 @@ describe("a gang that is not ready in time", () => {
     const message =
       "1 of 2 members were ready within the readyTimeout 1m of the queue team-a, 3 times in a row; its machines are released, " +
       "and requested again at 1970-01-12T13:47:20.000Z: worker-1: no such image";
-    expect(conditionOf(after, "Requeued")).toMatchObject({ status: "True", reason: "ReadyTimeout", message });
-    expect(conditionOf(after, "MachinesReserved")).toMatchObject({ status: "False", reason: READY_TIMEOUT, message });
-    expect(conditionOf(after, "Running")).toMatchObject({ status: "False" });
+    expect(findCondition(after, "Requeued")).toMatchObject({ status: "True", reason: "ReadyTimeout", message });
+    expect(findCondition(after, "MachinesReserved")).toMatchObject({ status: "False", reason: READY_TIMEOUT, message });
+    expect(findCondition(after, "Running")).toMatchObject({ status: "False" });
     expect(after).toMatchObject({ regrouping: true, readyTimeouts: 3, lastReadyTimeoutMs: NOW_MS, attempt: 1 });
     expect(after).toMatchObject({ startMs: undefined, attemptsCounted: 0 });
     expect(summariseState(after, 2)).toMatchObject({ state: "Queued", message, restarts: 0 });
@@ -114,7 +136,7 @@ describe("a gang that is not ready in time", () => {
     ],
     [
       "withdraws a request that waits again too early",
-      waiting({ queue: "team-a" }),
+      makeWaitingUnit({ queue: "team-a" }),
       { readyTimeouts: 2 },
       ["release gang: ready-timeout"],
       5000,
@@ -135,7 +157,7 @@ describe("a gang that is not ready in time", () => {
     ],
   ])("%s", (_title, unit, more, planned, recheckInMs) => {
     const before = startedAgo(0, { startMs: undefined, lastReadyTimeoutMs: NOW_MS - 15_000, ...more });
-    const seenJob = late({ status: before, units: [unit], ...workers(undefined, undefined) });
+    const seenJob = late({ status: before, units: [unit], ...makeWorkers(undefined, undefined) });
     expect(steps(seenJob)).toEqual(planned);
     expect(planJob(seenJob, POLICY).recheckInMs).toBe(recheckInMs);
   });
@@ -143,19 +165,19 @@ describe("a gang that is not ready in time", () => {
   it("begins a new row of timeouts once it is ready, and at a suspension", () => {
     const row = { readyTimeouts: 2, lastReadyTimeoutMs: NOW_MS - 300_000 };
     const before = startedAgo(5000, { ...row, conditions: [condition("Requeued", "ReadyTimeout")] });
-    const ready = planJob(late({ status: before, ...workers(...both) }), POLICY).status;
+    const ready = planJob(late({ status: before, ...makeWorkers(...both) }), POLICY).status;
     expect(ready).toMatchObject({ hasBeenReady: true, readyTimeouts: 0, lastReadyTimeoutMs: undefined });
-    expect(conditionOf(ready, "Requeued")).toMatchObject({ status: "False", reason: "GangReady" });
-    const suspended = planJob(late({ status: ready, spec: spec({ suspend: true }) }), POLICY).status;
+    expect(findCondition(ready, "Requeued")).toMatchObject({ status: "False", reason: "GangReady" });
+    const suspended = planJob(late({ status: ready, spec: makeSpec({ suspend: true }) }), POLICY).status;
     expect(suspended).toMatchObject({ hasBeenReady: false, readyTimeouts: 0 });
-    const left = planJob(late({ status: before, spec: spec({ suspend: true }) }), POLICY).status;
+    const left = planJob(late({ status: before, spec: makeSpec({ suspend: true }) }), POLICY).status;
     expect(left).toMatchObject({ readyTimeouts: 0, lastReadyTimeoutMs: undefined });
-    expect(conditionOf(left, "Requeued")).toBeUndefined();
+    expect(findCondition(left, "Requeued")).toBeUndefined();
   });
 
   it("records nothing for a job without a queue", () => {
-    const units = [granted("worker-0", "worker-1")];
-    expect(planJob(late({ ...workers(...both), units }), POLICY).status.hasBeenReady).toBe(false);
+    const units = [makeGrantedUnit("worker-0", "worker-1")];
+    expect(planJob(late({ ...makeWorkers(...both), units }), POLICY).status.hasBeenReady).toBe(false);
   });
 });
 

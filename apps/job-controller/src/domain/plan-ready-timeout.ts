@@ -1,12 +1,12 @@
 import { formatDuration } from "@muster/faults";
-import { gangSize, ownerIdOf } from "./build-units.ts";
+import { countGang, buildOwnerId } from "./build-units.ts";
 import { MAX_CLOCK_SKEW_MS } from "./decide-end-time.ts";
-import { restartPauseMs, type RestartPauses } from "./decide-restart.ts";
+import { computeRestartPauseMs, type RestartPauses } from "./decide-restart.ts";
 import type { JobSpec } from "./job.ts";
-import { conditionOf, isTrue, withoutCondition, type JobStatus } from "./job-status.ts";
+import { findCondition, isTrue, removeCondition, type JobStatus } from "./job-status.ts";
 import type { GrantedUnit } from "./member-machines.ts";
 import type { PodFact, Snapshot } from "./snapshot.ts";
-import { transitionConditions, wholeSecond } from "./transition-conditions.ts";
+import { transitionConditions, roundToSecond } from "./transition-conditions.ts";
 
 /** The code of the wait after a ready timeout, until the machines are requested again. */
 export const READY_TIMEOUT = "READY_TIMEOUT";
@@ -14,7 +14,7 @@ export const READY_TIMEOUT = "READY_TIMEOUT";
 type Timeouts = Pick<JobStatus, "readyTimeouts" | "lastReadyTimeoutMs">;
 
 /** Records that the whole gang is ready, which ends its row of timeouts. Completed members count as ready. */
-export function noteReadiness(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
+export function recordReadiness(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
   if (status.regrouping || status.hasBeenReady || queuedGang(snapshot) === undefined) return status;
   const { ready, all } = countReady(snapshot, spec, status);
   if (ready < all) return status;
@@ -28,21 +28,26 @@ export function noteReadiness(snapshot: Snapshot, spec: JobSpec, status: JobStat
  * Makes a gang leave its machines if it is not ready within the `readyTimeout` of its queue. As when it regroups, its pods are deleted and its machines
  * released. They are requested again after a pause that doubles with each timeout in a row. `status` has the readiness of this pass.
  */
-export function requeueUnready(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: RestartPauses): JobStatus {
+export function requeueUnreadyGang(
+  snapshot: Snapshot,
+  spec: JobSpec,
+  status: JobStatus,
+  policy: RestartPauses,
+): JobStatus {
   const { nowMs, readyTimeoutMs = 0 } = snapshot;
-  const [gang, dueMs] = [queuedGang(snapshot), readyDueMs(snapshot, status)];
+  const [gang, dueMs] = [queuedGang(snapshot), computeReadyDueMs(snapshot, status)];
   if (gang?.queue === undefined || dueMs === undefined || nowMs < dueMs) return status;
   const readyTimeouts = status.readyTimeouts + 1;
-  const last = { readyTimeouts, lastReadyTimeoutMs: wholeSecond(nowMs) };
+  const last = { readyTimeouts, lastReadyTimeoutMs: roundToSecond(nowMs) };
   const left = { ...status, ...last, startMs: undefined, regrouping: true, attempt: status.attempt + 1 };
   const { ready, all } = countReady(snapshot, spec, status);
   const limit = { readyTimeoutMs, queue: gang.queue };
-  const trouble = conditionOf(status, "PodsWaiting")?.message;
+  const trouble = findCondition(status, "PodsWaiting")?.message;
   const why = trouble === undefined ? "" : `: ${trouble}`;
   const message = `${ready} of ${all} members were ready within ${describeTimeout(last, limit, policy)}${why}`;
   // A condition that is still True from the previous timeout would not end conditions that have become True since.
   const requeued = transitionConditions(
-    withoutCondition(left, "Requeued"),
+    removeCondition(left, "Requeued"),
     { type: "Requeued", status: "True", reason: "ReadyTimeout", message },
     nowMs,
   );
@@ -57,13 +62,13 @@ export function describeTimeout(
   policy: RestartPauses,
 ): string {
   const row = readyTimeouts === 1 ? "" : `, ${readyTimeouts} times in a row`;
-  const again = new Date(lastReadyTimeoutMs + restartPauseMs(readyTimeouts, policy)).toISOString();
+  const again = new Date(lastReadyTimeoutMs + computeRestartPauseMs(readyTimeouts, policy)).toISOString();
   const limit = `the readyTimeout ${formatDuration(readyTimeoutMs)} of the queue ${queue}`;
   return `${limit}${row}; its machines are released, and requested again at ${again}`;
 }
 
 /** Returns when the gang must be ready; undefined if it already was, or no limit applies. */
-export function readyDueMs(snapshot: Snapshot, status: JobStatus): number | undefined {
+export function computeReadyDueMs(snapshot: Snapshot, status: JobStatus): number | undefined {
   const { readyTimeoutMs } = snapshot;
   if (readyTimeoutMs === undefined || status.startMs === undefined) return undefined;
   if (status.regrouping || status.hasBeenReady || queuedGang(snapshot) === undefined) return undefined;
@@ -71,19 +76,19 @@ export function readyDueMs(snapshot: Snapshot, status: JobStatus): number | unde
 }
 
 /** Returns when a gang requests its machines again after a ready timeout; undefined if it may do so now. */
-export function requeueAtMs(
+export function computeRequeueAtMs(
   { readyTimeouts, lastReadyTimeoutMs }: Timeouts,
   policy: RestartPauses,
   nowMs: number,
 ): number | undefined {
   // A time far in the future comes from another leader's clock.
   if (lastReadyTimeoutMs === undefined || lastReadyTimeoutMs > nowMs + MAX_CLOCK_SKEW_MS) return undefined;
-  const atMs = lastReadyTimeoutMs + restartPauseMs(readyTimeouts, policy);
+  const atMs = lastReadyTimeoutMs + computeRestartPauseMs(readyTimeouts, policy);
   return atMs > nowMs ? atMs : undefined;
 }
 
 function queuedGang({ units, job }: Snapshot): GrantedUnit | undefined {
-  const gang = units.find(({ id }) => id === ownerIdOf(job));
+  const gang = units.find(({ id }) => id === buildOwnerId(job));
   return gang?.state === "granted" && gang.queue !== undefined ? gang : undefined;
 }
 
@@ -97,7 +102,7 @@ function countReady(
     const completed = status.replicas.find(({ type }) => type === replica.type)?.completedIndexes ?? [];
     const slots = snapshot.replicas.find(({ type }) => type === replica.type)?.slots ?? [];
     const ready = slots.filter((pod, index) => completed.includes(index) || isReady(pod, status)).length;
-    const all = gangSize(replica);
+    const all = countGang(replica);
     return { ready: Math.min(ready, all), all };
   });
   return {

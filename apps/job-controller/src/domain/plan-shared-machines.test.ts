@@ -1,13 +1,22 @@
 import type { Requests } from "@muster/resources";
 import { describe, expect, it } from "vitest";
-import { conditions, GANG, NONE, plan, status, succeeded, waiting, workers } from "../../test/planned-job.ts";
-import { JOB, pod, POLICY, replica, seen, snapshot, spec } from "../../test/samples.ts";
-import { conditionOf } from "./job-status.ts";
+import {
+  listConditions,
+  GANG,
+  NONE,
+  planSteps,
+  makeStatus,
+  succeeded,
+  makeWaitingUnit,
+  makeWorkers,
+} from "../../test/planned-job.ts";
+import { JOB, makePodFact, POLICY, makeReplica, makeReplicaSeen, makeSnapshot, makeSpec } from "../../test/samples.ts";
+import { findCondition } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 import type { Snapshot, UnitSeen } from "./snapshot.ts";
 
 const HALF = { cpu: 500 };
-const SHARED = spec({ replicas: [replica("worker", 2, { shared: HALF })] });
+const SHARED = makeSpec({ replicas: [makeReplica("worker", 2, { shared: HALF })] });
 
 /** Builds a unit with these nodes, in which each member has a part of its node. */
 function parts(nodes: Readonly<Record<string, string>>, id = GANG, share: Requests = HALF): UnitSeen {
@@ -17,17 +26,17 @@ function parts(nodes: Readonly<Record<string, string>>, id = GANG, share: Reques
 const own = (component: string, node: string, share = HALF) =>
   parts({ [component]: node }, `${GANG}--${component}`, share);
 const BOTH = parts({ "worker-0": "n", "worker-1": "n" });
-const [zero, one] = [pod("worker-0", { node: "n" }), pod("worker-1", { node: "n" })];
+const [zero, one] = [makePodFact("worker-0", { node: "n" }), makePodFact("worker-1", { node: "n" })];
 const unbound = (component: string, pinned: string) =>
-  pod(component, { phase: "Pending", ready: false, node: undefined, pinned });
+  makePodFact(component, { phase: "Pending", ready: false, node: undefined, pinned });
 
 /** Plans a job whose two members share one node, with these changes. */
-const planned = (more: Partial<Snapshot>): string[] => plan({ spec: SHARED, units: [BOTH], ...more });
+const planned = (more: Partial<Snapshot>): string[] => planSteps({ spec: SHARED, units: [BOTH], ...more });
 
 describe("parts of machines", () => {
   it("are requested with each member's requests", () => {
-    const mixed = spec({ replicas: [replica("ps", 1, { shared: HALF }), replica("worker", 1)] });
-    const { steps } = planJob(snapshot({ spec: mixed, units: [NONE] }), POLICY);
+    const mixed = makeSpec({ replicas: [makeReplica("ps", 1, { shared: HALF }), makeReplica("worker", 1)] });
+    const { steps } = planJob(makeSnapshot({ spec: mixed, units: [NONE] }), POLICY);
     expect(steps).toMatchObject([
       {
         kind: "reserve",
@@ -44,23 +53,27 @@ describe("parts of machines", () => {
 
   const shares = (share: Requests) => new Map(["worker-0", "worker-1"].map((component) => [component, share]));
   it.each<[string, Partial<Snapshot>, string[]]>([
-    ["delay the pods until the grant", { units: [waiting({ shares: shares(HALF) })] }, []],
+    ["delay the pods until the grant", { units: [makeWaitingUnit({ shares: shares(HALF) })] }, []],
     [
       "are requested again when the template now requests less",
-      { units: [waiting({ shares: shares({ cpu: 600 }) })] },
+      { units: [makeWaitingUnit({ shares: shares({ cpu: 600 }) })] },
       ["release gang: needs-changed"],
     ],
     [
       "are requested instead of the whole machines that the job waits for",
-      { units: [waiting()] },
+      { units: [makeWaitingUnit()] },
       ["release gang: needs-changed"],
     ],
     [
       "are replaced by whole machines when the job now requests those",
-      { spec: spec(), units: [waiting({ shares: shares(HALF) })] },
+      { spec: makeSpec(), units: [makeWaitingUnit({ shares: shares(HALF) })] },
       ["release gang: needs-changed"],
     ],
-    ["are not requested again from a ledger that drops shares", { units: [waiting({ dropsConstraints: true })] }, []],
+    [
+      "are not requested again from a ledger that drops shares",
+      { units: [makeWaitingUnit({ dropsConstraints: true })] },
+      [],
+    ],
     [
       "get the pods of several members on one node",
       {},
@@ -82,7 +95,7 @@ describe("parts of machines", () => {
       },
       ["create worker-0 on n, worker-1 on m: missing"],
     ],
-    ["need no step while their pods run", { ...workers(zero, one) }, []],
+    ["need no step while their pods run", { ...makeWorkers(zero, one) }, []],
   ])("%s", (_title, world, steps) => {
     expect(planned({ budget: world.units?.[0]?.state === "waiting" ? undefined : 2, ...world })).toEqual(steps);
   });
@@ -96,8 +109,8 @@ describe("parts of machines", () => {
       "1 machine and 1 part of a machine are reserved",
     ],
   ])("are counted separately from machines in the condition: %s", (_title, unit, message) => {
-    const { status: after } = planJob(snapshot({ spec: SHARED, units: [unit] }), POLICY);
-    expect(conditionOf(after, "MachinesReserved")?.message).toBe(message);
+    const { status: after } = planJob(makeSnapshot({ spec: SHARED, units: [unit] }), POLICY);
+    expect(findCondition(after, "MachinesReserved")?.message).toBe(message);
   });
 });
 
@@ -106,7 +119,7 @@ describe("a part of a machine is released", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
     [
       "when its own member is gone, though another member runs on the same node",
-      { units: [BOTH, three], ...workers(zero, one) },
+      { units: [BOTH, three], ...makeWorkers(zero, one) },
       ["release gang--worker-2: scaled-down"],
     ],
     [
@@ -114,8 +127,8 @@ describe("a part of a machine is released", () => {
       {
         units: [BOTH, three],
         replicas: [
-          seen("worker", [zero, one], {
-            surplus: [{ pod: pod("worker-2", { node: "n" }), because: "index-out-of-range" }],
+          makeReplicaSeen("worker", [zero, one], {
+            surplus: [{ pod: makePodFact("worker-2", { node: "n" }), because: "index-out-of-range" }],
           }),
         ],
       },
@@ -123,12 +136,12 @@ describe("a part of a machine is released", () => {
     ],
     [
       "not while a pod of an unknown member may use it",
-      { units: [BOTH, three], ...workers(zero, one), unreadable: [pod("", { name: "odd", node: "n" })] },
+      { units: [BOTH, three], ...makeWorkers(zero, one), unreadable: [makePodFact("", { name: "odd", node: "n" })] },
       [],
     ],
     [
       "not while a pod runs on its node that has no part of any",
-      { units: [BOTH, three], ...workers(zero, one), released: [pod("worker-9", { node: "n" })] },
+      { units: [BOTH, three], ...makeWorkers(zero, one), released: [makePodFact("worker-9", { node: "n" })] },
       [],
     ],
     [
@@ -136,7 +149,7 @@ describe("a part of a machine is released", () => {
       {
         units: [BOTH, three],
         replicas: [
-          seen("worker", [zero, one], {
+          makeReplicaSeen("worker", [zero, one], {
             surplus: [{ pod: { ...unbound("worker-2", "n"), deleting: true }, because: "index-out-of-range" }],
           }),
         ],
@@ -146,22 +159,22 @@ describe("a part of a machine is released", () => {
     [
       "with the gang only once the last of its pods is gone",
       {
-        status: status({ conditions: [succeeded] }),
-        ...workers(undefined, { ...one, deleting: true }),
+        status: makeStatus({ conditions: [succeeded] }),
+        ...makeWorkers(undefined, { ...one, deleting: true }),
         budget: undefined,
       },
       [],
     ],
     [
       "with the gang, when the job is deleted",
-      { job: { ...JOB, deleting: true }, ...workers(undefined, undefined) },
+      { job: { ...JOB, deleting: true }, ...makeWorkers(undefined, undefined) },
       ["release gang: job-over"],
     ],
     [
       "with the gang, when the job is handed over, though a pod of the other controller runs there",
       {
         spec: { ...SHARED, managedBy: "other" },
-        ...workers(pod("", { name: "other", node: "n" }), undefined),
+        ...makeWorkers(makePodFact("", { name: "other", node: "n" }), undefined),
         budget: undefined,
       },
       ["release gang: handed-over"],
@@ -175,28 +188,32 @@ describe("a pod on a machine where its member holds no part", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
     [
       "on a node where the job has a part for another member: it is deleted",
-      { units: [parts({ "worker-0": "n", "worker-1": "m" })], ...workers(zero, one) },
+      { units: [parts({ "worker-0": "n", "worker-1": "m" })], ...makeWorkers(zero, one) },
       ["delete train-worker-1: machine-lost"],
     ],
     [
       "and is pinned there: it is deleted",
-      { units: [parts({ "worker-0": "n", "worker-1": "m" })], ...workers(zero, unbound("worker-1", "n")) },
+      { units: [parts({ "worker-0": "n", "worker-1": "m" })], ...makeWorkers(zero, unbound("worker-1", "n")) },
       ["delete train-worker-1: machine-lost"],
     ],
     [
       "of a finished job that keeps its pods: it is deleted",
       {
         spec: { ...SHARED, cleanPodPolicy: "None" },
-        status: status({ conditions: [succeeded] }),
+        status: makeStatus({ conditions: [succeeded] }),
         units: [parts({ "worker-0": "n", "worker-1": "m" })],
-        ...workers(zero, one),
+        ...makeWorkers(zero, one),
         budget: undefined,
       },
       ["delete train-worker-1: job-over"],
     ],
     [
       "but had one before, which the ledger still keeps for it: it continues",
-      { status: status({ replaced: ["worker-1"] }), units: [BOTH, own("worker-1", "m")], ...workers(zero, one) },
+      {
+        status: makeStatus({ replaced: ["worker-1"] }),
+        units: [BOTH, own("worker-1", "m")],
+        ...makeWorkers(zero, one),
+      },
       [],
     ],
   ])("%s", (_title, world, steps) => {
@@ -206,7 +223,7 @@ describe("a pod on a machine where its member holds no part", () => {
 
 describe("a node of several members", () => {
   it("is replaced for each member if it is lost", () => {
-    expect(planned({ nodesLost: ["n"], ...workers(zero, one) })).toEqual([
+    expect(planned({ nodesLost: ["n"], ...makeWorkers(zero, one) })).toEqual([
       "reserve worker-0: machine-lost",
       "reserve worker-1: machine-lost",
       "delete train-worker-0: machine-lost",
@@ -217,10 +234,10 @@ describe("a node of several members", () => {
   it("gives a member another part beside the lost parts of others", () => {
     const world = {
       nodesLost: ["n"],
-      status: status({ replaced: ["worker-0", "worker-1"] }),
+      status: makeStatus({ replaced: ["worker-0", "worker-1"] }),
       units: [BOTH, own("worker-0", "m"), own("worker-1", "m")],
     };
-    expect(planned({ ...world, ...workers(undefined, undefined) })).toEqual([
+    expect(planned({ ...world, ...makeWorkers(undefined, undefined) })).toEqual([
       "create worker-0 on a part of m, worker-1 on a part of m: missing",
     ]);
   });
@@ -228,21 +245,21 @@ describe("a node of several members", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
     [
       "keeps the member that runs there, and is replaced for the one that waits to be placed",
-      { ...workers(zero, unbound("worker-1", "n")) },
+      { ...makeWorkers(zero, unbound("worker-1", "n")) },
       ["reserve worker-1: machine-lost", "delete train-worker-1: machine-lost"],
     ],
     [
       "is replaced for the member that has no pod yet",
-      { ...workers(zero, undefined) },
+      { ...makeWorkers(zero, undefined) },
       ["reserve worker-1: machine-lost"],
     ],
-    ["keeps all that run there", { ...workers(zero, one) }, []],
+    ["keeps all that run there", { ...makeWorkers(zero, one) }, []],
     [
       "is no machine of a member's own unit either",
       {
-        status: status({ replaced: ["worker-1"] }),
+        status: makeStatus({ replaced: ["worker-1"] }),
         units: [parts({ "worker-0": "n", "worker-1": "m" }), own("worker-1", "n")],
-        ...workers(zero, undefined),
+        ...makeWorkers(zero, undefined),
       },
       ["release gang--worker-1: machine-lost"],
     ],
@@ -252,33 +269,37 @@ describe("a node of several members", () => {
 });
 
 describe("a member that requests more than its part holds", () => {
-  const more = spec({ replicas: [replica("worker", 2, { shared: { cpu: 501 } })] });
-  const replaced = status({ replaced: ["worker-1"] });
+  const more = makeSpec({ replicas: [makeReplica("worker", 2, { shared: { cpu: 501 } })] });
+  const replaced = makeStatus({ replaced: ["worker-1"] });
   it.each<[string, Partial<Snapshot>, string[]]>([
-    ["keeps its part while its pod runs", { ...workers(zero, one) }, []],
+    ["keeps its part while its pod runs", { ...makeWorkers(zero, one) }, []],
     [
       "gets another part before its next pod, and no pod until then",
-      { ...workers(zero, undefined) },
+      { ...makeWorkers(zero, undefined) },
       ["reserve worker-1: machine-lost"],
     ],
     [
       "gets its next pod on the new part",
-      { status: replaced, units: [BOTH, own("worker-1", "m", { cpu: 501 })], ...workers(zero, undefined) },
+      { status: replaced, units: [BOTH, own("worker-1", "m", { cpu: 501 })], ...makeWorkers(zero, undefined) },
       ["create worker-1 on a part of m: missing"],
     ],
     [
       "releases a part of its own that is too small again",
-      { status: replaced, units: [BOTH, own("worker-1", "m")], ...workers(zero, undefined) },
+      { status: replaced, units: [BOTH, own("worker-1", "m")], ...makeWorkers(zero, undefined) },
       ["release gang--worker-1: needs-changed"],
     ],
     [
       "keeps a part of its own that is too small while its pod runs there",
-      { status: replaced, units: [BOTH, own("worker-1", "m")], ...workers(zero, pod("worker-1", { node: "m" })) },
+      {
+        status: replaced,
+        units: [BOTH, own("worker-1", "m")],
+        ...makeWorkers(zero, makePodFact("worker-1", { node: "m" })),
+      },
       [],
     ],
     [
       "gets a whole machine when it no longer shares",
-      { spec: spec(), ...workers(zero, undefined) },
+      { spec: makeSpec(), ...makeWorkers(zero, undefined) },
       ["reserve worker-1: machine-lost"],
     ],
   ])("%s", (_title, world, steps) => {
@@ -286,17 +307,17 @@ describe("a member that requests more than its part holds", () => {
   });
 
   it("releases all parts and requests them again if the job has no pod, because its own parts would prevent the grant", () => {
-    const world = { spec: spec(), units: [BOTH], ...workers(undefined, undefined) };
+    const world = { spec: makeSpec(), units: [BOTH], ...makeWorkers(undefined, undefined) };
     expect(planned(world)).toEqual(["release gang: gang-restarts"]);
-    expect(conditions(world)).toContain("Restarting: NeedsChanged");
+    expect(listConditions(world)).toContain("Restarting: NeedsChanged");
     expect(planned({ ...world, podsSettled: false })).not.toContain("release gang: gang-restarts");
   });
 
   it("keeps a whole machine, and a part that holds more than the requests", () => {
-    const less = spec({ replicas: [replica("worker", 2, { shared: { cpu: 400 } })] });
+    const less = makeSpec({ replicas: [makeReplica("worker", 2, { shared: { cpu: 400 } })] });
     const create = "create worker-1 on a part of n: missing";
-    expect(planned({ spec: less, ...workers(zero, undefined) })).toEqual([create]);
-    expect(conditions({ spec: less, units: [BOTH], ...workers(zero, one) })).toContain(
+    expect(planned({ spec: less, ...makeWorkers(zero, undefined) })).toEqual([create]);
+    expect(listConditions({ spec: less, units: [BOTH], ...makeWorkers(zero, one) })).toContain(
       "MachinesReserved: MachinesGranted",
     );
   });

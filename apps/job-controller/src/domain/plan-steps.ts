@@ -1,4 +1,4 @@
-import type { Unit } from "./build-units.ts";
+import type { RequestUnit } from "./build-units.ts";
 import type { Member } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { GroupSpec } from "./pod-group.ts";
@@ -12,7 +12,7 @@ export type PodOrder = Member & { readonly node: string; readonly isShared?: boo
  * - duplicate-index, index-out-of-range: `planType`, from `slicePods` (`slice-pods.ts`)
  * - type-removed: `planPods` (`plan-pods.ts`)
  * - gang-restarts: `planPods` for pods of an earlier attempt, `planRegrouping` (`plan-job.ts`)
- * - ready-timeout: `planRegrouping`, after `requeueUnready` (`plan-ready-timeout.ts`)
+ * - ready-timeout: `planRegrouping`, after `requeueUnreadyGang` (`plan-ready-timeout.ts`)
  * - preempted: `planPreemptedGang` and `planPreemptedMembers` (`plan-preemption.ts`), `planType` for pods that such a plan has left
  * - suspended: `planSuspended` (`plan-job.ts`); handed-over: `planHandOver` (`plan-hand-over.ts`); job-over: `planCleanUp` (`plan-clean-up.ts`)
  */
@@ -48,11 +48,11 @@ export type StopReason = "suspended" | "preempted" | "ready-timeout" | "job-over
 export type JobStep =
   | {
       readonly kind: "reserve";
-      readonly unit: Unit;
+      readonly unit: RequestUnit;
       readonly priority: number;
       /** The original priority of the job, if its queue lowers it. */
       readonly loweredFrom?: number;
-      readonly because: Unit["because"];
+      readonly because: RequestUnit["because"];
     }
   | { readonly kind: "release"; readonly unitId: string; readonly because: ReleaseReason }
   /** The step before its pods end, because the ledger may have withdrawn the preemption. `because` is the ledger's code. */

@@ -1,25 +1,25 @@
-import { componentOf, gangSize } from "./build-units.ts";
+import { buildComponentName, countGang } from "./build-units.ts";
 import type { ReplicaSpec } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
-import { machinesOf } from "./member-machines.ts";
+import { listMemberMachines } from "./member-machines.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /**
  * Returns the present indexes of a type: those without which the gang does not start, and, of an elastic type, further ones with a machine, a pod or a
  * completion. No member waits for one that still waits for a machine, because no machine may become free before the others are done.
  */
-export function presentMembers(snapshot: Snapshot, status: JobStatus, replica: ReplicaSpec): readonly number[] {
+export function listPresentMembers(snapshot: Snapshot, status: JobStatus, replica: ReplicaSpec): readonly number[] {
   const { type, replicas } = replica;
-  const required = Math.max(1, gangSize(replica));
+  const required = Math.max(1, countGang(replica));
   const all = Array.from({ length: replicas }, (_, index) => index);
   if (required >= replicas) return all;
-  const machines = machinesOf(snapshot, status);
+  const machines = listMemberMachines(snapshot, status);
   const slots = snapshot.replicas.find((each) => each.type === type)?.slots ?? [];
   const completed = status.replicas.find((each) => each.type === type)?.completedIndexes ?? [];
   return all.filter(
     (index) =>
       index < required ||
-      machines.has(componentOf({ type, index })) ||
+      machines.has(buildComponentName({ type, index })) ||
       slots[index] !== undefined ||
       completed.includes(index),
   );

@@ -2,7 +2,7 @@ import { isObject } from "@muster/resources";
 import type { Problem } from "./kind.ts";
 
 /** Collects problems and warnings while a manifest is read, so that all are reported together. */
-export type Notes = { readonly problems: Problem[]; readonly warnings: Problem[] };
+export type ReadNotes = { readonly problems: Problem[]; readonly warnings: Problem[] };
 
 type Range = { readonly min: number; readonly max: number };
 
@@ -29,13 +29,13 @@ export type Fields = {
 };
 
 /** Reads an object. For any other value it notes a problem and returns undefined. Null fields are absent, as for the API server. */
-export function fieldsOf(value: unknown, path: string, notes: Notes): Fields | undefined {
+export function toFields(value: unknown, path: string, notes: ReadNotes): Fields | undefined {
   if (isObject(value)) return fieldsOfObject(value, path, notes);
   notes.problems.push({ field: path, reason: `must be an object, not ${describe(value)}` });
   return undefined;
 }
 
-function fieldsOfObject(value: Readonly<Record<string, unknown>>, path: string, notes: Notes): Fields {
+function fieldsOfObject(value: Readonly<Record<string, unknown>>, path: string, notes: ReadNotes): Fields {
   const at = (name: string): string => (path === "" || name === "" ? path + name : `${path}.${name}`);
   const raw = (name: string): unknown => (Object.hasOwn(value, name) ? (value[name] ?? undefined) : undefined);
   const checked = <Value>(field: string, found: unknown, { matches, wanted }: Form<Value>): Value | undefined => {
@@ -77,11 +77,11 @@ function fieldsOfObject(value: Readonly<Record<string, unknown>>, path: string, 
     },
     object: (name) => {
       const found = raw(name);
-      return found === undefined ? undefined : fieldsOf(found, at(name), notes);
+      return found === undefined ? undefined : toFields(found, at(name), notes);
     },
     objects: (name) =>
       items(name)
-        .map(([field, item]) => fieldsOf(item, field, notes))
+        .map(([field, item]) => toFields(item, field, notes))
         .filter((item) => item !== undefined),
     texts: (name) => many(name, TEXT),
     integers: (name, range) => many(name, integerIn(range)),

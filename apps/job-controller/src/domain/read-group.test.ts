@@ -1,13 +1,13 @@
 import { expect, it } from "vitest";
-import { fieldsOf, type Notes } from "./read-fields.ts";
+import { toFields, type ReadNotes } from "./read-fields.ts";
 import { readGroup } from "./read-group.ts";
 import type { GroupRequest } from "./pod-group.ts";
 
 const containers = [{ name: "main" }];
 
 function read(schedulers: readonly (string | undefined)[], policy: object = {}, scheduler?: string) {
-  const notes: Notes = { problems: [], warnings: [] };
-  const fields = fieldsOf({ runPolicy: { schedulingPolicy: policy } }, "spec", notes);
+  const notes: ReadNotes = { problems: [], warnings: [] };
+  const fields = toFields({ runPolicy: { schedulingPolicy: policy } }, "spec", notes);
   if (fields === undefined) throw new Error("no fields");
   const drafts = schedulers.map((schedulerName) => ({
     template: { spec: { containers, ...(schedulerName !== undefined && { schedulerName }) } },

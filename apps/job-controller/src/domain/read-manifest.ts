@@ -1,7 +1,7 @@
 import { findUnknownKeys } from "@muster/documents";
 import type { JobSpec, PodTemplate, ReplicaSpec } from "./job.ts";
 import type { Problem, ReadResult } from "./kind.ts";
-import { type Fields, fieldsOf, type Notes } from "./read-fields.ts";
+import { type Fields, toFields, type ReadNotes } from "./read-fields.ts";
 import { readIsPreemptible } from "./read-preemptible.ts";
 import { readManagedBy } from "./read-run-policy.ts";
 import { readTopology } from "./read-topology.ts";
@@ -16,12 +16,16 @@ export function isComplete(draft: ReplicaDraft): draft is ReplicaDraft & Replica
   return draft.template !== undefined && draft.pool !== undefined;
 }
 
-export type Manifest = { readonly spec: Fields; readonly metadata: Fields | undefined; readonly notes: Notes };
+export type ParsedManifest = {
+  readonly spec: Fields;
+  readonly metadata: Fields | undefined;
+  readonly notes: ReadNotes;
+};
 
 /** Reads any kind. Reports each problem once, and always returns the manager of the job. */
-export function readManifest(resource: unknown, readSpec: (manifest: Manifest) => JobSpec): ReadResult {
-  const notes: Notes = { problems: [], warnings: [] };
-  const root = fieldsOf(resource, "", notes);
+export function readManifest(resource: unknown, readSpec: (manifest: ParsedManifest) => JobSpec): ReadResult {
+  const notes: ReadNotes = { problems: [], warnings: [] };
+  const root = toFields(resource, "", notes);
   const metadata = root?.object("metadata");
   const fields = root?.object("spec");
   for (const { path, message } of findUnknownKeys(resource))

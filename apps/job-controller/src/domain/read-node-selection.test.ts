@@ -1,10 +1,10 @@
 import type { NodeSelection } from "@muster/resources";
 import { describe, expect, it } from "vitest";
-import { DEFAULTS, jobManifest, replicaManifest } from "../../test/manifests.ts";
+import { DEFAULTS, buildJobManifest, buildReplicaManifest } from "../../test/manifests.ts";
 import { JOB_KIND } from "./kind-job.ts";
 import { TFJOB_KIND } from "./kind-tfjob.ts";
 import type { ReadResult } from "./kind.ts";
-import { tolerationsByNode } from "./member-machines.ts";
+import { groupTolerationsByNode } from "./member-machines.ts";
 import type { UnitSeen } from "./snapshot.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -13,9 +13,9 @@ type Fields = Readonly<Record<string, unknown>>;
 function read(...templates: readonly Fields[]): ReadResult {
   const containers = [{ name: "main", image: "i" }];
   const replicas = templates.map((fields, index) => {
-    return [`t${index}`, replicaManifest({ template: { spec: { containers, ...fields } } })] as const;
+    return [`t${index}`, buildReplicaManifest({ template: { spec: { containers, ...fields } } })] as const;
   });
-  return JOB_KIND.read(jobManifest("train", { replicaSpecs: Object.fromEntries(replicas) }), DEFAULTS);
+  return JOB_KIND.read(buildJobManifest("train", { replicaSpecs: Object.fromEntries(replicas) }), DEFAULTS);
 }
 
 function specOf(result: ReadResult) {
@@ -164,12 +164,12 @@ it("counts only the tolerations that all members of a node have", () => {
     },
   ];
   const all = { ...spec, replicas: spec.replicas.map((replica) => ({ ...replica, replicas: 3 })) };
-  expect(tolerationsByNode(all, units)).toEqual(
+  expect(groupTolerationsByNode(all, units)).toEqual(
     new Map([
       ["one", [other]],
       ["two", []],
       ["three", [gpu, other]],
     ]),
   );
-  expect(tolerationsByNode(specOf(read({})), units)).toEqual(new Map());
+  expect(groupTolerationsByNode(specOf(read({})), units)).toEqual(new Map());
 });

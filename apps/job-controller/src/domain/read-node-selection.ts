@@ -1,10 +1,10 @@
 import { checkNodeSelection, type Path, type WrittenSelection } from "@muster/documents";
-import { NODE_SELECTOR_OPERATORS, nodeSelectionOf } from "@muster/resources";
+import { NODE_SELECTOR_OPERATORS, readNodeSelection } from "@muster/resources";
 import type { JobSpec } from "./job.ts";
-import type { Fields, Notes } from "./read-fields.ts";
+import type { Fields, ReadNotes } from "./read-fields.ts";
 
 /** Notes a problem for each part of the node selector, the node affinity and the tolerations that is unreadable or that the API server refuses. */
-export function checkSelection(spec: Fields, notes: Notes): void {
+export function checkSelection(spec: Fields, notes: ReadNotes): void {
   const before = notes.problems.length;
   const selector = spec.object("nodeSelector");
   for (const name of selector?.names ?? []) selector?.text(name);
@@ -36,7 +36,7 @@ function fieldAt(path: Path): string {
 /** Sets the nodes that the members of each type accept. */
 export function withNodeSelections(spec: JobSpec, poolLabel: string): JobSpec {
   const replicas = spec.replicas.map((replica) => {
-    const selection = nodeSelectionOf(replica.template.spec, poolLabel);
+    const selection = readNodeSelection(replica.template.spec, poolLabel);
     return selection === undefined ? replica : { ...replica, selection };
   });
   return { ...spec, replicas };

@@ -1,5 +1,5 @@
 import {
-  restartsInPlace,
+  isRestartedInPlace,
   type ExitCodeRules,
   type FailureAction,
   type FailureRule,
@@ -29,7 +29,7 @@ function readFailureRule(rule: Fields, replicas: readonly Restarted[]): FailureR
   const on = readTrigger(rule);
   const restartedInPlace = replicas
     .filter(({ type }) => replicaTypes.length === 0 || replicaTypes.includes(type))
-    .filter(({ restartPolicy }) => restartsInPlace(restartPolicy));
+    .filter(({ restartPolicy }) => isRestartedInPlace(restartPolicy));
   if (restartedInPlace.length > 0 && on !== undefined && "exitCodes" in on) {
     const which = restartedInPlace.map(({ type, restartPolicy }) => `${type} (${restartPolicy})`).join(", ");
     rule.refuse(

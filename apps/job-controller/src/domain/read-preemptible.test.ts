@@ -1,14 +1,14 @@
 import { annotations } from "@muster/proto";
 import { expect, it } from "vitest";
-import { DEFAULTS, jobManifest } from "../../test/manifests.ts";
-import { POLICY, replica, snapshot, spec } from "../../test/samples.ts";
+import { DEFAULTS, buildJobManifest } from "../../test/manifests.ts";
+import { POLICY, makeReplica, makeSnapshot, makeSpec } from "../../test/samples.ts";
 import { JOB_KIND } from "./kind-job.ts";
 import { planJob } from "./plan-job.ts";
-import { graceOf, PREEMPTIBLE_ANNOTATION } from "./read-preemptible.ts";
+import { findGracePeriod, PREEMPTIBLE_ANNOTATION } from "./read-preemptible.ts";
 
 function read(annotation?: unknown) {
   const written = annotation === undefined ? {} : { [PREEMPTIBLE_ANNOTATION]: annotation };
-  return JOB_KIND.read({ ...jobManifest("train"), metadata: { name: "train", annotations: written } }, DEFAULTS);
+  return JOB_KIND.read({ ...buildJobManifest("train"), metadata: { name: "train", annotations: written } }, DEFAULTS);
 }
 
 it("has the annotation of the contracts", () => {
@@ -34,7 +34,7 @@ it.each(["no", "", false])("refuses the annotation %j", (annotation) => {
 const withGrace = (...seconds: unknown[]) => ({
   replicas: seconds.map((each, at) => {
     const containers = [{ name: "main", image: "image" }];
-    return replica(`type${at}`, 1, { template: { spec: { containers, terminationGracePeriodSeconds: each } } });
+    return makeReplica(`type${at}`, 1, { template: { spec: { containers, terminationGracePeriodSeconds: each } } });
   }),
 });
 
@@ -45,12 +45,15 @@ it.each([
   ["an hour for a longer one", [86_400], 3_600_000],
   ["the default for what no pod can have", ["x"], 40_000],
 ])("states a grace of %s and a little more", (_title, seconds, graceMs) => {
-  expect(graceOf(withGrace(...seconds))).toBe(graceMs);
+  expect(findGracePeriod(withGrace(...seconds))).toBe(graceMs);
 });
 
 it("states the grace and the wish in a request with a queue, and in no other one", () => {
-  const asked = (queue: Parameters<typeof snapshot>[0]) => {
-    const [step] = planJob(snapshot({ units: [], spec: spec({ notPreemptible: true }), ...queue }), POLICY).steps;
+  const asked = (queue: Parameters<typeof makeSnapshot>[0]) => {
+    const [step] = planJob(
+      makeSnapshot({ units: [], spec: makeSpec({ notPreemptible: true }), ...queue }),
+      POLICY,
+    ).steps;
     return step?.kind === "reserve" ? step.unit : undefined;
   };
   expect(asked({ queue: { kind: "queue", name: "a" } })).toMatchObject({ graceMs: 40_000, notPreemptible: true });

@@ -18,7 +18,7 @@ const MARGIN_MS = 10_000;
 const MAX_GRACE_MS = 3_600_000;
 
 /** Returns the time that the pods of the job need to end after their deletion, at most an hour: the longest grace of its templates plus a margin. */
-export function graceOf({ replicas }: { readonly replicas: readonly Pick<ReplicaSpec, "template">[] }): number {
+export function findGracePeriod({ replicas }: { readonly replicas: readonly Pick<ReplicaSpec, "template">[] }): number {
   const longestMs = Math.max(0, ...replicas.map(({ template }) => graceSecondsOf(template.spec))) * 1000;
   return Math.min(longestMs + MARGIN_MS, MAX_GRACE_MS);
 }

@@ -1,7 +1,7 @@
 import { annotations } from "@muster/proto";
 import { buildPodDefaults, NO_DEFAULTS } from "@muster/resources";
 import { describe, expect, it } from "vitest";
-import { DEFAULTS, jobManifest, replicaManifest } from "../../test/manifests.ts";
+import { DEFAULTS, buildJobManifest, buildReplicaManifest } from "../../test/manifests.ts";
 import { JOB_KIND } from "./kind-job.ts";
 import { MPIJOB_KIND } from "./kind-mpijob.ts";
 import { PYTORCHJOB_KIND } from "./kind-pytorchjob.ts";
@@ -20,7 +20,7 @@ function read(ofJob: unknown, ofTemplate: unknown, spec: Manifest = {}): ReadRes
     ...(ofTemplate !== undefined && { metadata: noted(ofTemplate) }),
     spec: { containers: [requesting({ cpu: "500m", memory: "1Gi" })], ...spec },
   };
-  const job = jobManifest("train", { replicaSpecs: { worker: replicaManifest({ template }) } });
+  const job = buildJobManifest("train", { replicaSpecs: { worker: buildReplicaManifest({ template }) } });
   const metadata = { name: "train", ...(ofJob !== undefined && noted(ofJob)) };
   return JOB_KIND.read({ ...job, metadata }, DEFAULTS);
 }
@@ -95,8 +95,8 @@ describe("the machines of a replica type", () => {
 describe("the members of a job with a queue, without an annotation, get", () => {
   const ofQueue = (spec: Manifest, annotations: Manifest = {}, queue = "team-a") => {
     const metadata = { name: "train", labels: { "muster.dev/queue": queue }, ...annotations };
-    const worker = replicaManifest({ template: { spec } });
-    return JOB_KIND.read({ ...jobManifest("train", { replicaSpecs: { worker } }), metadata }, DEFAULTS);
+    const worker = buildReplicaManifest({ template: { spec } });
+    return JOB_KIND.read({ ...buildJobManifest("train", { replicaSpecs: { worker } }), metadata }, DEFAULTS);
   };
   const busy = { containers: [requesting({ cpu: "1" })] };
   const limited = { containers: [{ ...CONTAINER, resources: { limits: { cpu: "1" } } }] };

@@ -1,16 +1,16 @@
 import { API_GROUP } from "@muster/names";
 import {
-  amountOf,
+  parseAmount,
   COUNTABLE,
   isCountable,
   NO_DEFAULTS,
-  specRequests,
+  computeSpecRequests,
   withMinimum,
   withoutMinimum,
   type PodDefaults,
   type Requests,
 } from "@muster/resources";
-import { initContainersOf } from "./build-pod.ts";
+import { listInitContainers } from "./build-pod.ts";
 import type { Container, JobSpec, ReplicaSpec } from "./job.ts";
 import { QUEUE_LABEL } from "@muster/ledger-client/choose-queue";
 import type { Fields } from "./read-fields.ts";
@@ -47,7 +47,7 @@ export function readIsShared(replica: Fields, ofJob: JobSharing): boolean {
 
 /** Whether a container or the pod itself has a request or a limit, which counts as a request. */
 function hasRequests(spec: Fields): boolean {
-  return amountsIn(spec).some((each) => each?.names.some((name) => amountOf(name, String(each.raw(name))) !== 0));
+  return amountsIn(spec).some((each) => each?.names.some((name) => parseAmount(name, String(each.raw(name))) !== 0));
 }
 
 function amountsIn(spec: Fields): readonly (Fields | undefined)[] {
@@ -74,7 +74,7 @@ export function withRequests(
   const replicas = spec.replicas.map((replica) => {
     const added = addedTo(replica.type);
     const known = { ...replica, ...(added.length > 0 && { addedInitContainers: added }) };
-    return replicaWith(shared.has(replica.type) ? { ...known, shared: {} } : known, NO_DEFAULTS);
+    return addReplicaRequests(shared.has(replica.type) ? { ...known, shared: {} } : known, NO_DEFAULTS);
   });
   return { ...spec, replicas };
 }
@@ -86,7 +86,7 @@ export function withPodDefaults(spec: JobSpec, defaults: PodDefaults): JobSpec {
   if (Object.keys(defaults.requests).length + defaults.overheads.size === 0) return spec;
   const known = admitted.get(spec);
   if (known?.defaults === defaults) return known.spec;
-  const result = { ...spec, replicas: spec.replicas.map((replica) => replicaWith(replica, defaults)) };
+  const result = { ...spec, replicas: spec.replicas.map((replica) => addReplicaRequests(replica, defaults)) };
   admitted.set(spec, { defaults, spec: result });
   return result;
 }
@@ -94,17 +94,23 @@ export function withPodDefaults(spec: JobSpec, defaults: PodDefaults): JobSpec {
 type RequestingReplica = Pick<ReplicaSpec, "template" | "addedInitContainers" | "shared" | "selection">;
 
 /** Returns the replica type with the requests of its pods: as the part that it needs, or, for a whole machine, as what its nodes must be able to provide. */
-export function replicaWith<Replica extends RequestingReplica>(replica: Replica, defaults: PodDefaults): Replica {
-  const requests = requestsOf(replica, defaults);
+export function addReplicaRequests<Replica extends RequestingReplica>(
+  replica: Replica,
+  defaults: PodDefaults,
+): Replica {
+  const requests = computeRequests(replica, defaults);
   if (replica.shared !== undefined) return { ...replica, shared: requests };
   const selection = withMinimum(withoutMinimum(replica.selection), requests);
   return selection === replica.selection ? replica : { ...replica, selection };
 }
 
 /** Returns the requests of the pod that is built from the template, without zero amounts. */
-export function requestsOf(
+export function computeRequests(
   { template, addedInitContainers = [] }: Pick<ReplicaSpec, "template" | "addedInitContainers">,
   defaults: PodDefaults,
 ): Requests {
-  return specRequests({ ...template.spec, initContainers: initContainersOf(addedInitContainers, template) }, defaults);
+  return computeSpecRequests(
+    { ...template.spec, initContainers: listInitContainers(addedInitContainers, template) },
+    defaults,
+  );
 }

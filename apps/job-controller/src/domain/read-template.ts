@@ -1,13 +1,13 @@
 import { isObject } from "@muster/resources";
 import type { Container, PodTemplate } from "./job.ts";
 import { checkSelection } from "./read-node-selection.ts";
-import { type Fields, fieldsOf, INT32, type Notes } from "./read-fields.ts";
+import { type Fields, toFields, INT32, type ReadNotes } from "./read-fields.ts";
 
 /**
  * Reads the pod template of a replica type, without its nulls. Undefined after a problem was noted: fields that a rule or a builder reads must have the
  * expected form, however the object was admitted.
  */
-export function readTemplate(replica: Fields, notes: Notes): PodTemplate | undefined {
+export function readTemplate(replica: Fields, notes: ReadNotes): PodTemplate | undefined {
   const written = replica.raw("template");
   if (written === undefined) {
     replica.refuse("template", "is missing");
@@ -24,9 +24,9 @@ export function readTemplate(replica: Fields, notes: Notes): PodTemplate | undef
   return template;
 }
 
-function isTemplate(value: unknown, path: string, notes: Notes): value is PodTemplate {
+function isTemplate(value: unknown, path: string, notes: ReadNotes): value is PodTemplate {
   const before = notes.problems.length;
-  const template = fieldsOf(value, path, notes);
+  const template = toFields(value, path, notes);
   const metadata = template?.object("metadata");
   checkTexts(metadata?.object("labels"));
   checkTexts(metadata?.object("annotations"));
@@ -36,7 +36,7 @@ function isTemplate(value: unknown, path: string, notes: Notes): value is PodTem
   return notes.problems.length === before;
 }
 
-function checkSpec(spec: Fields, notes: Notes): void {
+function checkSpec(spec: Fields, notes: ReadNotes): void {
   const containers = spec.objects("containers");
   if (containers.length === 0) spec.refuse("containers", "needs at least one container");
   const names = new Set<string>();
@@ -96,7 +96,7 @@ function withoutNulls(value: unknown, depth = 0): unknown {
 }
 
 /** Returns undefined if the template has no container of that name. */
-export function containerNamed(template: PodTemplate, name: string | undefined): Container | undefined {
+export function findContainer(template: PodTemplate, name: string | undefined): Container | undefined {
   return template.spec.containers.find((container) => container.name === name);
 }
 

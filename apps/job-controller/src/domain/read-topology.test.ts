@@ -1,8 +1,8 @@
 import { annotations } from "@muster/proto";
 import { describe, expect, it } from "vitest";
-import { DEFAULTS, jobManifest } from "../../test/manifests.ts";
-import { GANG, plan, status, waiting } from "../../test/planned-job.ts";
-import { JOB, pod, seen, spec } from "../../test/samples.ts";
+import { DEFAULTS, buildJobManifest } from "../../test/manifests.ts";
+import { GANG, planSteps, makeStatus, makeWaitingUnit } from "../../test/planned-job.ts";
+import { JOB, makePodFact, makeReplicaSeen, makeSpec } from "../../test/samples.ts";
 import { buildUnits } from "./build-units.ts";
 import { JOB_KIND } from "./kind-job.ts";
 import { TOPOLOGY_ANNOTATION } from "./read-topology.ts";
@@ -15,7 +15,7 @@ function read(annotation?: unknown) {
     name: "train",
     annotations: annotation === undefined ? {} : { [TOPOLOGY_ANNOTATION]: annotation },
   };
-  return JOB_KIND.read({ ...jobManifest("train"), metadata }, DEFAULTS);
+  return JOB_KIND.read({ ...buildJobManifest("train"), metadata }, DEFAULTS);
 }
 
 it("has the annotation of the contracts", () => {
@@ -38,14 +38,17 @@ describe("a gang with a topology", () => {
   const inZone: UnitSeen = { id: GANG, state: "granted", nodes, domain: { key: topology, value: "b" } };
 
   it("is requested with it", () => {
-    const [gang, ...others] = buildUnits(JOB, spec({ topology }), status(), []);
+    const [gang, ...others] = buildUnits(JOB, makeSpec({ topology }), makeStatus(), []);
     expect(gang).toMatchObject({ topology, because: "gang" });
     expect(others).toEqual([]);
   });
 
   it("is requested again after a change of the annotation only while it waits", () => {
     const planned = (waits: string | undefined, wanted: string | undefined) =>
-      plan({ units: [waiting(waits === undefined ? {} : { topology: waits })], spec: spec({ topology: wanted }) });
+      planSteps({
+        units: [makeWaitingUnit(waits === undefined ? {} : { topology: waits })],
+        spec: makeSpec({ topology: wanted }),
+      });
     expect(planned(topology, topology)).toEqual([]);
     expect(planned(undefined, undefined)).toEqual([]);
     for (const [before, after] of [
@@ -57,14 +60,16 @@ describe("a gang with a topology", () => {
   });
 
   it("does not repeat requests at a ledger that drops it", () => {
-    expect(plan({ units: [waiting({ dropsConstraints: true })], spec: spec({ topology }) })).toEqual([]);
+    expect(planSteps({ units: [makeWaitingUnit({ dropsConstraints: true })], spec: makeSpec({ topology }) })).toEqual(
+      [],
+    );
   });
 
   it("gets further machines, and replacements, in the domain of its grant", () => {
     const selection = { terms: [], tolerations: [{ operator: "Exists" }] };
-    const grown = spec({ topology: "rack" });
+    const grown = makeSpec({ topology: "rack" });
     const replicas = grown.replicas.map((each) => ({ ...each, replicas: 3, selection }));
-    const units = buildUnits(JOB, { ...grown, replicas }, status({ replaced: ["worker-1"] }), [inZone]);
+    const units = buildUnits(JOB, { ...grown, replicas }, makeStatus({ replaced: ["worker-1"] }), [inZone]);
     const domain = { key: topology, operator: "In", values: ["b"] };
     expect(units.slice(1).map(({ needs, topology: own }) => ({ needs, own }))).toEqual(
       ["worker-1", "worker-2"].map((component) => ({
@@ -81,7 +86,7 @@ describe("a gang with a topology", () => {
   });
 
   it("keeps its machines when the annotation changes", () => {
-    const replicas = [seen("worker", [pod("worker-0"), pod("worker-1")])];
-    expect(plan({ units: [inZone], spec: spec({ topology: "rack" }), replicas })).toEqual([]);
+    const replicas = [makeReplicaSeen("worker", [makePodFact("worker-0"), makePodFact("worker-1")])];
+    expect(planSteps({ units: [inZone], spec: makeSpec({ topology: "rack" }), replicas })).toEqual([]);
   });
 });

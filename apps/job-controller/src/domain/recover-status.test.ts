@@ -1,5 +1,14 @@
 import { expect, it } from "vitest";
-import { ended, JOB, NOW_MS, pod, POLICY, seen, snapshot, spec } from "../../test/samples.ts";
+import {
+  makeEndedPod,
+  JOB,
+  NOW_MS,
+  makePodFact,
+  POLICY,
+  makeReplicaSeen,
+  makeSnapshot,
+  makeSpec,
+} from "../../test/samples.ts";
 import { NEW_STATUS, type JobStatus } from "./job-status.ts";
 import { planJob } from "./plan-job.ts";
 
@@ -7,42 +16,45 @@ const timeless = (type: "Created" | "Succeeded") =>
   ({ type, status: "True", reason: "", message: "", lastUpdateMs: 0, lastTransitionMs: 0 }) as const;
 const over: JobStatus = { ...NEW_STATUS, observedGeneration: 1, conditions: [timeless("Succeeded")] };
 const TTL_MS = 60_000;
-const kept = spec({ ttlAfterFinishedMs: TTL_MS, cleanPodPolicy: "None" });
-const idle = { spec: kept, units: [], replicas: [seen("worker", [undefined, undefined])] };
+const kept = makeSpec({ ttlAfterFinishedMs: TTL_MS, cleanPodPolicy: "None" });
+const idle = { spec: kept, units: [], replicas: [makeReplicaSeen("worker", [undefined, undefined])] };
 
 it("continues with the attempt of the pods if the progress of a job is lost, and counts succeeded pods as completed", () => {
-  const replicas = [seen("worker", [ended("worker-0", 0, { attempt: 2 }), pod("worker-1", { attempt: 2 })])];
-  const { status, steps } = planJob(snapshot({ replicas, budget: 2 }), POLICY);
+  const replicas = [
+    makeReplicaSeen("worker", [makeEndedPod("worker-0", 0, { attempt: 2 }), makePodFact("worker-1", { attempt: 2 })]),
+  ];
+  const { status, steps } = planJob(makeSnapshot({ replicas, budget: 2 }), POLICY);
   expect(status).toMatchObject({ attempt: 2, replicas: [{ completedIndexes: [0] }] });
   expect(steps).toEqual([]);
 });
 
 it("does not take the attempt of a single pod among others", () => {
-  const replicas = [seen("worker", [pod("worker-0", { attempt: 7 }), pod("worker-1")])];
-  expect(planJob(snapshot({ replicas }), POLICY).status.attempt).toBe(0);
+  const replicas = [makeReplicaSeen("worker", [makePodFact("worker-0", { attempt: 7 }), makePodFact("worker-1")])];
+  expect(planJob(makeSnapshot({ replicas }), POLICY).status.attempt).toBe(0);
 });
 
 it("keeps a job whose end has no time for its full time to live from now, and records the time once", () => {
-  const first = planJob(snapshot({ ...idle, status: over }), POLICY);
+  const first = planJob(makeSnapshot({ ...idle, status: over }), POLICY);
   expect(first).toMatchObject({ steps: [], status: { completionMs: NOW_MS } });
   const status = first.status;
-  expect(planJob(snapshot({ ...idle, status, nowMs: NOW_MS + TTL_MS - 1 }), POLICY)).toMatchObject({
+  expect(planJob(makeSnapshot({ ...idle, status, nowMs: NOW_MS + TTL_MS - 1 }), POLICY)).toMatchObject({
     steps: [],
     status,
   });
-  const last = planJob(snapshot({ ...idle, status, nowMs: NOW_MS + TTL_MS }), POLICY);
+  const last = planJob(makeSnapshot({ ...idle, status, nowMs: NOW_MS + TTL_MS }), POLICY);
   expect(last.steps.map((step) => step.kind)).toEqual(["delete-job"]);
 });
 
 it("takes the end from the time of its condition if only that was written", () => {
   const endMs = NOW_MS - TTL_MS;
   const conditions = [{ ...timeless("Succeeded"), lastUpdateMs: endMs, lastTransitionMs: endMs }];
-  const plan = (nowMs: number) => planJob(snapshot({ ...idle, nowMs, status: { ...over, conditions } }), POLICY).steps;
+  const plan = (nowMs: number) =>
+    planJob(makeSnapshot({ ...idle, nowMs, status: { ...over, conditions } }), POLICY).steps;
   expect(plan(NOW_MS - 1)).toEqual([]);
   expect(plan(NOW_MS).map((step) => step.kind)).toEqual(["delete-job"]);
 });
 
 it("gives other conditions the creation time of the job", () => {
   const status = { ...NEW_STATUS, conditions: [timeless("Created")] };
-  expect(planJob(snapshot({ status }), POLICY).status.conditions[0]?.lastTransitionMs).toBe(JOB.createdMs);
+  expect(planJob(makeSnapshot({ status }), POLICY).status.conditions[0]?.lastTransitionMs).toBe(JOB.createdMs);
 });

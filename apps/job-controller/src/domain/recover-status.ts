@@ -1,7 +1,7 @@
-import { mayRun, podsOf } from "./job-pods.ts";
+import { canRun, listPods } from "./job-pods.ts";
 import { isFinished, type Condition, type JobStatus } from "./job-status.ts";
 import type { PodFact, Snapshot } from "./snapshot.ts";
-import { wholeSecond } from "./transition-conditions.ts";
+import { roundToSecond } from "./transition-conditions.ts";
 
 /**
  * Recovers lost parts of the status from pods. A client that replaces a job of another project removes the annotation with its progress: pods carry their
@@ -13,17 +13,17 @@ export function recoverStatus(snapshot: Snapshot): JobStatus {
 
 /** An attempt with pods was started. A single pod with another number among those of the known attempt does not count, because people can edit labels. */
 function withAttempt(status: JobStatus, snapshot: Snapshot): JobStatus {
-  const pods = podsOf(snapshot).filter((pod) => !pod.deleting && isOurs(pod));
+  const pods = listPods(snapshot).filter((pod) => !pod.deleting && isOwnStatus(pod));
   const highest = Math.max(status.attempt, ...pods.map(({ attempt }) => attempt));
-  const isKnown = pods.some((pod) => pod.attempt === status.attempt && mayRun(pod));
+  const isKnown = pods.some((pod) => pod.attempt === status.attempt && canRun(pod));
   return highest === status.attempt || isKnown ? status : { ...status, attempt: highest };
 }
 
 /** Gives a condition without a time the job's time, and an end the present time, once: then a job with a time to live keeps it in full. */
 function withTimes(status: JobStatus, { nowMs, job }: Snapshot): JobStatus {
   if (status.conditions.every(isTimed)) return status;
-  const endMs = status.completionMs ?? wholeSecond(nowMs);
-  const beginMs = status.startMs ?? wholeSecond(job.createdMs);
+  const endMs = status.completionMs ?? roundToSecond(nowMs);
+  const beginMs = status.startMs ?? roundToSecond(job.createdMs);
   const conditions = status.conditions.map((condition): Condition => {
     if (isTimed(condition)) return condition;
     const isEnd = condition.type === "Succeeded" || condition.type === "Failed";
@@ -44,6 +44,6 @@ function endOf({ conditions }: JobStatus): number | undefined {
 }
 
 /** Whether a job-controller created the pod. */
-export function isOurs({ component }: PodFact): boolean {
+export function isOwnStatus({ component }: PodFact): boolean {
   return component !== "";
 }

@@ -1,6 +1,6 @@
 import type { Requests } from "@muster/resources";
 import { expect, it } from "vitest";
-import { holds, sameRequests } from "./requests.ts";
+import { canHoldRequests, areRequestsEqual } from "./requests.ts";
 
 const HALF = { cpu: 500 };
 
@@ -16,5 +16,5 @@ it.each<[string, Requests | undefined, Requests | undefined, { holds: boolean; s
   ["a whole machine", undefined, undefined, { holds: true, same: true }],
   ["a part of a pod without requests", {}, {}, { holds: true, same: true }],
 ])("compares the requests with %s", (_title, part, requests, expected) => {
-  expect({ holds: holds(part, requests), same: sameRequests(part, requests) }).toEqual(expected);
+  expect({ holds: canHoldRequests(part, requests), same: areRequestsEqual(part, requests) }).toEqual(expected);
 });

@@ -1,5 +1,5 @@
 import type { KindLabels } from "./kind.ts";
-import { isDeleting, labelsOf, type MemberObject, type PodObject } from "./ownership.ts";
+import { isDeleting, getLabels, type MemberObject, type PodObject } from "./ownership.ts";
 
 /** The pods of one replica type: kept, surplus or ignored. Each is in exactly one list. */
 export type Slices<M> = {
@@ -20,7 +20,7 @@ export function filterPods<M extends MemberObject>(
   type: string,
   { replicaTypeLabelKey }: Pick<KindLabels, "replicaTypeLabelKey">,
 ): M[] {
-  return pods.filter((pod) => labelsOf(pod)[replicaTypeLabelKey] === type);
+  return pods.filter((pod) => getLabels(pod)[replicaTypeLabelKey] === type);
 }
 
 /**
@@ -36,7 +36,7 @@ export function slicePods<M extends PodObject>(
   const surplus: Slices<M>["surplus"][number][] = [];
   const ignored: Slices<M>["ignored"][number][] = [];
   for (const member of bestFirst(pods)) {
-    const index = readIndex(labelsOf(member)[replicaIndexLabelKey]);
+    const index = readIndex(getLabels(member)[replicaIndexLabelKey]);
     if (typeof index === "string") ignored.push({ member, because: index });
     else if (index >= replicas) surplus.push({ member, index, because: "out-of-range" });
     else if (slots[index] === undefined) slots[index] = member;

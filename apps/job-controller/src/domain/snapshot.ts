@@ -1,4 +1,4 @@
-import type { Crowded, NodeSelection, Requests } from "@muster/resources";
+import type { CrowdedComponent, NodeSelection, Requests } from "@muster/resources";
 import type { JobSpec } from "./job.ts";
 import type { ReadResult } from "./kind.ts";
 import type { JobStatus } from "./job-status.ts";
@@ -130,7 +130,7 @@ export type BudgetSeen = number | "edited";
 /** A foreign pod with the name of a member, and its owner as text: `TFJob train`. */
 export type TakenName = { readonly pod: string; readonly owner: string };
 
-export type Unreadable = Extract<ReadResult, { readonly ok: false }>;
+export type UnreadableSpec = Extract<ReadResult, { readonly ok: false }>;
 
 /** The observed state of a job for one pass; never mutated. */
 export type Snapshot = {
@@ -146,7 +146,7 @@ export type Snapshot = {
     readonly cancelled: boolean;
   };
   /** The problems of the spec if it is unreadable. */
-  readonly spec: JobSpec | Unreadable;
+  readonly spec: JobSpec | UnreadableSpec;
   readonly status: JobStatus;
   /** One for each replica type of the spec. */
   readonly replicas: readonly ReplicaSeen[];
@@ -189,7 +189,7 @@ export type Snapshot = {
   /** Responsive nodes with preempted pods. Absent if no unit is preempted. */
   readonly nodesReady?: readonly string[];
   /** Members whose machine has no room for their next pod. */
-  readonly crowded?: readonly Crowded[];
+  readonly crowded?: readonly CrowdedComponent[];
 };
 
 export type JobPolicy = {

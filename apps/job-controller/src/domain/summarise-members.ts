@@ -1,8 +1,8 @@
 import type { Requests } from "@muster/resources";
-import { componentOf } from "./build-units.ts";
+import { buildComponentName } from "./build-units.ts";
 import { describeMember } from "./describe-end.ts";
 import type { JobSpec } from "./job.ts";
-import { mayRun } from "./job-pods.ts";
+import { canRun } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
 import type { PodFact, UnitSeen } from "./snapshot.ts";
 
@@ -39,7 +39,7 @@ export function summariseMembers(
   return spec.replicas.flatMap(({ type, replicas, pool, shared: requested, mainContainer }) => {
     const completed = status.replicas.find((each) => each.type === type)?.completedIndexes ?? [];
     return Array.from({ length: replicas }, (_, index): MemberSummary => {
-      const component = componentOf({ type, index });
+      const component = buildComponentName({ type, index });
       const pod = byComponent.get(component);
       const node = pod?.node ?? nodes.get(component) ?? "";
       const shared = nodes.has(component) ? shares.get(component) : requested;
@@ -52,7 +52,7 @@ export function summariseMembers(
           pod: pod.name,
           // The status is newer than the cached pod.
           state:
-            completed.includes(index) && mayRun(pod) && pod.attempt === status.attempt
+            completed.includes(index) && canRun(pod) && pod.attempt === status.attempt
               ? "SUCCEEDED"
               : upperCase(pod.phase),
           message: describeMember(pod, mainContainer),

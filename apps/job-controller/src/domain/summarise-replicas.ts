@@ -1,5 +1,5 @@
-import { decidePodFailure, endedByItself, hasMainSucceeded, isDisrupted } from "./decide-pod-failure.ts";
-import { restartsInPlace, type JobSpec, type ReplicaSpec } from "./job.ts";
+import { decidePodFailure, hasEndedByItself, hasMainSucceeded, isDisrupted } from "./decide-pod-failure.ts";
+import { isRestartedInPlace, type JobSpec, type ReplicaSpec } from "./job.ts";
 import { isActive } from "./job-pods.ts";
 import { isRemembered, type JobStatus, type ReplicaStatus } from "./job-status.ts";
 import type { PodFact, ReplicaSeen } from "./snapshot.ts";
@@ -71,12 +71,12 @@ function failuresOf(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): number {
 
 /** The end of a container in a deleted pod does not count. Under the other policies only sidecars restart, whose failures do not matter. */
 function failuresInPlace(pod: PodFact, { restartPolicy }: ReplicaSpec): number {
-  if (!restartsInPlace(restartPolicy)) return 0;
+  if (!isRestartedInPlace(restartPolicy)) return 0;
   return pod.containerRestarts + (pod.deleting || pod.preempted || isDisrupted(pod) ? 0 : pod.down.length);
 }
 
 function countsItsEnd(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): boolean {
-  if (pod.phase !== "Failed" || !endedByItself(pod) || hasMainSucceeded(pod, replica)) return false;
+  if (pod.phase !== "Failed" || !hasEndedByItself(pod) || hasMainSucceeded(pod, replica)) return false;
   const verdict = decidePodFailure(pod, replica, spec);
   return verdict.action === "restart-pod" && verdict.counts;
 }

@@ -1,5 +1,5 @@
-import { restartsOf } from "./decide-outcome.ts";
-import { conditionOf, isTrue, type ConditionType, type JobStatus } from "./job-status.ts";
+import { countRestarts } from "./decide-outcome.ts";
+import { findCondition, isTrue, type ConditionType, type JobStatus } from "./job-status.ts";
 
 export type JobState =
   "Queued" | "Starting" | "Running" | "Restarting" | "Preempted" | "Suspended" | "Succeeded" | "Failed";
@@ -16,17 +16,17 @@ type StateSummary = {
 export function summariseState(status: JobStatus, total: number): StateSummary {
   const state = stateOf(status);
   const succeeded = status.replicas.reduce((sum, replica) => sum + replica.succeeded, 0);
-  const condition = conditionOf(status, blockingConditionOf(status, state) ?? conditionFor(state));
+  const condition = findCondition(status, findBlockingCondition(status, state) ?? conditionFor(state));
   return {
     state,
     message: condition?.message ?? "",
     completions: `${succeeded}/${total}`,
-    restarts: restartsOf(status),
+    restarts: countRestarts(status),
   };
 }
 
 /** Returns the condition that keeps a job with machines from running; undefined if none does. */
-export function blockingConditionOf(status: JobStatus, state: JobState): ConditionType | undefined {
+export function findBlockingCondition(status: JobStatus, state: JobState): ConditionType | undefined {
   if (state !== "Starting" && state !== "Running" && state !== "Restarting") return undefined;
   return (["SpecUnreadable", "PodNamesTaken", "PodsWaiting"] as const).find((type) => isTrue(status, type));
 }
@@ -41,7 +41,7 @@ function stateOf(status: JobStatus): JobState {
   );
   if (first !== undefined) return first;
   // Once a preempted job waits again, it is Queued: MachinesReserved then has the reason of the wait.
-  const reserved = conditionOf(status, "MachinesReserved");
+  const reserved = findCondition(status, "MachinesReserved");
   if (reserved === undefined && isTrue(status, "Preempted")) return "Preempted";
   return reserved?.status === "True" ? "Starting" : "Queued";
 }

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { DEFAULTS } from "../../test/manifests.ts";
-import { buildService, serviceOwners } from "./build-service.ts";
+import { buildService, groupServiceOwners } from "./build-service.ts";
 import { JAXJOB_KIND } from "./kind-jaxjob.ts";
 import { MPIJOB_KIND } from "./kind-mpijob.ts";
 import { PYTORCHJOB_KIND } from "./kind-pytorchjob.ts";
 import { TFJOB_KIND } from "./kind-tfjob.ts";
 import type { Kind } from "./kind.ts";
 import type { JobSpec, Member } from "./job.ts";
-import { memberName } from "./member-names.ts";
+import { buildMemberName } from "./member-names.ts";
 
 /** The environment of pods and tools with the training operator 1.9, kind by kind. docs/kubeflow.md lists the intended differences. */
 const JOB = { namespace: "ml", name: "j", uid: "u" };
@@ -113,7 +113,7 @@ describe.each(CASES.map((each) => [each.kind.kind, each] as const))(
     );
 
     it("in the names and labels of its pods", () => {
-      const found = members.map((member) => [memberName(JOB, member), each.kind.labels(JOB, member, spec)]);
+      const found = members.map((member) => [buildMemberName(JOB, member), each.kind.labels(JOB, member, spec)]);
       const wanted = Object.entries(each.replicas).flatMap(([written, count]) =>
         Array.from({ length: count }, (_, index) => {
           const type = written.toLowerCase();
@@ -133,9 +133,9 @@ describe.each(CASES.map((each) => [each.kind.kind, each] as const))(
 
     it("in its services: one per pod, with its name, no address and its port; none if the spec requests none", () => {
       const request = { kind: each.kind, job: JOB, spec };
-      const services = [...serviceOwners(request)].map(([, owner]) => buildService(request, owner, KEYS));
+      const services = [...groupServiceOwners(request)].map(([, owner]) => buildService(request, owner, KEYS));
       expect(services.map(({ metadata }) => metadata.name).sort()).toEqual(
-        each.port === undefined ? [] : members.map((member) => memberName(JOB, member)).sort(),
+        each.port === undefined ? [] : members.map((member) => buildMemberName(JOB, member)).sort(),
       );
       for (const { spec: of } of services) {
         expect(of.clusterIP).toBe("None");

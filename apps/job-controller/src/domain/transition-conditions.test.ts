@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isTrue, NEW_STATUS, type ConditionType, type JobStatus } from "./job-status.ts";
-import { transitionConditions, wholeSecond } from "./transition-conditions.ts";
+import { transitionConditions, roundToSecond } from "./transition-conditions.ts";
 
 const TYPES: readonly ConditionType[] = [
   "Created",
@@ -104,6 +104,6 @@ describe("conditions", () => {
   });
 
   it("have times of whole seconds", () => {
-    expect(wholeSecond(1999)).toBe(1000);
+    expect(roundToSecond(1999)).toBe(1000);
   });
 });

@@ -39,7 +39,7 @@ export function transitionConditions(status: JobStatus, wanted: ConditionChange,
   if (before?.status === change.status && before.reason === change.reason && before.message === change.message) {
     return status;
   }
-  const atMs = wholeSecond(nowMs);
+  const atMs = roundToSecond(nowMs);
   if (before?.status === change.status) {
     const after = { ...change, lastUpdateMs: atMs, lastTransitionMs: before.lastTransitionMs };
     return { ...status, conditions: status.conditions.map((each) => (each === before ? after : each)) };
@@ -82,6 +82,6 @@ export function wasWrittenRecently(
 }
 
 /** Rounds to the precision of the API server; otherwise a status would differ from the same status read again. */
-export function wholeSecond(ms: number): number {
+export function roundToSecond(ms: number): number {
   return Math.floor(ms / 1000) * 1000;
 }

@@ -1,14 +1,14 @@
 import { isMusterKey, JOB_KEYS, JOB_LABEL_KEYS, MUSTER_KEYS } from "@muster/names";
 import { annotations, labels } from "@muster/proto";
 import { expect, it } from "vitest";
-import { DEFAULTS, jobManifest, replicaManifest } from "../../test/manifests.ts";
+import { DEFAULTS, buildJobManifest, buildReplicaManifest } from "../../test/manifests.ts";
 import { POOL_ANNOTATION } from "./choose-pool.ts";
 import { JOB_KIND } from "./kind-job.ts";
 import { SHARING_ANNOTATION } from "./read-sharing.ts";
 
 const misspelt = { annotations: { "muster.dev/share": "shared" } };
 const template = { metadata: misspelt, spec: { containers: [{ name: "main", image: "i" }] } };
-const job = jobManifest("train", { replicaSpecs: { worker: replicaManifest({ template }) } });
+const job = buildJobManifest("train", { replicaSpecs: { worker: buildReplicaManifest({ template }) } });
 
 it("accepts every key that Muster itself writes", () => {
   const unknown = (keys: readonly string[], known: readonly string[]) =>

@@ -4,6 +4,6 @@ import type { EnvVariable } from "./kind.ts";
 export const MAX_VARIABLE_BYTES = 131_072;
 
 /** Counts as the kernel does: name, sign, value and the final zero byte. */
-export function variableBytes({ name, value }: EnvVariable): number {
+export function countVariableBytes({ name, value }: EnvVariable): number {
   return Buffer.byteLength(name) + Buffer.byteLength(value) + 2;
 }

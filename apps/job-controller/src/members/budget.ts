@@ -1,6 +1,6 @@
 import type { V1LabelSelector, V1PodDisruptionBudget } from "@kubernetes/client-node";
 import type { JobIdentity } from "../domain/kind.ts";
-import { selects, type Labels } from "../domain/member-labels.ts";
+import { matchesSelector, type Labels } from "../domain/member-labels.ts";
 import type { Ownership } from "./claim-members.ts";
 import { deleteOwnedObject, syncOwnedObject, type OwnedObjectDeps, type SyncOutcome } from "./owned-object.ts";
 
@@ -26,7 +26,7 @@ export function syncBudget(
       spec: { minAvailable, selector: { matchLabels: labels } },
     }),
     difference: ({ spec }) => {
-      const isSame = selectsExactly(spec?.selector, labels);
+      const isSame = isSelectingExactly(spec?.selector, labels);
       if (isSame && spec?.minAvailable === minAvailable && spec.maxUnavailable === undefined) return undefined;
       const selector = isSame ? {} : { selector: replaceSelector(spec?.selector, labels) };
       return { spec: { minAvailable, maxUnavailable: null, ...selector } };
@@ -40,10 +40,10 @@ export function deleteBudget(deps: OwnedObjectDeps, job: JobIdentity): Promise<b
 }
 
 /** Whether a selector selects the pods with these labels, by matchLabels alone. */
-export function selectsExactly(selector: V1LabelSelector | undefined, labels: Labels): boolean {
+export function isSelectingExactly(selector: V1LabelSelector | undefined, labels: Labels): boolean {
   const { matchLabels = {}, matchExpressions = [] } = selector ?? {};
   const isAsMany = Object.keys(matchLabels).length === Object.keys(labels).length;
-  return matchExpressions.length === 0 && isAsMany && selects(labels, matchLabels);
+  return matchExpressions.length === 0 && isAsMany && matchesSelector(labels, matchLabels);
 }
 
 /** Sets absent labels to null, because a merge patch keeps unnamed ones. */

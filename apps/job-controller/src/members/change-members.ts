@@ -2,7 +2,7 @@ import type { Fault } from "@muster/faults";
 import { isDeleting, type MemberObject } from "../domain/ownership.ts";
 import type { Expectations } from "./expectations.ts";
 import type { CreateOutcome, DeleteOutcome } from "./member-control.ts";
-import { inOrder, slowStart } from "./slow-start.ts";
+import { runInOrder, runWithSlowStart } from "./slow-start.ts";
 
 /** The result of many creations or deletions. The next pass handles the rest. */
 export type ChangeReport = {
@@ -51,7 +51,7 @@ export async function createMembers<M extends MemberObject>(
       } else report.done += 1;
       return "go-on" as const;
     };
-    const untried = await slowStart(members, work, signal);
+    const untried = await runWithSlowStart(members, work, signal);
     return { ...report, untried: untried.length };
   } finally {
     expectations.lower(key, { creations: open });
@@ -83,7 +83,7 @@ export async function deleteMembers<M extends MemberObject>(
       else report.done += 1;
       return "go-on" as const;
     };
-    const { begun } = await inOrder(alive, work, signal);
+    const { begun } = await runInOrder(alive, work, signal);
     return { ...report, untried: alive.length - begun };
   } finally {
     expectations.lower(key, { deletions: open });

@@ -1,15 +1,15 @@
-import { faultOf, FaultError, type Fault } from "@muster/faults";
-import { KubeError, kubeFault } from "@muster/kube";
+import { findFault, FaultError, type Fault } from "@muster/faults";
+import { KubeError, toKubeFault } from "@muster/kube";
 import { describe, expect, it } from "vitest";
 import { KIND, nameOf, NAMESPACE, testJob, testMember } from "../../test/member-world.ts";
-import { jobLabels } from "../domain/member-labels.ts";
-import { ownerReference, type JobObject, type MemberObject } from "../domain/ownership.ts";
+import { buildJobLabels } from "../domain/member-labels.ts";
+import { buildOwnerReference, type JobObject, type MemberObject } from "../domain/ownership.ts";
 import { claimMembers, recheckDeletionTimestamp, recheckVersion } from "./claim-members.ts";
 import type { MemberCalls } from "./member-calls.ts";
 
 const job = testJob("mnist");
-const reference = ownerReference(KIND, job.metadata);
-const selector = jobLabels(KIND.labelKeys, job.metadata);
+const reference = buildOwnerReference(KIND, job.metadata);
+const selector = buildJobLabels(KIND.labelKeys, job.metadata);
 
 /** An API server that accepts patches; `refuse` decides which patches fail. */
 function patches(refuse: (name: string) => Error | undefined = () => undefined) {
@@ -88,7 +88,7 @@ describe("claimMembers", () => {
     const { patch } = patches(() => new KubeError("PATCH", 422, {}));
     const orphan = testMember("mnist", "worker", 0);
     const { claimed, errors } = await claim([orphan], { patch, canAdopt: () => Promise.resolve() });
-    expect([claimed, errors.map((error) => kubeFault(error)?.code)]).toEqual([[], ["conflict"]]);
+    expect([claimed, errors.map((error) => toKubeFault(error)?.code)]).toEqual([[], ["conflict"]]);
   });
 
   it("checks once whether it may adopt, and only if an orphan exists", async () => {
@@ -122,7 +122,7 @@ describe("recheckDeletionTimestamp", () => {
     ["another job of that name", testJob("mnist", { uid: "next" }), "not_found"],
     ["a job that is deleted", testJob("mnist", { deleting: true }), "conflict"],
   ])("refuses %s", async (_what, fresh, code) => {
-    expect(faultOf(await ask(() => Promise.resolve(fresh)))?.code).toBe(code);
+    expect(findFault(await ask(() => Promise.resolve(fresh)))?.code).toBe(code);
   });
 
   it("refuses when the job cannot be read, and remembers the refusal", async () => {
@@ -149,7 +149,7 @@ describe("recheckVersion", () => {
   const ask = (fresh: JobObject) =>
     recheckVersion(at("5"), "5", () => Promise.resolve(fresh)).then(
       () => "may create" as const,
-      (error: unknown) => faultOf(error),
+      (error: unknown) => findFault(error),
     );
 
   it("lets the planned version create pods", async () => {

@@ -1,21 +1,21 @@
 import { assertNever, FaultError, throwFault, type Fault } from "@muster/faults";
 import { decideMemberClaim, type ClaimVerdict } from "../domain/decide-member-claim.ts";
-import { selects, type Labels } from "../domain/member-labels.ts";
+import { matchesSelector, type Labels } from "../domain/member-labels.ts";
 import {
-  controllerOf,
+  findController,
   isDeleting,
-  jobKey,
-  labelsOf,
+  buildJobKey,
+  getLabels,
   titleOf,
   type JobObject,
   type MemberObject,
   type OwnerReference,
 } from "../domain/ownership.ts";
 import { isConflict, isNotFound, isUnprocessable, type MemberCalls } from "./member-calls.ts";
-import { inOrder } from "./slow-start.ts";
+import { runInOrder } from "./slow-start.ts";
 
 /** The members of the job, and the errors with others. An error requires another pass over the job. */
-export type Claimed<M> = { readonly claimed: readonly M[]; readonly errors: readonly Error[] };
+export type ClaimResult<M> = { readonly claimed: readonly M[]; readonly errors: readonly Error[] };
 
 /** The selector and the owner of the objects of one job. */
 export type Ownership = {
@@ -36,13 +36,13 @@ export async function claimMembers<M extends MemberObject>(
   ownership: Ownership,
   candidates: readonly M[],
   patch: Patch<M>,
-): Promise<Claimed<M>> {
+): Promise<ClaimResult<M>> {
   const claimant = { uid: job.metadata.uid, isDeleting: isDeleting(job) };
   const outcomes = new Map<M, M | Error | undefined>();
-  await inOrder(candidates, async (member) => {
+  await runInOrder(candidates, async (member) => {
     const verdict = decideMemberClaim(claimant, {
-      controllerUid: controllerOf(member)?.uid,
-      isSelected: selects(ownership.labels, labelsOf(member)),
+      controllerUid: findController(member)?.uid,
+      isSelected: matchesSelector(ownership.labels, getLabels(member)),
       isDeleting: isDeleting(member),
     });
     const outcome = carryOut(verdict, member, ownership, patch).catch((cause: unknown) => {
@@ -82,7 +82,7 @@ export async function recheckVersion(
   const { resourceVersion } = (await readAlive(job, getFreshJob)).metadata;
   if (resourceVersion === plannedFrom) return;
   const revisions = { expectedRevision: Number(plannedFrom), actualRevision: Number(resourceVersion) };
-  throwFault({ code: "conflict", id: jobKey(job), ...revisions }, { doing: "its plan is of another version" });
+  throwFault({ code: "conflict", id: buildJobKey(job), ...revisions }, { doing: "its plan is of another version" });
 }
 
 async function recheck(job: JobObject, getFreshJob: () => Promise<JobObject>): Promise<void> {
@@ -92,7 +92,7 @@ async function recheck(job: JobObject, getFreshJob: () => Promise<JobObject>): P
 /** Reads the job from the API server; rejects if it is gone or being deleted. */
 async function readAlive(job: JobObject, getFreshJob: () => Promise<JobObject>): Promise<JobObject> {
   const { uid } = job.metadata;
-  const id = jobKey(job);
+  const id = buildJobKey(job);
   const fresh = await getFreshJob().catch((cause: unknown) => {
     throw new Error(`can't recheck the deletion timestamp of ${id}`, { cause });
   });

@@ -1,5 +1,5 @@
 import type { KindLabels } from "../domain/kind.ts";
-import { controllerOf, labelsOf, type JobObject, type MemberObject } from "../domain/ownership.ts";
+import { findController, getLabels, type JobObject, type MemberObject } from "../domain/ownership.ts";
 
 /** A cache with the index `claimant`, in which a job finds its members and those it may adopt. */
 export type ClaimantCache<M extends MemberObject> = { byIndex(index: "claimant", value: string): readonly M[] };
@@ -8,11 +8,11 @@ export type ClaimantCache<M extends MemberObject> = { byIndex(index: "claimant",
  * Builds the index `claimant`: a managed member is under its manager's uid, an orphan under its namespace and the name in its job label. So a pass reads its
  * own members and not the whole namespace.
  */
-export function claimantIndex({ jobNameLabelKey }: KindLabels): (member: MemberObject) => readonly string[] {
+export function makeClaimantIndex({ jobNameLabelKey }: KindLabels): (member: MemberObject) => readonly string[] {
   return (member) => {
-    const uid = controllerOf(member)?.uid;
+    const uid = findController(member)?.uid;
     if (uid !== undefined) return [uid];
-    const name = labelsOf(member)[jobNameLabelKey];
+    const name = getLabels(member)[jobNameLabelKey];
     return name === undefined ? [] : [orphanKey(member.metadata?.namespace ?? "", name)];
   };
 }

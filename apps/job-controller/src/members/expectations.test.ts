@@ -1,14 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { EXPECTATION_MS, makeExpectations, podsKey, servicesKey, type Expectations } from "./expectations.ts";
+import { EXPECTATION_MS, makeExpectations, buildPodsKey, buildServicesKey, type Expectations } from "./expectations.ts";
 
-const PODS = podsKey("uid-1", "worker");
-const SERVICES = servicesKey("uid-1", "worker");
+const PODS = buildPodsKey("uid-1", "worker");
+const SERVICES = buildServicesKey("uid-1", "worker");
 
 /** Whether nothing is outstanding for pods and services of these types. */
 function areSatisfied(expectations: Expectations, jobUid: string, types: readonly string[]): boolean {
   return types.every(
-    (type) => expectations.satisfied(podsKey(jobUid, type)) && expectations.satisfied(servicesKey(jobUid, type)),
+    (type) =>
+      expectations.satisfied(buildPodsKey(jobUid, type)) && expectations.satisfied(buildServicesKey(jobUid, type)),
   );
 }
 
@@ -50,7 +51,7 @@ describe("expectations", () => {
   it("of a deletion are met in whatever set the object is by then", () => {
     const expectations = makeExpectations();
     expectations.raise(PODS, { deletions: ["uid-of-c"] });
-    expectations.raise(podsKey("uid-1", "ps"), { deletions: ["uid-of-c"] });
+    expectations.raise(buildPodsKey("uid-1", "ps"), { deletions: ["uid-of-c"] });
     expect(expectations.satisfied(PODS)).toBe(true);
     expectations.deletionObserved("uid-of-c");
     expect(areSatisfied(expectations, "uid-1", ["worker", "ps"])).toBe(true);
@@ -74,10 +75,10 @@ describe("expectations", () => {
     const open = () => areSatisfied(expectations, "uid-1", ["worker", "ps"]);
     expect(open()).toBe(true);
     expectations.raise(SERVICES, { deletions: ["s"] });
-    expectations.raise(podsKey("uid-1", "ps"), { creations: ["p"] });
+    expectations.raise(buildPodsKey("uid-1", "ps"), { creations: ["p"] });
     expectations.deletionObserved("s");
     expect(open()).toBe(false);
-    expectations.creationObserved(podsKey("uid-1", "ps"), "p");
+    expectations.creationObserved(buildPodsKey("uid-1", "ps"), "p");
     expect(open()).toBe(true);
   });
 
@@ -85,7 +86,7 @@ describe("expectations", () => {
     const expectations = makeExpectations();
     expectations.raise(PODS, { creations: ["a"] });
     expectations.raise(SERVICES, { creations: ["a"] });
-    const next = podsKey("uid-2", "worker");
+    const next = buildPodsKey("uid-2", "worker");
     expectations.raise(next, { creations: ["a"] });
     expectations.deleteJob("uid-1");
     expect(expectations.size()).toBe(1);
@@ -97,7 +98,7 @@ describe("expectations", () => {
     const expectations = makeExpectations(now);
     for (let job = 0; job < 100; job += 1) {
       pass(EXPECTATION_MS / 10);
-      expectations.raise(podsKey(`gone-${job}`, "worker"), { creations: ["a"] });
+      expectations.raise(buildPodsKey(`gone-${job}`, "worker"), { creations: ["a"] });
     }
     expect(expectations.size()).toBeLessThanOrEqual(11);
   });
@@ -115,7 +116,7 @@ type Step =
   | { readonly kind: "delete-job"; readonly uid: string };
 
 const uid = fc.constantFrom("j1", "j2");
-const key = fc.tuple(uid, fc.constantFrom("a", "b")).map(([job, type]) => podsKey(job, type));
+const key = fc.tuple(uid, fc.constantFrom("a", "b")).map(([job, type]) => buildPodsKey(job, type));
 const id = fc.constantFrom("p", "q", "r");
 const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({
@@ -185,7 +186,7 @@ it("behave as a flat list of facts, whatever happens in whatever order", () => {
           expect(areSatisfied(expectations, job, ["a", "b"])).toBe(live.length === 0);
           expect(expectations.podsSatisfied(job)).toBe(live.every(({ key }) => !key.endsWith("/pods")));
           for (const type of ["a", "b"]) {
-            const key = podsKey(job, type);
+            const key = buildPodsKey(job, type);
             const ids = (kind: Fact["kind"]) =>
               new Set(live.filter((fact) => fact.key === key && fact.kind === kind).map((fact) => fact.id));
             const found = expectations.outstanding(key);

@@ -36,12 +36,12 @@ export type Expectations = {
 };
 
 /** Returns the key of the pods of one replica type of one job. */
-export function podsKey(jobUid: string, replicaType: string): string {
+export function buildPodsKey(jobUid: string, replicaType: string): string {
   return `${jobUid}/${replicaType}/pods`;
 }
 
 /** Returns the key of the services of one replica type of one job. */
-export function servicesKey(jobUid: string, replicaType: string): string {
+export function buildServicesKey(jobUid: string, replicaType: string): string {
   return `${jobUid}/${replicaType}/services`;
 }
 

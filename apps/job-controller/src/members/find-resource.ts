@@ -1,4 +1,4 @@
-import { isForbidden, kubeFault, type KubeCalls, type KubeResource } from "@muster/kube";
+import { isForbidden, toKubeFault, type KubeCalls, type KubeResource } from "@muster/kube";
 
 /** Whether the API server serves the resource, and lets this controller list it. Rejects if the server does not answer. */
 export async function findResource(
@@ -10,7 +10,7 @@ export async function findResource(
     await calls.list(resource, { query: { ...selector, limit: 1 } });
     return "served";
   } catch (error) {
-    if (kubeFault(error)?.code === "not_found") return "absent";
+    if (toKubeFault(error)?.code === "not_found") return "absent";
     if (isForbidden(error)) return "refused";
     throw error;
   }

@@ -1,7 +1,7 @@
-import { kubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import { toKubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import type { MemberObject } from "../domain/ownership.ts";
 
-/** Live calls on the pods or the services. They reject with errors that `kubeFault` reads, or with defects. */
+/** Live calls on the pods or the services. They reject with errors that `toKubeFault` reads, or with defects. */
 export type MemberCalls<M extends MemberObject> = {
   get(namespace: string, name: string): Promise<M>;
   /** Resolves with the object that was sent; the watch shows the fields that the server adds. */
@@ -13,7 +13,7 @@ export type MemberCalls<M extends MemberObject> = {
 };
 
 /** Returns the calls of one resource of the core group. */
-export function memberCalls<M extends MemberObject & KubeObject>(
+export function makeMemberCalls<M extends MemberObject & KubeObject>(
   calls: Pick<KubeCalls, "get" | "create" | "patch" | "delete">,
   plural: "pods" | "services",
 ): MemberCalls<M> {
@@ -27,7 +27,7 @@ export function memberCalls<M extends MemberObject & KubeObject>(
 }
 
 export function isNotFound(error: unknown): boolean {
-  return kubeFault(error)?.code === "not_found";
+  return toKubeFault(error)?.code === "not_found";
 }
 
 /** Whether the status is 422: the patch does not fit the existing object. */
@@ -37,7 +37,7 @@ export function isUnprocessable(error: unknown): boolean {
 
 /** Whether the status is 409: the existing object is another one. */
 export function isConflict(error: unknown): boolean {
-  return kubeFault(error)?.code === "conflict";
+  return toKubeFault(error)?.code === "conflict";
 }
 
 /** Codes that mean a lost answer to a request that may have arrived. */

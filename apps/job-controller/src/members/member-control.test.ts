@@ -2,9 +2,9 @@ import { KubeError } from "@muster/kube";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { KIND, nameOf, testJob, testMember } from "../../test/member-world.ts";
-import { ownerReference, type MemberObject } from "../domain/ownership.ts";
+import { buildOwnerReference, type MemberObject } from "../domain/ownership.ts";
 import { createMembers, deleteMembers } from "./change-members.ts";
-import { makeExpectations, podsKey } from "./expectations.ts";
+import { makeExpectations, buildPodsKey } from "./expectations.ts";
 import type { MemberCalls } from "./member-calls.ts";
 import {
   createMember,
@@ -13,10 +13,10 @@ import {
   type DeleteOutcome,
   type MembersOfJob,
 } from "./member-control.ts";
-import { MAX_IN_FLIGHT, slowStart, type Continuation } from "./slow-start.ts";
+import { MAX_IN_FLIGHT, runWithSlowStart, type Continuation } from "./slow-start.ts";
 
 const job = testJob("mnist");
-const reference = ownerReference(KIND, job.metadata);
+const reference = buildOwnerReference(KIND, job.metadata);
 const wanted = testMember("mnist", "worker", 0, { owner: job });
 
 const exists = new KubeError("POST", 409, {
@@ -234,7 +234,7 @@ describe("a slow start", () => {
     let under = 0;
     let most = 0;
     let begunTogether = 0;
-    await slowStart(Array.from({ length: 100 }), async () => {
+    await runWithSlowStart(Array.from({ length: 100 }), async () => {
       under += 1;
       begunTogether += 1;
       most = Math.max(most, under);
@@ -253,7 +253,7 @@ describe("a slow start", () => {
       fc.asyncProperty(fc.nat(120), fc.option(fc.nat(120), { nil: undefined }), async (length, stopAt) => {
         const items = Array.from({ length }, (_, index) => index);
         const begun: number[] = [];
-        const untried = await slowStart(items, (item): Promise<Continuation> => {
+        const untried = await runWithSlowStart(items, (item): Promise<Continuation> => {
           begun.push(item);
           return Promise.resolve(item === stopAt ? "stop" : "go-on");
         });
@@ -265,13 +265,13 @@ describe("a slow start", () => {
   });
 
   it("begins nothing if it is already stopped", async () => {
-    const untried = await slowStart([1, 2], () => Promise.reject(new Error("begun")), AbortSignal.abort());
+    const untried = await runWithSlowStart([1, 2], () => Promise.reject(new Error("begun")), AbortSignal.abort());
     expect(untried).toEqual([1, 2]);
   });
 
   it("throws an error only after all begun items have ended", async () => {
     let ended = 0;
-    const running = slowStart([0, 1, 2, 3], async (item) => {
+    const running = runWithSlowStart([0, 1, 2, 3], async (item) => {
       if (item === 1) throw new Error("a defect");
       await new Promise(setImmediate);
       ended += 1;
@@ -282,7 +282,7 @@ describe("a slow start", () => {
   });
 });
 
-const KEY = podsKey("uid-of-mnist", "worker");
+const KEY = buildPodsKey("uid-of-mnist", "worker");
 const fault = { code: "unavailable", dependency: "kubernetes", retryAfterMs: 0 } as const;
 
 describe("many members", () => {

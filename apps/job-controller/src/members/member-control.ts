@@ -1,18 +1,18 @@
 import { describeFault, type Fault } from "@muster/faults";
 import { requireKubeFault } from "@muster/kube";
-import { selects } from "../domain/member-labels.ts";
+import { matchesSelector } from "../domain/member-labels.ts";
 import {
   checkOwnerReference,
-  controllerOf,
+  findController,
   isDeleting,
-  labelsOf,
+  getLabels,
   titleOf,
   type MemberObject,
 } from "../domain/ownership.ts";
 import { isConflict, isNotFound, isOutcomeUnknown, type MemberCalls } from "./member-calls.ts";
 
 /** Writes an event of the job. */
-export type Report = (type: "Normal" | "Warning", reason: string, message: string) => void;
+export type ReportEvent = (type: "Normal" | "Warning", reason: string, message: string) => void;
 
 export type CreateOutcome<M> =
   /** `member` is the object that was sent, unless the answer was lost and the member was read. */
@@ -36,7 +36,7 @@ export type DeleteOutcome =
 export type MembersOfJob<M extends MemberObject> = {
   readonly kind: "Pod" | "Service";
   readonly calls: Pick<MemberCalls<M>, "get" | "create" | "delete">;
-  readonly report: Report;
+  readonly report: ReportEvent;
   /** Whether a creation without an answer may be sent again: a frozen process that resumes may no longer lead. Absent: always. */
   readonly mayRepeat?: () => Promise<boolean>;
 };
@@ -138,8 +138,8 @@ function refuseCreation<M extends MemberObject>(
 function isWanted(present: MemberObject, wanted: MemberObject): boolean {
   return (
     !isDeleting(present) &&
-    controllerOf(present)?.uid === controllerOf(wanted)?.uid &&
-    selects(labelsOf(wanted), labelsOf(present))
+    findController(present)?.uid === findController(wanted)?.uid &&
+    matchesSelector(getLabels(wanted), getLabels(present))
   );
 }
 
@@ -147,6 +147,6 @@ function findFault(member: MemberObject): Fault | undefined {
   const refuse = (field: string, reason: string): Fault => ({ code: "invalid_request", field, reason });
   if ((member.metadata?.name ?? "") === "")
     return refuse("metadata.name", "is empty: a repeated creation would make a second object");
-  if (Object.keys(labelsOf(member)).length === 0) return refuse("metadata.labels", `${titleOf(member)} has none`);
+  if (Object.keys(getLabels(member)).length === 0) return refuse("metadata.labels", `${titleOf(member)} has none`);
   return checkOwnerReference(member.metadata?.ownerReferences?.[0]);
 }

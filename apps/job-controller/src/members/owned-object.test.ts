@@ -1,15 +1,21 @@
 import type { V1LabelSelector, V1PodDisruptionBudget } from "@kubernetes/client-node";
-import { KubeError, kubeFault, type KubeCalls } from "@muster/kube";
+import { KubeError, toKubeFault, type KubeCalls } from "@muster/kube";
 import { describe, expect, it } from "vitest";
 import { KIND, NAMESPACE, testJob } from "../../test/member-world.ts";
-import { jobLabels } from "../domain/member-labels.ts";
-import { ownerReference } from "../domain/ownership.ts";
+import { buildJobLabels } from "../domain/member-labels.ts";
+import { buildOwnerReference } from "../domain/ownership.ts";
 import { deleteBudget, syncBudget } from "./budget.ts";
-import { deletePodGroup, POD_GROUP_KINDS, podGroupDifference, servedPodGroupKinds, syncPodGroup } from "./pod-group.ts";
+import {
+  deletePodGroup,
+  POD_GROUP_KINDS,
+  findPodGroupDifference,
+  findServedPodGroupKinds,
+  syncPodGroup,
+} from "./pod-group.ts";
 
 const job = testJob("mnist").metadata;
-const labels = jobLabels(KIND.labelKeys, job);
-const owner = ownerReference(KIND, job);
+const labels = buildJobLabels(KIND.labelKeys, job);
+const owner = buildOwnerReference(KIND, job);
 const mayAdopt = { labels, owner, canAdopt: () => Promise.resolve() };
 const notFound = new KubeError("GET", 404, { reason: "NotFound" });
 
@@ -129,7 +135,7 @@ describe("syncBudget", () => {
   ])("does not change %s, and reports it", async (_whose, there, reported) => {
     const { deps, events, writes } = world(there);
     const error: unknown = await syncBudget(deps, job, 5, mayAdopt).catch((reason: unknown) => reason);
-    expect(kubeFault(error)?.code).toBe("conflict");
+    expect(toKubeFault(error)?.code).toBe("conflict");
     expect([writes, events]).toEqual([[], reported]);
   });
 
@@ -182,9 +188,9 @@ describe("a pod group", () => {
 
   it("is of the kind that the cluster serves, or of none", async () => {
     const { schedulerPlugins, volcano } = POD_GROUP_KINDS;
-    expect(await servedPodGroupKinds(serving(), NAMESPACE)).toEqual([]);
-    expect(await servedPodGroupKinds(serving(volcano.apiVersion), NAMESPACE)).toEqual([volcano]);
-    expect(await servedPodGroupKinds(serving(volcano.apiVersion, schedulerPlugins.apiVersion), NAMESPACE)).toEqual([
+    expect(await findServedPodGroupKinds(serving(), NAMESPACE)).toEqual([]);
+    expect(await findServedPodGroupKinds(serving(volcano.apiVersion), NAMESPACE)).toEqual([volcano]);
+    expect(await findServedPodGroupKinds(serving(volcano.apiVersion, schedulerPlugins.apiVersion), NAMESPACE)).toEqual([
       schedulerPlugins,
       volcano,
     ]);
@@ -192,8 +198,8 @@ describe("a pod group", () => {
 
   it("is of no kind that the caller may not list, and of an unknown one while the API server does not answer", async () => {
     const refusing = (status: number) => ({ list: () => Promise.reject(new KubeError("GET", status, {})) });
-    expect(await servedPodGroupKinds(refusing(403), NAMESPACE)).toEqual([]);
-    await expect(servedPodGroupKinds(refusing(503), NAMESPACE)).rejects.toThrow("503");
+    expect(await findServedPodGroupKinds(refusing(403), NAMESPACE)).toEqual([]);
+    await expect(findServedPodGroupKinds(refusing(503), NAMESPACE)).rejects.toThrow("503");
   });
 
   const minResources = { cpu: "8", "nvidia.com/gpu": 4 };
@@ -220,14 +226,16 @@ describe("a pod group", () => {
   it("follows the requested settings of its scheduler, and changes no other", () => {
     const { fields } = POD_GROUP_KINDS.volcano;
     const there = { minMember: 4, queue: "day", minResources: { cpu: "8", memory: "1Gi" } };
-    expect(podGroupDifference(there, { minMember: 4 }, fields)).toBeUndefined();
+    expect(findPodGroupDifference(there, { minMember: 4 }, fields)).toBeUndefined();
     expect(
-      podGroupDifference(there, { minMember: 4, minResources: { memory: "1Gi", cpu: "8" } }, fields),
+      findPodGroupDifference(there, { minMember: 4, minResources: { memory: "1Gi", cpu: "8" } }, fields),
     ).toBeUndefined();
-    expect(podGroupDifference(there, { minMember: 4, minResources: { cpu: "9" } }, fields)).toEqual({
+    expect(findPodGroupDifference(there, { minMember: 4, minResources: { cpu: "9" } }, fields)).toEqual({
       minResources: { cpu: "9", memory: null },
     });
-    expect(podGroupDifference(there, { minMember: 2, scheduleTimeoutSeconds: 9 }, fields)).toEqual({ minMember: 2 });
+    expect(findPodGroupDifference(there, { minMember: 2, scheduleTimeoutSeconds: 9 }, fields)).toEqual({
+      minMember: 2,
+    });
   });
 
   it("is named by its pods", () => {

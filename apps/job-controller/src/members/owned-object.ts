@@ -1,17 +1,17 @@
 import { describeFault, throwFault, type Fault } from "@muster/faults";
-import { kubeFault, unlessMissing, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
-import { selects } from "../domain/member-labels.ts";
-import { controllerOf, isDeleting, labelsOf } from "../domain/ownership.ts";
+import { toKubeFault, unlessMissing, type KubeCalls, type KubeObject, type KubeResource } from "@muster/kube";
+import { matchesSelector } from "../domain/member-labels.ts";
+import { findController, isDeleting, getLabels } from "../domain/ownership.ts";
 import type { Ownership } from "./claim-members.ts";
 import { isConflict, isNotFound } from "./member-calls.ts";
-import type { Report } from "./member-control.ts";
+import type { ReportEvent } from "./member-control.ts";
 
 /** `kept` means that it existed as desired, and nothing was written. */
 export type SyncOutcome = "created" | "adopted" | "updated" | "kept";
 
 export type OwnedObjectDeps = {
   readonly calls: Pick<KubeCalls, "get" | "create" | "patch" | "delete">;
-  readonly report: Report;
+  readonly report: ReportEvent;
 };
 
 /** One object that a job has under its own name. */
@@ -41,7 +41,7 @@ export async function syncOwnedObject<Object extends KubeObject>(
     const isCreated = await calls.create(resource, wanted.build()).then(
       () => true,
       (error: unknown) => {
-        if (wanted.isAbsent === true && kubeFault(error)?.code === "already_exists") return false;
+        if (wanted.isAbsent === true && toKubeFault(error)?.code === "already_exists") return false;
         reportFailure(report, `FailedCreate${title}`, `Error creating: ${name}`, error);
         throw error;
       },
@@ -56,14 +56,14 @@ export async function syncOwnedObject<Object extends KubeObject>(
     const body = { ...difference, metadata: { ...ownership, uid, resourceVersion } };
     return calls.patch(resource, name, { kind: "merge", body });
   };
-  const controller = controllerOf(present);
+  const controller = findController(present);
   if (isDeleting(present)) return conflict(wanted, "is still being deleted");
   if (controller?.uid === owner.uid) {
     if (difference === undefined) return "kept";
     await write({});
     return "updated";
   }
-  if (controller === undefined && selects(wanted.labels, labelsOf(present))) {
+  if (controller === undefined && matchesSelector(wanted.labels, getLabels(present))) {
     await wanted.canAdopt();
     await write({ ownerReferences: [...ownerReferences, owner] });
     return "adopted";
@@ -79,7 +79,7 @@ export async function deleteOwnedObject(
   { resource, name, title }: Pick<OwnedObject<KubeObject>, "resource" | "name" | "title">,
 ): Promise<boolean> {
   const present = await unlessMissing(calls.get(resource, name));
-  if (present === undefined || isDeleting(present) || controllerOf(present)?.uid !== jobUid) return false;
+  if (present === undefined || isDeleting(present) || findController(present)?.uid !== jobUid) return false;
   const uid = present.metadata?.uid;
   try {
     await calls.delete(resource, name, { ...(uid !== undefined && { preconditions: { uid } }) });
@@ -92,8 +92,8 @@ export async function deleteOwnedObject(
   return true;
 }
 
-function reportFailure(report: Report, reason: string, doing: string, error: unknown): void {
-  const fault = kubeFault(error);
+function reportFailure(report: ReportEvent, reason: string, doing: string, error: unknown): void {
+  const fault = toKubeFault(error);
   if (fault !== undefined) report("Warning", reason, `${doing}: ${describeFault(fault)}`);
 }
 

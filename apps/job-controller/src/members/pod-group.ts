@@ -36,17 +36,20 @@ export const POD_GROUP_KINDS = {
 } as const satisfies Record<string, PodGroupKind>;
 
 /** Returns the kinds that the cluster serves; empty without a gang scheduler. A kind that the controller has no right to list counts as not served. */
-export async function servedPodGroupKinds(
+export async function findServedPodGroupKinds(
   calls: Pick<KubeCalls, "list">,
   namespace: string | undefined,
 ): Promise<readonly PodGroupKind[]> {
   const kinds = Object.values(POD_GROUP_KINDS);
-  const found = await Promise.all(kinds.map((kind) => findResource(calls, podGroupsIn(kind, namespace))));
+  const found = await Promise.all(kinds.map((kind) => findResource(calls, buildPodGroupResource(kind, namespace))));
   return kinds.filter((_kind, index) => found[index] === "served");
 }
 
 /** The groups of the kind in the namespace, by default in all. */
-export function podGroupsIn({ apiVersion }: Pick<PodGroupKind, "apiVersion">, namespace?: string): KubeResource {
+export function buildPodGroupResource(
+  { apiVersion }: Pick<PodGroupKind, "apiVersion">,
+  namespace?: string,
+): KubeResource {
   return { apiVersion, plural: POD_GROUPS_PLURAL, namespace };
 }
 
@@ -54,7 +57,7 @@ export function podGroupsIn({ apiVersion }: Pick<PodGroupKind, "apiVersion">, na
  * Returns the merge patch from the present group to the desired one; undefined if they are equal. A group keeps its queue, because an operator may have moved
  * it there.
  */
-export function podGroupDifference(
+export function findPodGroupDifference(
   present: PodGroup["spec"],
   wanted: GroupSpec,
   fields: readonly (keyof GroupSettings)[],
@@ -89,10 +92,10 @@ export function syncPodGroup(
       apiVersion,
       kind: POD_GROUP,
       metadata: { name, namespace, labels, ownerReferences: [owner] },
-      spec: { ...podGroupDifference(undefined, group, fields), minMember: group.minMember },
+      spec: { ...findPodGroupDifference(undefined, group, fields), minMember: group.minMember },
     }),
     difference: (present) => {
-      const spec = podGroupDifference(present.spec, group, fields);
+      const spec = findPodGroupDifference(present.spec, group, fields);
       return spec === undefined ? undefined : { spec };
     },
   });
@@ -108,5 +111,5 @@ export function deletePodGroup(
 }
 
 function placeOf({ namespace, name }: JobIdentity, apiVersion: string) {
-  return { title: POD_GROUP, resource: podGroupsIn({ apiVersion }, namespace), name };
+  return { title: POD_GROUP, resource: buildPodGroupResource({ apiVersion }, namespace), name };
 }

@@ -7,7 +7,7 @@ export type Continuation = "go-on" | "stop";
  * Works in batches of 1, 2, 4, ... items, so that a failure of all items (a quota, an admission rule) occurs once and not a thousand times. Starts no further
  * item after one returns "stop" or the signal is aborted, and returns the unstarted items. Throws the error of an item after all started items have ended.
  */
-export async function slowStart<Item>(
+export async function runWithSlowStart<Item>(
   items: readonly Item[],
   work: (item: Item) => Promise<Continuation>,
   signal?: AbortSignal,
@@ -15,7 +15,7 @@ export async function slowStart<Item>(
   let from = 0;
   let going: Continuation = "go-on";
   for (let size = 1; from < items.length && going === "go-on"; size *= 2) {
-    const batch = await inOrder(items.slice(from, from + size), work, signal);
+    const batch = await runInOrder(items.slice(from, from + size), work, signal);
     from += batch.begun;
     going = batch.going;
   }
@@ -23,7 +23,7 @@ export async function slowStart<Item>(
 }
 
 /** Starts the items in order, MAX_IN_FLIGHT concurrently. `begun` counts the started items. */
-export async function inOrder<Item>(
+export async function runInOrder<Item>(
   items: readonly Item[],
   work: (item: Item) => Promise<Continuation>,
   signal?: AbortSignal,

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import { until } from "@muster/testkit";
 import type { Controller } from "../job-world.ts";
-import { collect, type FailureWorld } from "./failure-world.ts";
-import { replicaType, simulatedJob, trueConditions } from "./simulated-job.ts";
+import { collectGarbage, type FailureWorld } from "./failure-world.ts";
+import { buildReplicaType, makeSimulatedJob, listTrueConditions } from "./simulated-job.ts";
 
 /** The first ten pods are created, and further requests wait until their client disconnects. */
 const HOLD_MOST_PODS = {
@@ -20,7 +20,7 @@ export type Replicas = {
 };
 
 /** Failures of the processes, the bus and the API server while jobs run; one after the other, because each affects all jobs. */
-export function badLuck({ world, replicas }: Replicas): void {
+export function describeBadLuck({ world, replicas }: Replicas): void {
   const leader = async (): Promise<Controller> =>
     until("a replica leads", async () => {
       const leaderPid = await world().leaderPid();
@@ -33,20 +33,22 @@ export function badLuck({ world, replicas }: Replicas): void {
   /** Checks that each index has had exactly one pod, and that the job has one end. */
   async function expectOneRun(name: string): Promise<void> {
     const done = await world().untilCondition(name, "Succeeded");
-    expect(trueConditions(done)).toEqual(["Created", "Succeeded"]);
+    expect(listTrueConditions(done)).toEqual(["Created", "Succeeded"]);
     expect(done.status).toMatchObject({ completions: "50/50", restarts: 0 });
     const pods = await world().pods(name);
     expect(
       pods.map(({ metadata }) => Number(metadata?.labels?.["muster.dev/replica-index"])).sort((a, b) => a - b),
     ).toEqual(FIFTY);
-    await collect(world(), done);
+    await collectGarbage(world(), done);
   }
 
   it("creates exactly fifty pods, each index once, though the leader is killed in between", async () => {
     const { create, pods, api } = world();
     const first = await leader();
     await api.inject(HOLD_MOST_PODS);
-    await create(simulatedJob("killed", { worker: replicaType(["--run-ms=6000"], { replicas: 50, pool: "crowd" }) }));
+    await create(
+      makeSimulatedJob("killed", { worker: buildReplicaType(["--run-ms=6000"], { replicas: 50, pool: "crowd" }) }),
+    );
     await until("some pods are created", async () => (await pods("killed")).length > 0, { everyMs: 1 });
     await first.kill();
     const uids = async (): Promise<(string | undefined)[]> =>
@@ -66,7 +68,9 @@ export function badLuck({ world, replicas }: Replicas): void {
     const { create, pods, api } = world();
     const first = await leader();
     await api.inject(HOLD_MOST_PODS);
-    await create(simulatedJob("frozen", { worker: replicaType(["--run-ms=6000"], { replicas: 50, pool: "crowd" }) }));
+    await create(
+      makeSimulatedJob("frozen", { worker: buildReplicaType(["--run-ms=6000"], { replicas: 50, pool: "crowd" }) }),
+    );
     await until("some pods are created", async () => (await pods("frozen")).length > 3, { everyMs: 1 });
     process.kill(first.pid, "SIGSTOP");
     await api.remove(HOLD_MOST_PODS.id);
@@ -90,7 +94,7 @@ export function badLuck({ world, replicas }: Replicas): void {
 
   it("keeps jobs running while the API server fails for it, and finishes them afterwards", async () => {
     const { create, finish, untilRunning, untilCondition, api, untilReturned } = world();
-    const job = await create(simulatedJob("cut-off", { worker: replicaType([], { replicas: 3 }) }));
+    const job = await create(makeSimulatedJob("cut-off", { worker: buildReplicaType([], { replicas: 3 }) }));
     const members = [0, 1, 2].map((index) => `cut-off-worker-${index}`);
     for (const member of members) await untilRunning(member);
     await api.goAway(600_000);
@@ -104,12 +108,12 @@ export function badLuck({ world, replicas }: Replicas): void {
 
   it("runs a job to its end after the bus failed in between", async () => {
     const { create, finish, untilRunning, untilCondition, nats, untilReturned } = world();
-    const job = await create(simulatedJob("busless", { worker: replicaType([], { replicas: 2 }) }));
+    const job = await create(makeSimulatedJob("busless", { worker: buildReplicaType([], { replicas: 2 }) }));
     const members = ["busless-worker-0", "busless-worker-1"];
     for (const member of members) await untilRunning(member);
     await nats.kill();
     finish(members);
-    const late = await create(simulatedJob("busless-too", { worker: replicaType(["--run-ms=50"]) }));
+    const late = await create(makeSimulatedJob("busless-too", { worker: buildReplicaType(["--run-ms=50"]) }));
     await world().untilPod("busless-worker-1", ({ status }) => status?.phase === "Succeeded");
     await nats.start();
     await untilCondition("busless", "Succeeded");
@@ -121,17 +125,17 @@ export function badLuck({ world, replicas }: Replicas): void {
   it("runs a job that was submitted while the ledger was down", async () => {
     const { create, untilCondition, untilPasses, firstLedger, startLedger, pods } = world();
     await firstLedger.kill();
-    await create(simulatedJob("unheld", { worker: replicaType(["--run-ms=50"], { replicas: 2 }) }));
+    await create(makeSimulatedJob("unheld", { worker: buildReplicaType(["--run-ms=50"], { replicas: 2 }) }));
     await untilPasses(1);
     expect(await pods("unheld")).toEqual([]);
     await startLedger();
     const done = await untilCondition("unheld", "Succeeded");
-    expect(trueConditions(done)).toEqual(["Created", "Succeeded"]);
+    expect(listTrueConditions(done)).toEqual(["Created", "Succeeded"]);
   });
 
   it("releases the machines of a job that was deleted while no controller ran", async () => {
     const { create, untilRunning, removeWhole, untilReturned } = world();
-    const job = await create(simulatedJob("unseen", { worker: replicaType([], { replicas: 2 }) }));
+    const job = await create(makeSimulatedJob("unseen", { worker: buildReplicaType([], { replicas: 2 }) }));
     await untilRunning("unseen-worker-1");
     await Promise.all(replicas().map((replica) => replica.kill()));
     await removeWhole("unseen");

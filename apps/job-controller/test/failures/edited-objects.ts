@@ -4,14 +4,14 @@ import { expect, it } from "vitest";
 import type { KubeObject, KubeResource } from "@muster/kube";
 import { until } from "@muster/testkit";
 import { BUDGETS, NAMESPACE, PODS, SERVICES, type FailureWorld } from "./failure-world.ts";
-import { replicaType, simulatedJob, trueConditions } from "./simulated-job.ts";
+import { buildReplicaType, makeSimulatedJob, listTrueConditions } from "./simulated-job.ts";
 
 const INDEX = "muster.dev/replica-index";
 const GROUP = "muster.dev/group-name";
 const CONFIG_MAPS: KubeResource = { apiVersion: "v1", plural: "configmaps", namespace: NAMESPACE };
 
 /** The state of a job's objects after a client edits, deletes or creates them before the job. */
-export function editedObjects(world: () => FailureWorld): void {
+export function describeEditedObjects(world: () => FailureWorld): void {
   it.each([
     ["another pod's", "other", "1"],
     ["one beyond the replicas", "beyond", "7"],
@@ -20,7 +20,7 @@ export function editedObjects(world: () => FailureWorld): void {
   ])("keeps a pod as the member of its name though its index label is changed to %s", async (_title, name, index) => {
     const { create, calls, finish, untilRunning, untilPasses, untilCondition, eventsOf } = world();
     const members = [`${name}-worker-0`, `${name}-worker-1`];
-    await create(simulatedJob(name, { worker: replicaType([], { replicas: 2 }) }));
+    await create(makeSimulatedJob(name, { worker: buildReplicaType([], { replicas: 2 }) }));
     const before = await Promise.all(members.map((each) => untilRunning(each)));
     const body = { metadata: { labels: { [INDEX]: index } } };
     await calls.patch(PODS, `${name}-worker-0`, { kind: "merge", body });
@@ -38,7 +38,7 @@ export function editedObjects(world: () => FailureWorld): void {
   it("releases a pod whose group label was removed, waits for its name, and keeps its machine", async () => {
     const { create, calls, untilRunning, untilPod, untilCondition, untilReturned, heldBy, untilPasses, pod } = world();
     const name = "set-free";
-    const job = await create(simulatedJob(name, { worker: replicaType([], { replicas: 2 }) }));
+    const job = await create(makeSimulatedJob(name, { worker: buildReplicaType([], { replicas: 2 }) }));
     const before = await untilRunning(`${name}-worker-0`);
     await untilRunning(`${name}-worker-1`);
     await calls.patch(PODS, `${name}-worker-0`, { kind: "merge", body: { metadata: { labels: { [GROUP]: null } } } });
@@ -56,7 +56,7 @@ export function editedObjects(world: () => FailureWorld): void {
   it("adopts an orphan with its labels, and keeps only one of two pods of an index", async () => {
     const { create, calls, untilRunning, pods, removeWhole } = world();
     const name = "twins";
-    await create(simulatedJob(name, { worker: replicaType([]) }));
+    await create(makeSimulatedJob(name, { worker: buildReplicaType([]) }));
     const own = await untilRunning(`${name}-worker-0`);
     const { metadata: { labels = {}, creationTimestamp = "" } = {}, spec } = own;
     // The oldest pod stays; the API server keeps whole seconds.
@@ -100,7 +100,7 @@ export function editedObjects(world: () => FailureWorld): void {
     };
     await calls.create(PODS, foreign(byName, {}));
     await calls.create(PODS, foreign(byLabel, labels));
-    await create(simulatedJob(name, { worker: replicaType([], { replicas: 2 }) }));
+    await create(makeSimulatedJob(name, { worker: buildReplicaType([], { replicas: 2 }) }));
     await until("the event names the obstacle", async () => (await eventsOf(name)).includes("FailedCreatePod"));
     await untilCondition(name, "MachinesReserved");
     await calls.delete(PODS, byName, { gracePeriodSeconds: 0 });
@@ -116,7 +116,7 @@ export function editedObjects(world: () => FailureWorld): void {
   it("recreates a deleted service and a deleted budget, and restores an edited budget", async () => {
     const { create, calls, untilRunning, removeWhole } = world();
     const name = "robbed";
-    await create(simulatedJob(name, { worker: replicaType([], { replicas: 2 }) }));
+    await create(makeSimulatedJob(name, { worker: buildReplicaType([], { replicas: 2 }) }));
     await untilRunning(`${name}-worker-0`);
     const service = (): Promise<V1Service> => calls.get<V1Service>(SERVICES, name);
     const budget = (): Promise<V1PodDisruptionBudget> => calls.get<V1PodDisruptionBudget>(BUDGETS, name);
@@ -148,13 +148,13 @@ export function editedObjects(world: () => FailureWorld): void {
       spec: { minAvailable: 1, selector: { matchLabels: { app: "other" } } },
     };
     await calls.create(BUDGETS, foreign);
-    await create(simulatedJob(name, { worker: replicaType([]) }));
+    await create(makeSimulatedJob(name, { worker: buildReplicaType([]) }));
     await untilCondition(name, "MachinesReserved");
     await untilRunning(`${name}-worker-0`);
     await until("an event reports it", async () => (await eventsOf(name)).includes("FailedCreatePdb"));
     finish([`${name}-worker-0`]);
     const done = await untilCondition(name, "Succeeded");
-    expect(trueConditions(done)).toEqual(["Created", "Succeeded"]);
+    expect(listTrueConditions(done)).toEqual(["Created", "Succeeded"]);
     const there = await calls.get<V1PodDisruptionBudget>(BUDGETS, name);
     expect(there.spec?.selector?.matchLabels).toEqual({ app: "other" });
     await calls.delete(BUDGETS, name);

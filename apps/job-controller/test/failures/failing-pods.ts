@@ -1,15 +1,15 @@
 import type { V1Pod, V1PodDisruptionBudget } from "@kubernetes/client-node";
-import { kubeFault } from "@muster/kube";
+import { toKubeFault } from "@muster/kube";
 import { expect, it } from "vitest";
 import { until } from "@muster/testkit";
-import { BUDGETS, collect, PODS, unlessGone, type FailureWorld } from "./failure-world.ts";
-import { reasonOf, replicaType, simulatedJob, trueConditions } from "./simulated-job.ts";
+import { BUDGETS, collectGarbage, PODS, unlessGone, type FailureWorld } from "./failure-world.ts";
+import { findReason, buildReplicaType, makeSimulatedJob, listTrueConditions } from "./simulated-job.ts";
 
 /** The outcomes of pods that end in unexpected ways. */
-export function failingPods(world: () => FailureWorld): void {
+export function describeFailingPods(world: () => FailureWorld): void {
   it("recreates a pod that a client deleted under its index, and counts nothing", async () => {
     const { create, calls, untilRunning, untilPasses, get, removeWhole } = world();
-    const job = await create(simulatedJob("by-hand", { worker: replicaType([], { replicas: 2 }) }));
+    const job = await create(makeSimulatedJob("by-hand", { worker: buildReplicaType([], { replicas: 2 }) }));
     const before = await untilRunning("by-hand-worker-0");
     await untilRunning("by-hand-worker-1");
     await calls.delete(PODS, "by-hand-worker-0");
@@ -26,7 +26,7 @@ export function failingPods(world: () => FailureWorld): void {
     const { create, untilRunning, untilCondition, untilPasses, get, removeWhole } = world();
     const name = "seized";
     const job = await create(
-      simulatedJob(name, { worker: replicaType([], { replicas: 6, restartPolicy: "OnFailure" }) }),
+      makeSimulatedJob(name, { worker: buildReplicaType([], { replicas: 6, restartPolicy: "OnFailure" }) }),
     );
     const names = Array.from({ length: 6 }, (_, index) => `${name}-worker-${index}`);
     await Promise.all(names.map((pod) => untilRunning(pod)));
@@ -49,7 +49,7 @@ export function failingPods(world: () => FailureWorld): void {
     const { create, calls, untilRunning, untilPod, get, removeWhole } = world();
     const name = "let-go";
     const more = { runPolicy: { schedulingPolicy: { minAvailable: 1 } } };
-    await create(simulatedJob(name, { worker: replicaType([], { replicas: 2 }) }, more));
+    await create(makeSimulatedJob(name, { worker: buildReplicaType([], { replicas: 2 }) }, more));
     const before = await untilRunning(`${name}-worker-1`);
     await untilPod(`${name}-worker-0`, isReady);
     await untilPod(`${name}-worker-1`, isReady);
@@ -77,9 +77,9 @@ export function failingPods(world: () => FailureWorld): void {
   it("allows evictions of pods that a finished job has left, and recreates none of them", async () => {
     const { create, finish, untilRunning, untilCondition, untilPasses, untilReturned, pod } = world();
     const name = "left-behind";
-    const specs = { quick: replicaType([]), slow: replicaType([]) };
+    const specs = { quick: buildReplicaType([]), slow: buildReplicaType([]) };
     const rest = { successPolicy: { rules: [{ allOf: [{ type: "quick" }] }] }, runPolicy: { cleanPodPolicy: "None" } };
-    const job = await create(simulatedJob(name, specs, rest));
+    const job = await create(makeSimulatedJob(name, specs, rest));
     await untilRunning(`${name}-slow-0`);
     await untilRunning(`${name}-quick-0`);
     finish([`${name}-quick-0`]);
@@ -89,15 +89,15 @@ export function failingPods(world: () => FailureWorld): void {
     await untilReturned(job);
     await untilPasses(2);
     expect(await pod(`${name}-slow-0`)).toBeUndefined();
-    expect(trueConditions((await world().get(name)) ?? job)).toContain("Succeeded");
-    await collect(world(), job);
+    expect(listTrueConditions((await world().get(name)) ?? job)).toContain("Succeeded");
+    await collectGarbage(world(), job);
   });
 
   it("counts no eviction during or after the suspension of its job, and reruns no completed index afterwards", async () => {
     const { create, patch, finish, untilPod, untilRunning, untilPasses, untilReturned, pod, removeWhole } = world();
     const name = "paused-away";
-    const specs = { quick: replicaType(["--run-ms=50"]), slow: goingSlowly() };
-    const job = await create(simulatedJob(name, specs, { runPolicy: { backoffLimit: 0 } }));
+    const specs = { quick: buildReplicaType(["--run-ms=50"]), slow: goingSlowly() };
+    const job = await create(makeSimulatedJob(name, specs, { runPolicy: { backoffLimit: 0 } }));
     const slow = await untilRunning(`${name}-slow-0`);
     const completions = async (): Promise<unknown> => (await world().get(name))?.status?.completions;
     await until("an index is completed", async () => (await completions()) === "1/2");
@@ -121,7 +121,7 @@ export function failingPods(world: () => FailureWorld): void {
 
   it("protects the gang with a budget against evictions, and replaces a pod that was deleted by force", async () => {
     const { create, calls, untilRunning, get, removeWhole } = world();
-    await create(simulatedJob("evicted", { worker: replicaType([], { replicas: 2 }) }));
+    await create(makeSimulatedJob("evicted", { worker: buildReplicaType([], { replicas: 2 }) }));
     const before = await untilRunning("evicted-worker-1");
     await untilRunning("evicted-worker-0");
     const refused = await until("the budget refuses", async () => {
@@ -156,9 +156,9 @@ export function failingPods(world: () => FailureWorld): void {
   ])("ends by its restart policy %s after %s with %j as %s", async (restartPolicy, flags, more, reason, restarts) => {
     const name = `ends-${restartPolicy}-${flags[1]?.replace("--exit=", "") ?? ""}`.toLowerCase();
     const { create, untilCondition, untilReturned } = world();
-    const job = await create(simulatedJob(name, { worker: replicaType(flags, { restartPolicy }) }, more));
+    const job = await create(makeSimulatedJob(name, { worker: buildReplicaType(flags, { restartPolicy }) }, more));
     const failed = await untilCondition(name, "Failed");
-    expect(reasonOf(failed, "Failed")).toBe(reason);
+    expect(findReason(failed, "Failed")).toBe(reason);
     expect(failed.status).toMatchObject({ restarts });
     await untilReturned(job);
   });
@@ -166,14 +166,14 @@ export function failingPods(world: () => FailureWorld): void {
   it("counts restarts by the kubelet across recreated pods", async () => {
     const { create, calls, get, untilCondition } = world();
     const flags = ["--run-ms=100", "--exit=1"];
-    const worker = replicaType(flags, { restartPolicy: "OnFailure" });
-    await create(simulatedJob("worn-out", { worker }, { runPolicy: { backoffLimit: 2 } }));
+    const worker = buildReplicaType(flags, { restartPolicy: "OnFailure" });
+    await create(makeSimulatedJob("worn-out", { worker }, { runPolicy: { backoffLimit: 2 } }));
     const removed = new Set<string | undefined>();
     // The kubelet may be faster than the test: each pod is deleted once its restart is counted, or with the job that it has ended.
     for (const total of [1, 2]) {
       const pod = await until("a pod has restarted, or the job has failed", async () => {
         const job = await get("worn-out");
-        if (job !== undefined && reasonOf(job, "Failed") !== undefined) return "failed";
+        if (job !== undefined && findReason(job, "Failed") !== undefined) return "failed";
         const there = await world().pod("worn-out-worker-0");
         const isRestarted = (there?.status?.containerStatuses?.[0]?.restartCount ?? 0) >= 1;
         return isRestarted && !removed.has(there?.metadata?.uid) && there;
@@ -185,7 +185,7 @@ export function failingPods(world: () => FailureWorld): void {
     }
     expect(removed.size).toBeGreaterThan(0);
     const failed = await untilCondition("worn-out", "Failed");
-    expect(reasonOf(failed, "Failed")).toBe("BackoffLimitExceeded");
+    expect(findReason(failed, "Failed")).toBe("BackoffLimitExceeded");
     // One pod fails twice before the kubelet delays it, and one pass may observe both failures: 3 or 4 restarts need two pods.
     expect([3, 4]).toContain(failed.status?.restarts);
   });
@@ -193,9 +193,9 @@ export function failingPods(world: () => FailureWorld): void {
   it("remembers uncounted restarts, and ends a job that does nothing else", async () => {
     const { create, patch, get, untilCondition, untilReturned } = world();
     const name = "ignored";
-    const worker = replicaType(["--run-ms=50", "--exit=42"]);
+    const worker = buildReplicaType(["--run-ms=50", "--exit=42"]);
     const failurePolicy = { rules: [{ action: "Ignore", onExitCodes: { values: [42] } }] };
-    const job = await create(simulatedJob(name, { worker }, { failurePolicy, runPolicy: { backoffLimit: 0 } }));
+    const job = await create(makeSimulatedJob(name, { worker }, { failurePolicy, runPolicy: { backoffLimit: 0 } }));
     const row = await until(
       "two of them are remembered",
       async () => {
@@ -210,7 +210,7 @@ export function failingPods(world: () => FailureWorld): void {
     const many = { ...row, pod: "an-earlier-one", times: 20, at: "2020-01-01T00:00:00Z" };
     await patch(name, { status: { replicaStatuses: { worker: { uncounted: [many] } } } }, "status");
     const failed = await untilCondition(name, "Failed");
-    expect(reasonOf(failed, "Failed")).toBe("UncountedRestartsExceeded");
+    expect(findReason(failed, "Failed")).toBe("UncountedRestartsExceeded");
     expect(failed.status?.message).toMatch(/^worker-0 ended 21 times/);
     expect(failed.status).toMatchObject({ restarts: 0 });
     await untilReturned(job);
@@ -218,8 +218,8 @@ export function failingPods(world: () => FailureWorld): void {
 
   it("never reruns a completed index, though its pod is deleted", async () => {
     const { create, calls, finish, untilPod, untilCondition, untilPasses, untilRunning, pod } = world();
-    const specs = { quick: replicaType(["--run-ms=50"]), slow: replicaType([]) };
-    await create(simulatedJob("once-only", specs));
+    const specs = { quick: buildReplicaType(["--run-ms=50"]), slow: buildReplicaType([]) };
+    await create(makeSimulatedJob("once-only", specs));
     await untilPod("once-only-quick-0", ({ status }) => status?.phase === "Succeeded");
     await until(
       "the index is known to be complete",
@@ -237,8 +237,8 @@ export function failingPods(world: () => FailureWorld): void {
 
   it("gives a pod with a lost machine another machine, keeps its index and counts nothing", async () => {
     const { create, untilRunning, nodes, get, removeWhole, untilReturned } = world();
-    const worker = replicaType([], { replicas: 2, pool: "lossy", restartPolicy: "OnFailure" });
-    const job = await create(simulatedJob("bereft", { worker }, { runPolicy: { backoffLimit: 0 } }));
+    const worker = buildReplicaType([], { replicas: 2, pool: "lossy", restartPolicy: "OnFailure" });
+    const job = await create(makeSimulatedJob("bereft", { worker }, { runPolicy: { backoffLimit: 0 } }));
     const before = await untilRunning("bereft-worker-0");
     await untilRunning("bereft-worker-1");
     await nodes.delete(before.spec?.nodeName ?? "");
@@ -251,8 +251,8 @@ export function failingPods(world: () => FailureWorld): void {
 
   it("removes a pod by force from a machine that is silent for too long", async () => {
     const { create, untilRunning, nodes, get, removeWhole, untilReturned } = world();
-    const worker = replicaType([], { replicas: 2, pool: "silent" });
-    const job = await create(simulatedJob("unheard", { worker }));
+    const worker = buildReplicaType([], { replicas: 2, pool: "silent" });
+    const job = await create(makeSimulatedJob("unheard", { worker }));
     const before = await untilRunning("unheard-worker-1");
     await untilRunning("unheard-worker-0");
     await nodes.kill(before.spec?.nodeName ?? "");
@@ -265,7 +265,7 @@ export function failingPods(world: () => FailureWorld): void {
 }
 
 /** The pods ignore SIGTERM and end only at a command of the test; their grace period is longer than the test. */
-function goingSlowly(): ReturnType<typeof replicaType> {
+function goingSlowly(): ReturnType<typeof buildReplicaType> {
   const containers = [{ name: "main", image: "none", command: ["simulate", "--ignore-term"] }];
   const spec = { containers, terminationGracePeriodSeconds: 600 };
   return { replicas: 1, pool: "plenty", template: { spec } };
@@ -281,7 +281,7 @@ function evict({ calls }: FailureWorld, name: string): Promise<boolean> {
   return calls.create(PODS, eviction, { subresource: "eviction" }).then(
     () => true,
     (error: unknown) => {
-      if (kubeFault(error)?.code !== "unavailable") throw error;
+      if (toKubeFault(error)?.code !== "unavailable") throw error;
       return false;
     },
   );

@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CoreV1Event, V1Pod } from "@kubernetes/client-node";
 import { startFaultyApi, startSimulatedNodes, type FaultyApi, type SimulatedNodes } from "@muster/devcluster";
-import { kubeFault, type KubeObject, type KubeResource } from "@muster/kube";
-import { freePort, otlpCollector, until, type ApiServerCase, type OtlpCollector } from "@muster/testkit";
-import { ownerIdOf } from "../../src/domain/build-units.ts";
-import { jobWorld, type Controller, type JobWorld, type TestJob } from "../job-world.ts";
+import { toKubeFault, type KubeObject, type KubeResource } from "@muster/kube";
+import { findFreePort, startOtlpCollector, until, type ApiServerCase, type OtlpCollector } from "@muster/testkit";
+import { buildOwnerId } from "../../src/domain/build-units.ts";
+import { openJobWorld, type Controller, type JobWorld, type TestJob } from "../job-world.ts";
 
 export const NAMESPACE = "default";
 export const PODS: KubeResource = { apiVersion: "v1", plural: "pods", namespace: NAMESPACE };
@@ -46,15 +46,15 @@ export type FailureWorld = JobWorld & {
 };
 
 /** Starts everything that suites of failures share. */
-export async function failureWorld(server: ApiServerCase): Promise<FailureWorld> {
+export async function openFailureWorld(server: ApiServerCase): Promise<FailureWorld> {
   await using starting = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "muster-job-failures-"));
   starting.defer(() => rm(directory, { recursive: true, force: true }));
-  const collector = starting.use(await otlpCollector());
+  const collector = starting.use(await startOtlpCollector());
   const apiServer = await server.start();
   let nodes: SimulatedNodes | undefined;
   const world = starting.use(
-    await jobWorld(apiServer, POOLS, {
+    await openJobWorld(apiServer, POOLS, {
       definitions: ["muster.dev_jobs.yaml", "kubeflow.org_jaxjobs.yaml"],
       startNodes: async (kubeconfig, pools) => {
         nodes = await startSimulatedNodes({
@@ -83,7 +83,7 @@ export async function failureWorld(server: ApiServerCase): Promise<FailureWorld>
     api,
     collector,
     startReplica: async (who) => {
-      const port = await freePort();
+      const port = await findFreePort();
       ports.push(port);
       return world.startController({
         MUSTER_HTTP_ADDR: `127.0.0.1:${port}`,
@@ -98,14 +98,14 @@ export async function failureWorld(server: ApiServerCase): Promise<FailureWorld>
     removeWhole: async (name) => {
       const job = await world.get(name);
       await world.remove(name);
-      if (server.isReal && job !== undefined) await collect(world, job);
+      if (server.isReal && job !== undefined) await collectGarbage(world, job);
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
 }
 
 /** Acts as the garbage collector of a whole cluster on a deleted job. */
-export async function collect(world: JobWorld, job: TestJob): Promise<void> {
+export async function collectGarbage(world: JobWorld, job: TestJob): Promise<void> {
   for (const resource of [PODS, SERVICES, BUDGETS]) {
     const { items } = await world.calls.list<KubeObject>(resource);
     const owned = items.filter((each) => each.metadata?.ownerReferences?.some(({ uid }) => uid === job.metadata.uid));
@@ -114,7 +114,7 @@ export async function collect(world: JobWorld, job: TestJob): Promise<void> {
 }
 
 export function unlessGone(error: unknown): void {
-  if (kubeFault(error)?.code !== "not_found") throw error;
+  if (toKubeFault(error)?.code !== "not_found") throw error;
 }
 
 type Looking = Pick<
@@ -143,7 +143,7 @@ function looking(world: JobWorld, ports: readonly number[]): Looking {
     );
   const heldBy = async (job: TestJob): Promise<number> => {
     const { name, uid = "" } = job.metadata;
-    const id = ownerIdOf({ name, uid });
+    const id = buildOwnerId({ name, uid });
     const { reservations } = await world.ledger.listReservations({ ownerKind: "job" });
     return reservations.filter(({ owner }) => owner?.id === id || owner?.id.startsWith(`${id}--`) === true).length;
   };

@@ -2,17 +2,17 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { expect, it } from "vitest";
 import type { KubeObject } from "@muster/kube";
 import { until } from "@muster/testkit";
-import { collect, PODS, type FailureWorld } from "./failure-world.ts";
-import { reasonOf, replicaType, simulatedJob, trueConditions } from "./simulated-job.ts";
+import { collectGarbage, PODS, type FailureWorld } from "./failure-world.ts";
+import { findReason, buildReplicaType, makeSimulatedJob, listTrueConditions } from "./simulated-job.ts";
 
 /** A pod with this gate becomes ready only at a command of the test, however slow the machine is. */
 const READINESS_GATE = "muster.dev/test-gate";
 
 /** The operations of users on jobs, and how jobs report their end. */
-export function livesOfJobs(world: () => FailureWorld): void {
+export function describeLivesOfJobs(world: () => FailureWorld): void {
   it("leaves nothing of a job that is deleted while its pods are created", async () => {
     const { create, pods, removeWhole, untilReturned, collectAgain } = withCollector(world());
-    const job = await create(simulatedJob("cut-short", { worker: replicaType([], { replicas: 12 }) }));
+    const job = await create(makeSimulatedJob("cut-short", { worker: buildReplicaType([], { replicas: 12 }) }));
     await until("the first pod is created", async () => (await pods("cut-short")).length > 0);
     await removeWhole("cut-short");
     await until("no pod is left", async () => {
@@ -24,7 +24,9 @@ export function livesOfJobs(world: () => FailureWorld): void {
 
   it("runs a job that was recreated under its name immediately, without objects of the earlier one", async () => {
     const { create, untilRunning, untilCondition, untilReturned, removeWhole } = world();
-    const first = await create(simulatedJob("reborn", { worker: replicaType(["--term-ms=1500"], { replicas: 2 }) }));
+    const first = await create(
+      makeSimulatedJob("reborn", { worker: buildReplicaType(["--term-ms=1500"], { replicas: 2 }) }),
+    );
     const before = await untilRunning("reborn-worker-0");
     await untilRunning("reborn-worker-1");
     const deleted = removeWhole("reborn");
@@ -32,7 +34,9 @@ export function livesOfJobs(world: () => FailureWorld): void {
       "the first one is gone",
       async () => (await world().get("reborn"))?.metadata.uid !== first.metadata.uid,
     );
-    const second = await create(simulatedJob("reborn", { worker: replicaType(["--run-ms=300"], { replicas: 2 }) }));
+    const second = await create(
+      makeSimulatedJob("reborn", { worker: buildReplicaType(["--run-ms=300"], { replicas: 2 }) }),
+    );
     await deleted;
     const done = await untilCondition("reborn", "Succeeded");
     expect(done.metadata.uid).toBe(second.metadata.uid);
@@ -44,19 +48,19 @@ export function livesOfJobs(world: () => FailureWorld): void {
 
   it("releases everything while it is suspended, and runs when it is resumed", async () => {
     const { create, pods, untilRunning, untilCondition, untilReturned, removeWhole } = world();
-    const job = await create(simulatedJob("paused", { worker: replicaType([], { replicas: 2 }) }));
+    const job = await create(makeSimulatedJob("paused", { worker: buildReplicaType([], { replicas: 2 }) }));
     const before = await untilRunning("paused-worker-0");
     const key = { kind: "Job", name: "paused" };
     await world().jobs.suspendJob({ requestId: "suspend", key, suspended: true });
     const paused = await untilCondition("paused", "Suspended");
-    expect(trueConditions(paused)).not.toContain("Running");
+    expect(listTrueConditions(paused)).not.toContain("Running");
     await untilReturned(job);
     expect(await pods("paused")).toEqual([]);
     await world().jobs.suspendJob({ requestId: "resume", key, suspended: false });
     await untilRunning("paused-worker-0", before.metadata?.uid);
     const resumed = await untilCondition("paused", "Running");
     expect(resumed.status).toMatchObject({ restarts: 0, completions: "0/2" });
-    expect(reasonOf(resumed, "Suspended")).toBe("JobResumed");
+    expect(findReason(resumed, "Suspended")).toBe("JobResumed");
     await removeWhole("paused");
     await untilReturned(job);
   });
@@ -64,7 +68,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
   it("ignores a job that another controller runs", async () => {
     const { create, get, pods, heldBy, untilPasses } = world();
     const more = { runPolicy: { managedBy: "example.com/other" } };
-    const job = await create(simulatedJob("not-ours", { worker: replicaType([]) }, more));
+    const job = await create(makeSimulatedJob("not-ours", { worker: buildReplicaType([]) }, more));
     await untilPasses(2);
     expect((await get("not-ours"))?.status).toBeUndefined();
     expect(await pods("not-ours")).toEqual([]);
@@ -74,7 +78,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
   it("follows the replicas of an elastic type up and down", async () => {
     const { create, patch, pods, pod, untilRunning, heldBy, removeWhole, untilReturned } = world();
     const elastic = { minReplicas: 1, maxReplicas: 4 };
-    const job = await create(simulatedJob("breath", { worker: replicaType([], { replicas: 2, elastic }) }));
+    const job = await create(makeSimulatedJob("breath", { worker: buildReplicaType([], { replicas: 2, elastic }) }));
     const first = await untilRunning("breath-worker-0");
     await untilRunning("breath-worker-1");
     await patch("breath", { spec: { replicaSpecs: { worker: { replicas: 4 } } } });
@@ -90,16 +94,16 @@ export function livesOfJobs(world: () => FailureWorld): void {
   it("ends at its deadline", async () => {
     const { create, untilCondition, pods, untilReturned } = world();
     const runPolicy = { activeDeadlineSeconds: 2, cleanPodPolicy: "All" };
-    const job = await create(simulatedJob("late", { worker: replicaType([]) }, { runPolicy }));
+    const job = await create(makeSimulatedJob("late", { worker: buildReplicaType([]) }, { runPolicy }));
     const failed = await untilCondition("late", "Failed");
-    expect(reasonOf(failed, "Failed")).toBe("DeadlineExceeded");
+    expect(findReason(failed, "Failed")).toBe("DeadlineExceeded");
     await until("its pod is gone", async () => (await pods("late")).length === 0);
     await untilReturned(job);
   });
 
   it("is deleted after its time to live, and not earlier because of a fast clock", async () => {
     const { create, get, patch, untilCondition, untilPasses } = world();
-    const job = simulatedJob("mayfly", { worker: replicaType(["--run-ms=50"]) });
+    const job = makeSimulatedJob("mayfly", { worker: buildReplicaType(["--run-ms=50"]) });
     await create(job);
     const done = await untilCondition("mayfly", "Succeeded");
     const ahead = new Date(Date.now() + 3_600_000).toISOString().replace(/\.\d{3}Z$/, "Z");
@@ -109,7 +113,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
     expect((await get("mayfly"))?.status?.completionTime).toBe(ahead);
     await patch("mayfly", { status: { completionTime: done.status?.completionTime } }, "status");
     await until("it is deleted", async () => (await get("mayfly")) === undefined);
-    await collect(world(), done);
+    await collectGarbage(world(), done);
   });
 
   it.each([
@@ -119,9 +123,9 @@ export function livesOfJobs(world: () => FailureWorld): void {
   ])("keeps by cleanPodPolicy %s of its pods %j", async (cleanPodPolicy, left, service) => {
     const name = `leaves-${cleanPodPolicy.toLowerCase()}`;
     const { create, calls, finish, pods, untilCondition, untilPasses, untilRunning } = world();
-    const specs = { quick: replicaType([]), slow: replicaType([]) };
+    const specs = { quick: buildReplicaType([]), slow: buildReplicaType([]) };
     const successPolicy = { rules: [{ allOf: [{ type: "quick" }] }] };
-    await create(simulatedJob(name, specs, { successPolicy, runPolicy: { cleanPodPolicy } }));
+    await create(makeSimulatedJob(name, specs, { successPolicy, runPolicy: { cleanPodPolicy } }));
     await untilRunning(`${name}-slow-0`);
     await untilRunning(`${name}-quick-0`);
     const services = { apiVersion: "v1", plural: "services", namespace: "default" };
@@ -134,7 +138,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
     await untilPasses(2);
     expect(await names()).toEqual(left);
     expect(hasName(await calls.list(services), name)).toBe(service);
-    await collect(world(), done);
+    await collectGarbage(world(), done);
   });
 
   it("starts a type only when its dependency is ready", async () => {
@@ -143,10 +147,10 @@ export function livesOfJobs(world: () => FailureWorld): void {
     const containers = [{ name: "main", image: "none", command: ["simulate"] }];
     const specs = {
       server: { replicas: 1, pool: "plenty", template: { spec: { containers, readinessGates } } },
-      client: replicaType(["--run-ms=50"], { dependsOn: [{ type: "server", status: "Ready" }] }),
+      client: buildReplicaType(["--run-ms=50"], { dependsOn: [{ type: "server", status: "Ready" }] }),
     };
     const successPolicy = { rules: [{ allOf: [{ type: "client" }] }] };
-    await create(simulatedJob("in-order", specs, { successPolicy }));
+    await create(makeSimulatedJob("in-order", specs, { successPolicy }));
     const server = await untilPod("in-order-server-0", (each) => conditionOf(each, "ContainersReady") === "True");
     await untilPasses(2);
     expect(await pod("in-order-client-0")).toBeUndefined();
@@ -162,11 +166,11 @@ export function livesOfJobs(world: () => FailureWorld): void {
   ])("succeeds as soon as its success policy is met: %s", async (_title, name, allOf) => {
     const { create, untilCondition, untilReturned } = world();
     const specs = {
-      worker: replicaType(["--run-ms=600"], { replicas: 2 }),
-      other: replicaType(["--run-ms=600"]),
-      idle: replicaType([]),
+      worker: buildReplicaType(["--run-ms=600"], { replicas: 2 }),
+      other: buildReplicaType(["--run-ms=600"]),
+      idle: buildReplicaType([]),
     };
-    const job = await create(simulatedJob(`by-${name}`, specs, { successPolicy: { rules: [{ allOf }] } }));
+    const job = await create(makeSimulatedJob(`by-${name}`, specs, { successPolicy: { rules: [{ allOf }] } }));
     await untilCondition(`by-${name}`, "Succeeded");
     await untilReturned(job);
   });
@@ -178,14 +182,14 @@ export function livesOfJobs(world: () => FailureWorld): void {
     const name = `rule-${action.toLowerCase()}`;
     const { create, untilCondition, untilReturned } = world();
     const specs = {
-      worker: replicaType(["--run-ms=50", "--exit=42"], { restartPolicy: "OnFailure" }),
-      idle: replicaType([]),
+      worker: buildReplicaType(["--run-ms=50", "--exit=42"], { restartPolicy: "OnFailure" }),
+      idle: buildReplicaType([]),
     };
     const never = { ...specs, worker: { ...specs.worker, restartPolicy: "ExitCode" } };
     const more = { failurePolicy: { rules: [{ action, ...on }] }, runPolicy: { backoffLimit: 1 } };
-    const job = await create(simulatedJob(name, never, more));
+    const job = await create(makeSimulatedJob(name, never, more));
     const failed = await untilCondition(name, "Failed");
-    expect(reasonOf(failed, "Failed")).toBe(reason);
+    expect(findReason(failed, "Failed")).toBe(reason);
     if (action === "RestartJob") expect(failed.status).toMatchObject({ attempt: 1, restarts: 1 });
     await untilReturned(job);
   });
@@ -196,7 +200,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
       failurePolicy: { rules: [{ action: "Ignore", onPodCondition: { type: "DiskTrouble" } }] },
       runPolicy: { backoffLimit: 0 },
     };
-    await create(simulatedJob("forgiven", { worker: replicaType([]) }, more));
+    await create(makeSimulatedJob("forgiven", { worker: buildReplicaType([]) }, more));
     const before = await untilRunning("forgiven-worker-0");
     const conditions = [...(before.status?.conditions ?? []), { type: "DiskTrouble", status: "True" }];
     await calls.patch(
@@ -222,7 +226,7 @@ export function livesOfJobs(world: () => FailureWorld): void {
       spec: { jaxReplicaSpecs },
     });
     const failed = await untilCondition("odd", "Failed", "jaxjobs");
-    expect(reasonOf(failed, "Failed")).toBe("InvalidSpec");
+    expect(findReason(failed, "Failed")).toBe("InvalidSpec");
     expect(failed.status?.conditions?.at(-1)?.message).toContain("Oracle");
     expect(await eventsOf("odd")).not.toContain("SuccessfulCreatePod");
   });
@@ -231,8 +235,8 @@ export function livesOfJobs(world: () => FailureWorld): void {
 /** Deletes later pods of a deleted job too, if the server has no garbage collector. */
 function withCollector(
   world: FailureWorld,
-): FailureWorld & { collectAgain: (job: Parameters<typeof collect>[1]) => Promise<void> } {
-  return { ...world, collectAgain: (job) => collect(world, job) };
+): FailureWorld & { collectAgain: (job: Parameters<typeof collectGarbage>[1]) => Promise<void> } {
+  return { ...world, collectAgain: (job) => collectGarbage(world, job) };
 }
 
 function hasName({ items }: { readonly items: readonly KubeObject[] }, name: string): boolean {

@@ -2,7 +2,7 @@ import type { V1CustomResourceDefinition } from "@kubernetes/client-node";
 import { expect, it } from "vitest";
 import { until } from "@muster/testkit";
 import type { FailureWorld } from "./failure-world.ts";
-import { reasonOf, replicaType, simulatedJob } from "./simulated-job.ts";
+import { findReason, buildReplicaType, makeSimulatedJob } from "./simulated-job.ts";
 
 const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
 /** The fields of the status that the controller needs itself, beside those for people. */
@@ -13,10 +13,12 @@ const REMEMBERED = [
 const REMEMBERED_OF_TYPES = ["restarts", "completedIndexes", "counted", "uncounted"];
 
 /** Runs last, because the API server has one definition for all jobs. */
-export function olderDefinition(world: () => FailureWorld): void {
+export function describeOlderDefinition(world: () => FailureWorld): void {
   it("keeps its budget although an older definition drops its fields", async () => {
     const { calls, create, patch, get, untilCondition, untilPasses } = world();
-    await create(simulatedJob("probe", { worker: replicaType([]) }, { runPolicy: { managedBy: "example.com/other" } }));
+    await create(
+      makeSimulatedJob("probe", { worker: buildReplicaType([]) }, { runPolicy: { managedBy: "example.com/other" } }),
+    );
     const definition = await calls.get<V1CustomResourceDefinition>(DEFINITIONS, "jobs.muster.dev");
     const status = definition.spec.versions[0]?.schema?.openAPIV3Schema?.properties?.["status"]?.properties ?? {};
     const ofTypes: unknown = status["replicaStatuses"]?.additionalProperties;
@@ -30,10 +32,10 @@ export function olderDefinition(world: () => FailureWorld): void {
       if (!dropped) await patch("probe", { status: { attempt: null } }, "status");
       return dropped;
     });
-    const worker = replicaType(["--run-ms=50", "--exit=137"], { restartPolicy: "ExitCode" });
-    await create(simulatedJob("forgotten", { worker }, { runPolicy: { backoffLimit: 2 } }));
+    const worker = buildReplicaType(["--run-ms=50", "--exit=137"], { restartPolicy: "ExitCode" });
+    await create(makeSimulatedJob("forgotten", { worker }, { runPolicy: { backoffLimit: 2 } }));
     const failed = await untilCondition("forgotten", "Failed");
-    expect(reasonOf(failed, "Failed")).toBe("BackoffLimitExceeded");
+    expect(findReason(failed, "Failed")).toBe("BackoffLimitExceeded");
     expect(failed.status?.replicaStatuses?.["worker"]).not.toHaveProperty("restarts");
     await untilPasses(2);
     const { resourceVersion } = (await get("forgotten"))?.metadata ?? {};

@@ -2,13 +2,13 @@ import { expect, it } from "vitest";
 import { until, type ReceivedSpan } from "@muster/testkit";
 import type { TestJob } from "../job-world.ts";
 import type { FailureWorld } from "./failure-world.ts";
-import { replicaType, simulatedJob } from "./simulated-job.ts";
+import { buildReplicaType, makeSimulatedJob } from "./simulated-job.ts";
 
 /** Tests reports about jobs: status, events and traces. */
-export function reportedJobs(world: () => FailureWorld): void {
+export function describeReportedJobs(world: () => FailureWorld): void {
   it("writes nothing on an unchanged job, in however many passes", async () => {
     const { create, untilRunning, untilPasses, untilCondition, removeWhole } = world();
-    await create(simulatedJob("still", { worker: replicaType([], { replicas: 2 }) }));
+    await create(makeSimulatedJob("still", { worker: buildReplicaType([], { replicas: 2 }) }));
     await untilRunning("still-worker-0");
     await untilRunning("still-worker-1");
     await untilCondition("still", "Running");
@@ -24,7 +24,7 @@ export function reportedJobs(world: () => FailureWorld): void {
 
   it("reports its steps in events", async () => {
     const { create, untilCondition, eventsOf } = world();
-    await create(simulatedJob("storied", { worker: replicaType(["--run-ms=50"]) }));
+    await create(makeSimulatedJob("storied", { worker: buildReplicaType(["--run-ms=50"]) }));
     await untilCondition("storied", "Succeeded");
     await until("the events are written", async () => {
       const reasons = new Set(await eventsOf("storied"));
@@ -40,7 +40,9 @@ export function reportedJobs(world: () => FailureWorld): void {
 
   it("reports in an event why a job has failed", async () => {
     const { create, untilCondition, eventsOf } = world();
-    await create(simulatedJob("sad", { worker: replicaType(["--run-ms=50", "--exit=1"], { restartPolicy: "Never" }) }));
+    await create(
+      makeSimulatedJob("sad", { worker: buildReplicaType(["--run-ms=50", "--exit=1"], { restartPolicy: "Never" }) }),
+    );
     await untilCondition("sad", "Failed");
     await until("the event is written", async () => (await eventsOf("sad")).includes("PodFailed"));
   });
@@ -50,7 +52,7 @@ export function reportedJobs(world: () => FailureWorld): void {
     ["that was submitted over the bus", "traced", true],
   ])("is one trace, from its first pass to its end, for a job %s", async (_title, name, isSubmitted) => {
     const { create, jobs, untilCondition, collector, untilReturned } = world();
-    const manifest = simulatedJob(name, { worker: replicaType(["--run-ms=50"]) });
+    const manifest = makeSimulatedJob(name, { worker: buildReplicaType(["--run-ms=50"]) });
     const submit = () => jobs.submitJob({ requestId: name, manifestJson: JSON.stringify(manifest) });
     if (isSubmitted) await until("a replica answers", submit, { timeoutMs: 60_000 });
     else await create(manifest);

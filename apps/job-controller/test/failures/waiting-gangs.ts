@@ -1,15 +1,15 @@
 import { expect, it } from "vitest";
 import { until } from "@muster/testkit";
 import type { FailureWorld } from "./failure-world.ts";
-import { replicaType, simulatedJob } from "./simulated-job.ts";
+import { buildReplicaType, makeSimulatedJob } from "./simulated-job.ts";
 
 /** Tests gangs that wait for machines of others. */
-export function waitingGangs(world: () => FailureWorld): void {
+export function describeWaitingGangs(world: () => FailureWorld): void {
   it("creates no pod before all machines are granted, runs in turn, and frees its position when it is deleted", async () => {
     const { create, get, pods, untilRunning, untilCondition, untilPasses, removeWhole, untilReturned, heldBy } =
       world();
-    const of = (name: string, replicas: number, flags: readonly string[] = []): ReturnType<typeof simulatedJob> =>
-      simulatedJob(name, { worker: replicaType(flags, { replicas, pool: "tight" }) });
+    const of = (name: string, replicas: number, flags: readonly string[] = []): ReturnType<typeof makeSimulatedJob> =>
+      makeSimulatedJob(name, { worker: buildReplicaType(flags, { replicas, pool: "tight" }) });
     const holder = await create(of("holder", 1));
     await untilRunning("holder-worker-0");
     const waiter = await create(of("waiter", 2, ["--run-ms=100"]));

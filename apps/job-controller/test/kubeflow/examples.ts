@@ -1,7 +1,7 @@
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
-import { isManifest, kindOf, type Manifest } from "../render.ts";
+import { isManifest, findKind, type Manifest } from "../render.ts";
 
 export type Container = {
   readonly name: string;
@@ -43,7 +43,7 @@ if (!FIXTURES.found && process.env["CI"] === "true")
   throw new Error(`CI=true allows no skipped suite: ${FIXTURES.reason}`);
 
 /** Returns the published definitions of the kinds that have examples, unchanged. */
-export function publishedDefinitions(): readonly string[] {
+export function listPublishedDefinitions(): readonly string[] {
   return ["tfjobs", "pytorchjobs", "mpijobs"].map((plural) => join(folder, `kubeflow.org_${plural}.yaml`));
 }
 
@@ -62,11 +62,11 @@ export function readExamples(): ReadonlyMap<string, Example> {
 }
 
 export function isExample(manifest: unknown): manifest is Example {
-  return isManifest(manifest) && kindOf(manifest) !== undefined && FIELDS[manifest.kind] !== undefined;
+  return isManifest(manifest) && findKind(manifest) !== undefined && FIELDS[manifest.kind] !== undefined;
 }
 
 /** Returns the replica types of a job, and the number of pods of each. */
-export function replicasOf(job: Example): readonly (readonly [type: string, replica: Replica, count: number])[] {
+export function listReplicas(job: Example): readonly (readonly [type: string, replica: Replica, count: number])[] {
   return Object.entries(job.spec[FIELDS[job.kind] ?? "tfReplicaSpecs"] ?? {}).map(
     ([type, replica]) => [type, replica, replica.replicas ?? 1] as const,
   );
@@ -81,7 +81,7 @@ export function withPrograms(
   program: (type: string, container: Container) => readonly string[] | undefined,
 ): Example {
   const field = FIELDS[job.kind] ?? "tfReplicaSpecs";
-  const replicas = replicasOf(job).map(([type, replica]): [string, Replica] => {
+  const replicas = listReplicas(job).map(([type, replica]): [string, Replica] => {
     const { spec } = replica.template;
     const containers = spec.containers.map((container): Container => {
       const { args: _, ...rest } = container;

@@ -1,11 +1,11 @@
-import { type Example, replicasOf } from "./examples.ts";
+import { type Example, listReplicas } from "./examples.ts";
 import type { Part } from "./play.ts";
 
 const HEADLESS_SUFFIX = "default.svc";
 
 /** Returns the description that each pod of a job must get by the training operator's documentation. */
 export function expectParts(job: Example): Readonly<Record<string, Part>> {
-  const members = replicasOf(job).flatMap(([type, , count]) =>
+  const members = listReplicas(job).flatMap(([type, , count]) =>
     Array.from({ length: count }, (_, index) => ({ type: type.toLowerCase(), index })),
   );
   return Object.fromEntries(
@@ -24,7 +24,7 @@ export function expectParts(job: Example): Readonly<Record<string, Part>> {
 
 /** Whether the member decides: the master or launcher if one exists, or else the first worker. */
 function isDecider(job: Example, { type, index }: Member): boolean {
-  const types = replicasOf(job).map(([written]) => written.toLowerCase());
+  const types = listReplicas(job).map(([written]) => written.toLowerCase());
   const head = types.find((each) => each === "master" || each === "launcher") ?? "worker";
   return type === head && index === 0;
 }
@@ -57,7 +57,7 @@ function environment(job: Example, member: Member, members: number): Part["env"]
 }
 
 function tensorflowConfig(job: Example, task: Member): string {
-  const cluster = replicasOf(job)
+  const cluster = listReplicas(job)
     .map(([written, , count]): [string, string[]] => {
       const type = written.toLowerCase();
       const host = (index: number): string => `${job.metadata.name}-${type}-${index}.${HEADLESS_SUFFIX}:2222`;
@@ -105,7 +105,7 @@ function torchVariables(job: Example, { type, index }: Member, members: number):
 
 function files(job: Example, { type }: Member): Part["files"] {
   if (job.kind !== "MPIJob" || type !== "launcher") return {};
-  const workers = replicasOf(job).find(([written]) => written === "Worker")?.[2] ?? 0;
+  const workers = listReplicas(job).find(([written]) => written === "Worker")?.[2] ?? 0;
   const lines = Array.from({ length: workers }, (_, index) => `${job.metadata.name}-worker-${index} slots=1\n`);
   return { "etc/mpi/hostfile": lines.join("") };
 }

@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
-import { steadyClock } from "./clock.ts";
+import { makeSteadyClock } from "./clock.ts";
 
 it("keeps counting when the wall clock is set", () => {
   let [wallMs, tickedMs] = [1_000_000, 50];
-  const clock = steadyClock(
+  const clock = makeSteadyClock(
     () => wallMs,
     () => tickedMs,
   );

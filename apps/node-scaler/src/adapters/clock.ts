@@ -7,7 +7,10 @@ export type Clock = {
 };
 
 /** Creates a clock; `ticking` counts milliseconds monotonically. */
-export function steadyClock(wallNow: () => number = Date.now, ticking: () => number = () => performance.now()): Clock {
+export function makeSteadyClock(
+  wallNow: () => number = Date.now,
+  ticking: () => number = () => performance.now(),
+): Clock {
   const originMs = wallNow() - ticking();
   return { now: () => Math.round(originMs + ticking()), wallNow };
 }

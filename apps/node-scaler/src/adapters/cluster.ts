@@ -1,13 +1,13 @@
 import type { KubeConfig, V1Pod } from "@kubernetes/client-node";
 import type { NatsBus } from "@muster/bus";
-import { informer, listWatch, type KubeCalls } from "@muster/kube";
+import { openInformer, listWatch, type KubeCalls } from "@muster/kube";
 import { bucketKeys, buckets, muster } from "@muster/proto";
-import { openBucket, openView, protoCodec } from "@muster/store";
+import { openBucket, openView, makeProtoCodec } from "@muster/store";
 import { followMark } from "@muster/watch";
 import type { PendingPod } from "../domain/pack-pods.ts";
 import type { PodsByNode } from "../domain/sightings.ts";
 import type { Cluster } from "../scaler.ts";
-import { nodeCalls } from "./node-calls.ts";
+import { makeNodeCalls } from "./node-calls.ts";
 import { readNode } from "./read-node.ts";
 import { keepPod, type KeptPod } from "./read-pod.ts";
 
@@ -44,12 +44,12 @@ export async function openCluster(options: ClusterOptions): Promise<OpenCluster>
   const { NodeState, NodesComplete } = muster.watch.v1;
   const followed = { onProblem: (error: unknown, retryInMs: number) => onProblem("nodes", error, retryInMs) };
   await using undo = new AsyncDisposableStack();
-  const states = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodeState) });
-  const marks = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodesComplete) });
+  const states = await openBucket(connection, { name: buckets.nodes, codec: makeProtoCodec(NodeState) });
+  const marks = await openBucket(connection, { name: buckets.nodes, codec: makeProtoCodec(NodesComplete) });
   const view = undo.use(await openView(states, followed));
   const mark = undo.use(await openView(marks, { ...followed, filter: bucketKeys.nodesComplete }));
   const pods = undo.use(
-    informer<V1Pod, KeptPod>({
+    openInformer<V1Pod, KeptPod>({
       source: listWatch<V1Pod>(kube, "/api/v1/pods"),
       project: (pod) => keepPod(pod, poolLabel),
       onError: (error, retryInMs) => onProblem("pods", error, retryInMs),
@@ -71,7 +71,7 @@ export async function openCluster(options: ClusterOptions): Promise<OpenCluster>
       const ageMs = pods.ageMs();
       return ageMs > PODS_FRESH_MS ? `the API server last answered ${Math.round(ageMs)} ms ago` : undefined;
     },
-    ...nodeCalls(options.calls, options.timeoutMs),
+    ...makeNodeCalls(options.calls, options.timeoutMs),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
 }

@@ -1,25 +1,25 @@
 import { randomBytes } from "node:crypto";
 import { logLevelOf } from "@muster/faults";
-import { client, type NatsBus } from "@muster/bus";
-import { kubeCalls, loadServiceKube } from "@muster/kube";
+import { makeClient, type NatsBus } from "@muster/bus";
+import { makeKubeCalls, loadServiceKube } from "@muster/kube";
 import { buckets, ReservationService } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { openBucket, openView, type Leadership, type View } from "@muster/store";
 import type { Config } from "../config.ts";
 import { packPods } from "../domain/pack-pods.ts";
 import type { ScaledNode } from "../domain/node.ts";
-import type { ScalerDeps, Reporter } from "../scaler.ts";
+import type { ScalerDeps, ScalerReporter } from "../scaler.ts";
 import { checkHeld } from "./check-held.ts";
-import { steadyClock, type Clock } from "./clock.ts";
+import { makeSteadyClock, type Clock } from "./clock.ts";
 import { openCluster, type OpenCluster } from "./cluster.ts";
 import { guardProvider, type ProviderOfLeader } from "./guard-provider.ts";
-import { imageCache } from "./image-cache.ts";
+import { makeImageCache } from "./image-cache.ts";
 import { askDemands, askMachines, type LedgerOptions } from "./ledger.ts";
 import { nodeCodec } from "./messages.ts";
 import { startMetrics, type ScalerMetrics } from "./metrics.ts";
 import { openPoolsWriter } from "./pools-writer.ts";
 import { openProvider, type ProviderDeps } from "./providers.ts";
-import { makeRecords, type Records, type RecordsDeps } from "./records.ts";
+import { makeRecords, type NodeRecords, type RecordsDeps } from "./records.ts";
 
 /** The views that every replica follows, whether it leads or not. */
 export type Deps = AsyncDisposable & {
@@ -31,7 +31,7 @@ export type Deps = AsyncDisposable & {
   /** Names the stale sources; undefined when all are fresh. */
   readonly staleness: () => string | undefined;
   /** The records of this replica's leadership; undefined if it does not lead. */
-  led: Records | undefined;
+  led: NodeRecords | undefined;
 };
 
 const MAX_CALLS_IN_FLIGHT = 10;
@@ -42,13 +42,13 @@ const MAX_WAIT_MS = 1000;
 export async function openDeps(
   context: ServiceContext<Config>,
   bus: NatsBus,
-  clock: Clock = steadyClock(),
+  clock: Clock = makeSteadyClock(),
 ): Promise<Deps> {
   const { config, logger } = context;
   const { poolLabel, nodesFreshMs, clientTimeoutMs: timeoutMs } = config;
   const kube = loadServiceKube(context, config.kube.kubeconfig);
   await using undo = new AsyncDisposableStack();
-  const calls = undo.use(kubeCalls(kube));
+  const calls = undo.use(makeKubeCalls(kube));
   const { connection } = bus;
   const stored = await openStored(context, undo, connection);
   const cluster = undo.use(
@@ -68,7 +68,7 @@ export async function openDeps(
   const guards = await openProviders(context, undo, { calls, clock });
   const pools = await openPoolsWriter(connection, clock.wallNow);
   const policies = new Map(config.file.pools.map((policy) => [policy.name, policy]));
-  const ledger = { ledger: client(bus, ReservationService), timeoutMs, policies };
+  const ledger = { ledger: makeClient(bus, ReservationService), timeoutMs, policies };
   const metrics = undo.use(startMetrics(() => deps.led?.list()));
   const shared = { cluster, metrics, clock, stored, guards, pools, policies, ledger };
   const opened = undo.move();
@@ -101,7 +101,7 @@ function depsOfLeader(
   const { config } = context;
   const report = makeReporter(context, metrics);
   const providers = new Map([...guards].map(([name, ofLeader]) => [name, ofLeader(isHeld)]));
-  const images = imageCache({
+  const images = makeImageCache({
     ttlMs: config.imageTtlMs,
     now: clock.now,
     ask: async (name, properties) => (await providers.get(name)?.findImage(properties, signal)) ?? "",
@@ -188,7 +188,7 @@ async function openProviders(
   return providers;
 }
 
-function makeReporter({ logger }: ServiceContext<Config>, metrics: ScalerMetrics): Reporter {
+function makeReporter({ logger }: ServiceContext<Config>, metrics: ScalerMetrics): ScalerReporter {
   return {
     planned: (loop, step) => {
       metrics.took(loop, step);

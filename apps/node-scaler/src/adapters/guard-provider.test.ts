@@ -1,5 +1,5 @@
-import { type Fault, FaultError, faultOf } from "@muster/faults";
-import { fixedClock } from "@muster/testkit";
+import { type Fault, FaultError, findFault } from "@muster/faults";
+import { makeFixedClock } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { buildPolicy } from "../../test/build-node.ts";
 import { buildBoot } from "../../test/build-boot.ts";
@@ -13,7 +13,7 @@ function guarded(list: (signal: AbortSignal) => Promise<[]>, timeoutMs = 3_600_0
 }
 
 function makeGuard(parts: Partial<NodeProvider>, timeoutMs = 3_600_000, isHeld = () => true) {
-  const clock = fixedClock(0);
+  const clock = makeFixedClock(0);
   const provider: NodeProvider = {
     name: "cloud",
     fixedSizeVolumes: false,
@@ -31,7 +31,7 @@ function makeGuard(parts: Partial<NodeProvider>, timeoutMs = 3_600_000, isHeld =
 const codeOf = (call: Promise<unknown>) =>
   call.then(
     () => undefined,
-    (error: unknown) => faultOf(error)?.code,
+    (error: unknown) => findFault(error)?.code,
   );
 
 it("neither starts nor stops anything if the process no longer leads at its turn", async () => {

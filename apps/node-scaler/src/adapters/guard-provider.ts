@@ -1,5 +1,5 @@
 import { takeTurns } from "@muster/backoff";
-import { faultOf, throwFault } from "@muster/faults";
+import { findFault, throwFault } from "@muster/faults";
 import { checkHeld } from "./check-held.ts";
 import type { NodeProvider } from "../providers/provider.ts";
 
@@ -64,7 +64,7 @@ function makeLane(provider: string, { timeoutMs, maxCallsInFlight: maxCallsInFli
         if (leftMs > 0) throwFault({ code: "limit_exceeded", what, limit: 0, retryAfterMs: leftMs });
         return await limited(operation, timeoutMs, signal, work);
       } catch (error) {
-        const fault = faultOf(error);
+        const fault = findFault(error);
         // A provider of some kinds does not distinguish a rate limit from an overload.
         if (fault !== undefined && "retryAfterMs" in fault)
           silentUntilMs = Math.max(silentUntilMs, now() + fault.retryAfterMs);

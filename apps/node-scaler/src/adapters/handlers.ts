@@ -1,4 +1,4 @@
-import { pageLimit, type Handlers } from "@muster/bus";
+import { computePageLimit, type Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import type { NodeService } from "@muster/proto";
 import { buildPoolTroubles } from "../domain/build-pool-troubles.ts";
@@ -25,7 +25,7 @@ export function makeHandlers(
   const troubles = () => buildPoolTroubles({ ...memory, policies: scaler.policies, nowMs: now() });
   return {
     listNodes: ({ pool, name: only, limit, continue: after }) => {
-      const size = pageLimit(limit, MAX_PAGE_SIZE);
+      const size = computePageLimit(limit, MAX_PAGE_SIZE);
       const nodes = records
         .list()
         .filter(({ name, spec }) => name > after && isAsked(pool, spec.pool) && isAsked(only, name));

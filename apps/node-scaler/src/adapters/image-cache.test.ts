@@ -1,13 +1,13 @@
-import { fixedClock } from "@muster/testkit";
+import { makeFixedClock } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { imageCache } from "./image-cache.ts";
+import { makeImageCache } from "./image-cache.ts";
 
 function cached() {
-  const clock = fixedClock(0);
+  const clock = makeFixedClock(0);
   const answers: (string | Error)[] = [];
   const asked: string[] = [];
   const stale: unknown[] = [];
-  const cache = imageCache({
+  const cache = makeImageCache({
     ttlMs: 300_000,
     now: clock.now,
     ask: (provider) => {

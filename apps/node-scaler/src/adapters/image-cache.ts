@@ -14,7 +14,7 @@ type ImageCacheDeps = {
 type Entry = { image: string; askedAtMs: number; refreshing: boolean };
 
 /** Calls a provider again after the TTL. Until its answer, and while the provider fails, the previous image is used. */
-export function imageCache({ ttlMs, now, ask, onStale: stale }: ImageCacheDeps): ImageCache {
+export function makeImageCache({ ttlMs, now, ask, onStale: stale }: ImageCacheDeps): ImageCache {
   const entries = new Map<string, Entry>();
   const first = new Map<string, Promise<string>>();
 

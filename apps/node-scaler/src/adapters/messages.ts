@@ -1,14 +1,14 @@
-import { capitalizeNames, enums, muster, type EnumTable } from "@muster/proto";
+import { toCapitalizedNames, enums, muster, type EnumTable } from "@muster/proto";
 import { compactNodeSelection } from "@muster/resources";
-import { protoCodec, type Codec } from "@muster/store";
+import { makeProtoCodec, type Codec } from "@muster/store";
 import type { WaitingReservation } from "../domain/build-demands.ts";
 import type { PoolFacts } from "../domain/build-pool-facts.ts";
-import { STANDINGS, type Holder, type Machine, type Standing } from "../domain/sightings.ts";
+import { STANDINGS, type Holder, type Machine, type MachineStanding } from "../domain/sightings.ts";
 import {
   TROUBLE_CODES,
   type NodeSpec,
   type NodeTrouble,
-  type Phase,
+  type NodePhase,
   type ScaledNode,
   type Termination,
   type TerminationCode,
@@ -16,7 +16,7 @@ import {
 
 const wire = muster.node.v1;
 
-const PHASES: EnumTable<Phase> = capitalizeNames(enums.NodePhase);
+const PHASES: EnumTable<NodePhase> = toCapitalizedNames(enums.NodePhase);
 
 const CODES: Readonly<Record<TerminationCode, true>> = {
   IDLE: true,
@@ -31,7 +31,7 @@ const CODES: Readonly<Record<TerminationCode, true>> = {
   REQUESTED: true,
 };
 
-const messages = protoCodec(wire.NodeRecord);
+const messages = makeProtoCodec(wire.NodeRecord);
 
 /** Decoding throws on a phase that this version does not know, because a node must not be mistaken for one in another phase. */
 export const nodeCodec: Codec<ScaledNode> = {
@@ -153,7 +153,7 @@ export function toMachine(message: muster.reservation.v1.MachineState): Machine 
   };
 }
 
-function toStanding(text: string): Standing {
+function toStanding(text: string): MachineStanding {
   return STANDINGS.find((known) => known === text) ?? "UNKNOWN";
 }
 

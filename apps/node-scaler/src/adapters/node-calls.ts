@@ -1,6 +1,6 @@
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
-import { describeFault, faultOf } from "@muster/faults";
-import { statusMessage, unlessFault, unlessMissing, withKubeFault, type KubeCalls } from "@muster/kube";
+import { describeFault, findFault } from "@muster/faults";
+import { getStatusMessage, unlessFault, unlessMissing, withKubeFault, type KubeCalls } from "@muster/kube";
 import { annotations, taints } from "@muster/proto";
 import type { Cluster } from "../scaler.ts";
 import { keepPod } from "./read-pod.ts";
@@ -11,7 +11,7 @@ const PODS = { apiVersion: "v1", plural: "pods" };
 type NodeCalls = Pick<Cluster, "removeStartupTaint" | "cordon" | "uncordon" | "evict" | "podsOn" | "deleteNode">;
 
 /** Each call is idempotent: a completed change and a missing object are no failures. */
-export function nodeCalls(calls: KubeCalls, timeoutMs: number): NodeCalls {
+export function makeNodeCalls(calls: KubeCalls, timeoutMs: number): NodeCalls {
   const options = { timeoutMs };
   return {
     removeStartupTaint: async (name) => {
@@ -74,9 +74,9 @@ async function evict(
     await withKubeFault(unlessFault(creation, "not_found", "conflict"));
     return undefined;
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     // The cause is a disruption budget, or a busy server.
-    if (fault?.code === "unavailable") return statusMessage(error) ?? describeFault(fault);
+    if (fault?.code === "unavailable") return getStatusMessage(error) ?? describeFault(fault);
     throw error;
   }
 }

@@ -1,6 +1,6 @@
 import type { NatsBus } from "@muster/bus";
 import { buckets, muster } from "@muster/proto";
-import { openBucket, protoCodec } from "@muster/store";
+import { openBucket, makeProtoCodec } from "@muster/store";
 import { buildFirstFacts, type PoolFacts } from "../domain/build-pool-facts.ts";
 import type { PoolPolicy } from "../domain/pool.ts";
 import { toWirePool } from "./messages.ts";
@@ -17,7 +17,10 @@ export type PoolsWriter = {
 };
 
 export async function openPoolsWriter(connection: NatsBus["connection"], now: () => number): Promise<PoolsWriter> {
-  const bucket = await openBucket(connection, { name: buckets.pools, codec: protoCodec(muster.node.v1.PoolScaling) });
+  const bucket = await openBucket(connection, {
+    name: buckets.pools,
+    codec: makeProtoCodec(muster.node.v1.PoolScaling),
+  });
   const write = async (pools: readonly PoolFacts[], valueOf: ValueOf): Promise<void> => {
     const nowMs = now();
     const written = new Map((await bucket.list()).map((entry) => [entry.key, entry]));

@@ -1,4 +1,4 @@
-import { type KubeCalls, kubeCalls, loadKube } from "@muster/kube";
+import { type KubeCalls, makeKubeCalls, loadKube } from "@muster/kube";
 import { type z } from "zod";
 import { openClusterApi } from "../providers/cluster-api/open-cluster-api.ts";
 import { clusterApiSettings } from "../providers/cluster-api/settings.ts";
@@ -48,7 +48,7 @@ export const PROVIDER_KINDS: Readonly<Record<string, ProviderKind>> = {
   karpenter: kind(karpenterSettings, [], (settings, deps) => openKarpenter({ ...deps, settings })),
   "cluster-api": kind(clusterApiSettings, ["kubeconfig"], (settings, deps) => {
     if (settings.kubeconfig === undefined) return openClusterApi({ ...deps, settings });
-    const calls = kubeCalls(loadKube(settings.kubeconfig));
+    const calls = makeKubeCalls(loadKube(settings.kubeconfig));
     return {
       ...openClusterApi({ ...deps, calls, settings }),
       [Symbol.asyncDispose]: () => calls[Symbol.asyncDispose](),

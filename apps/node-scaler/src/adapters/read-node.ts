@@ -1,5 +1,5 @@
 import { labels, type muster } from "@muster/proto";
-import { useOf } from "@muster/resources";
+import { sumUse } from "@muster/resources";
 import type { KubeNode } from "../domain/sightings.ts";
 
 /**
@@ -19,6 +19,6 @@ export function readNode(state: muster.watch.v1.NodeState, scaler: string): Kube
     cordoned,
     labels: state.labels,
     hasStartupTaint: unopened,
-    overhead: useOf(new Map(Object.entries(overhead?.requests ?? {})), overhead?.pods ?? 0),
+    overhead: sumUse(new Map(Object.entries(overhead?.requests ?? {})), overhead?.pods ?? 0),
   };
 }

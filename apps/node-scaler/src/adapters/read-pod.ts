@@ -1,6 +1,6 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { labels } from "@muster/proto";
-import { podRequests } from "@muster/resources";
+import { computePodRequests } from "@muster/resources";
 import { ZONE } from "../domain/may-accept.ts";
 import type { PendingPod } from "../domain/pack-pods.ts";
 import type { PodOnNode } from "../domain/sightings.ts";
@@ -48,7 +48,7 @@ function readPending({ metadata, spec, status }: V1Pod, poolLabel: string): Pend
   const isOwned = metadata?.labels?.[labels.owner] !== undefined;
   if (spec === undefined || pool === undefined || isUnschedulable !== true || isOwned) return undefined;
   if (metadata?.deletionTimestamp !== undefined) return undefined;
-  const requests = podRequests(spec);
+  const requests = computePodRequests(spec);
   return {
     namespace: metadata?.namespace ?? "",
     name: metadata?.name ?? "",

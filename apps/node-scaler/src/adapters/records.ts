@@ -1,11 +1,11 @@
-import { faultOf, throwFault } from "@muster/faults";
+import { findFault, throwFault } from "@muster/faults";
 import type { Bucket, Entry, Modification, View } from "@muster/store";
 import { checkHeld } from "./check-held.ts";
 import { decideChange, type NodeChange } from "../domain/change-node.ts";
 import type { ScaledNode } from "../domain/node.ts";
 
 /** The records of nodes. Only the leader writes them: writes of a process that no longer leads reject with FaultError unavailable. */
-export type Records = {
+export type NodeRecords = {
   /**
    * Resolves when every stored record is known here. Rejects with FaultError unavailable while the bucket cannot be followed or a record cannot be read: a
    * missing record then proves nothing.
@@ -38,7 +38,7 @@ export type RecordsDeps = {
 /** A write that the view does not show yet; without a node it is a deletion. */
 type Written = { readonly revision: number; readonly node: ScaledNode | undefined };
 
-export function makeRecords({ bucket, view, unreadable, now, isHeld }: RecordsDeps): Records {
+export function makeRecords({ bucket, view, unreadable, now, isHeld }: RecordsDeps): NodeRecords {
   const written = new Map<string, Written>();
 
   /** Returns the newer of the view and the own write. */
@@ -65,7 +65,7 @@ export function makeRecords({ bucket, view, unreadable, now, isHeld }: RecordsDe
       if (view.ageMs() > 0) missing("the view of the records of nodes");
       for (const name of unreadable) {
         await bucket.get(name).catch((error: unknown) => {
-          if (faultOf(error) !== undefined) throw error;
+          if (findFault(error) !== undefined) throw error;
           missing(`the record of ${name}, which cannot be read,`);
         });
         unreadable.delete(name);

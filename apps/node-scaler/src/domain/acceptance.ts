@@ -1,4 +1,4 @@
-import { acceptsNode, nodeSelectionKey, withoutMinimum } from "@muster/resources";
+import { acceptsNode, buildNodeSelectionKey, withoutMinimum } from "@muster/resources";
 import type { Demand } from "./demand.ts";
 import type { ComputedNode, FreeMachine, Pool } from "./fit.ts";
 import { mayAccept } from "./may-accept.ts";
@@ -20,15 +20,15 @@ export type Acceptance = {
 };
 
 /** Returns equal classes for demands that accept the same nodes. */
-export function classOf({ selection, topology }: Pick<Demand, "selection" | "topology">): string {
-  const key = selection === undefined ? "" : nodeSelectionKey(selection);
+export function getDemandClass({ selection, topology }: Pick<Demand, "selection" | "topology">): string {
+  const key = selection === undefined ? "" : buildNodeSelectionKey(selection);
   return topology?.value === undefined ? key : `${key}\n${topology.key}=${topology.value}`;
 }
 
 /** Indexes acceptance as the ledger's views of a pool (`viewOf`) do, with the same rule for each node. */
 export function indexAcceptance(demands: Iterable<Demand>, pools: ReadonlyMap<string, Pool>): Acceptance {
   const examples = new Map<string, Selecting>([["", {}]]);
-  for (const demand of demands) examples.set(classOf(demand), demand);
+  for (const demand of demands) examples.set(getDemandClass(demand), demand);
   const classes = [...examples.keys()];
   const kinds = new Map<string, ReadonlySet<string>>();
   const kindOfNode = new WeakMap<AnyNode, string>();
@@ -45,11 +45,11 @@ export function indexAcceptance(demands: Iterable<Demand>, pools: ReadonlyMap<st
   };
   const accepting = (node: AnyNode): ReadonlySet<string> => kinds.get(kindOf(node)) ?? new Set();
   return {
-    accepts: (demand, node) => accepting(node).has(classOf(demand)),
+    accepts: (demand, node) => accepting(node).has(getDemandClass(demand)),
     kindOf,
     refusedBy: (node) => classes.filter((name) => !accepting(node).has(name)),
     kindsFor: (demand, later) => {
-      const own = classOf(demand);
+      const own = getDemandClass(demand);
       const accepted = [...kinds].filter(([, names]) => names.has(own));
       const isContended = ([, names]: (typeof accepted)[number]): boolean => [...later].some((name) => names.has(name));
       const lists =

@@ -24,7 +24,7 @@ type Need = {
 };
 
 /** Returns the name of the group of a reservation's demands. */
-export function groupOf({ kind, id }: Owner): string {
+export function buildDemandGroup({ kind, id }: Owner): string {
   return `${kind}/${id}`;
 }
 
@@ -48,8 +48,8 @@ export function buildDemands(
       const types = policy?.instanceTypes ?? [];
       const gpus = types[0]?.gpus ?? 0;
       return {
-        name: `${groupOf(owner)}/${component}`,
-        group: groupOf(owner),
+        name: `${buildDemandGroup(owner)}/${component}`,
+        group: buildDemandGroup(owner),
         pool,
         ...(option !== undefined && { option }),
         createdAtMs,

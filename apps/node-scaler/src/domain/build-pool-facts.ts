@@ -1,5 +1,5 @@
-import { IMPOSSIBLE, type Wait } from "./describe-waits.ts";
-import { bootingSinceMs, type Pool } from "./fit.ts";
+import { IMPOSSIBLE, type GroupWait } from "./describe-waits.ts";
+import { getBootingSinceMs, type Pool } from "./fit.ts";
 import type { NewNode, ScaledNode } from "./node.ts";
 import { mergeStandby, type StandbyPlan } from "./plan-standby.ts";
 import type { PoolPolicy } from "./pool.ts";
@@ -21,7 +21,7 @@ export type PoolFacts = {
   /** Created nodes that are not ready yet, including those of this round; by type, on-demand first. */
   readonly booting: readonly BootingNodes[];
   /** Why needed nodes are not created; undefined if all are. */
-  readonly blocked: { readonly code: Exclude<Wait["code"], "BOOTING">; readonly message: string } | undefined;
+  readonly blocked: { readonly code: Exclude<GroupWait["code"], "BOOTING">; readonly message: string } | undefined;
 };
 
 /** Builds the facts of a pool before the first plan. */
@@ -50,7 +50,7 @@ export function buildPoolFacts(
   };
   for (const node of nodes) {
     if (node.status.phase === "Available") continue;
-    add(node.spec.instanceType, node.spec.spot, bootingSinceMs(node));
+    add(node.spec.instanceType, node.spec.spot, getBootingSinceMs(node));
   }
   for (const { spec } of started) add(spec.instanceType, spec.spot, nowMs);
   return {
@@ -64,7 +64,7 @@ export function buildPoolFacts(
  * Returns the cause that delays a pool: the first group that does not get its nodes, or else the shortage of its standby. A group that the pool cannot serve
  * comes last, because it may wait forever, and must not hide a shortage.
  */
-export function blockedOf(waits: readonly Wait[], standby: StandbyPlan["lacks"]): PoolFacts["blocked"] {
+export function findBlockedDemand(waits: readonly GroupWait[], standby: StandbyPlan["lacks"]): PoolFacts["blocked"] {
   let unsuitable: PoolFacts["blocked"];
   for (const { code, message, group } of waits) {
     if (code === "BOOTING") continue;

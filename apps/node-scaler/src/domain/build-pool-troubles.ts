@@ -5,7 +5,7 @@ import type { PoolPolicy } from "./pool.ts";
 import type { BootFailure } from "./transition-boot-failures.ts";
 
 /** A provider that does not list its instances. */
-export type Silence = { readonly sinceMs: number; readonly message: string };
+export type ProviderSilence = { readonly sinceMs: number; readonly message: string };
 
 /** Why a pool does not get its nodes. */
 export type PoolTrouble = {
@@ -30,9 +30,9 @@ export type TroubleFacts = {
   readonly policies: ReadonlyMap<string, PoolPolicy>;
   readonly unavailable: readonly Unavailability[];
   readonly backoffs: ReadonlyMap<string, BootBackoff>;
-  readonly silences: ReadonlyMap<string, Silence>;
+  readonly silences: ReadonlyMap<string, ProviderSilence>;
   /** The problems of pools by pool, as their providers report them. */
-  readonly invalidPools: ReadonlyMap<string, Silence>;
+  readonly invalidPools: ReadonlyMap<string, ProviderSilence>;
   readonly bootFailures: readonly BootFailure[];
   readonly nowMs: number;
 };

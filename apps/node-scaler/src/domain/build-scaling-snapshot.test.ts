@@ -4,10 +4,10 @@ import { buildKubeNode, buildMachine, buildPod, holder, inCluster, inLedger } fr
 import {
   buildComputedNodes,
   buildFreeMachines,
-  buildParts,
+  listMachinesInParts,
   countUnscaledZones,
   isInUse,
-  type Use,
+  type NodeUse,
 } from "./build-scaling-snapshot.ts";
 import type { ScaledNode } from "./node.ts";
 import type { Machine } from "./sightings.ts";
@@ -15,7 +15,7 @@ import type { Machine } from "./sightings.ts";
 const policies = new Map([["a", buildPolicy()]]);
 const node = buildNode("n");
 
-const seen = (machine: Machine, pods: Use["pods"] = new Map()): Use => ({
+const seen = (machine: Machine, pods: NodeUse["pods"] = new Map()): NodeUse => ({
   machines: inLedger(machine),
   pods,
   kubeNodes: inCluster(buildKubeNode("n", { labels: { disk: "ssd" } })),
@@ -56,7 +56,8 @@ it("does not count a machine in partial use as free for whole demands", () => {
 
 describe("the machines that are granted in parts", () => {
   const amounts = { allocatable: new Map([["cpu", 4000]]), free: new Map([["cpu", 1000]]) };
-  const parts = (machine: Machine, own: readonly ScaledNode[] = []) => buildParts(own, seen(machine), policies);
+  const parts = (machine: Machine, own: readonly ScaledNode[] = []) =>
+    listMachinesInParts(own, seen(machine), policies);
   const ending = buildNode("n", {
     spec: { terminate: { code: "IDLE", message: "", atMs: 0, drainUntilMs: 0 } },
   });
@@ -123,7 +124,7 @@ describe("labels and taints", () => {
     const use = seen(buildMachine("n", "FREE", undefined, { taints, allocatable }));
     expect(buildFreeMachines([], use, policies)).toMatchObject([{ joined }]);
     const parts = seen(buildMachine("n", "FOREIGN_USE", undefined, { taints, allocatable }));
-    expect(buildParts([], parts, policies)).toMatchObject([{ joined }]);
+    expect(listMachinesInParts([], parts, policies)).toMatchObject([{ joined }]);
     const [unknown] = buildFreeMachines([], { ...use, kubeNodes: inCluster() }, policies);
     expect(unknown).not.toHaveProperty("joined");
   });

@@ -2,9 +2,9 @@ import type { ScalingSnapshot } from "./compute.ts";
 import type { BootBackoff } from "./decide-boot-outcome.ts";
 import type { Unavailability } from "./demand.ts";
 import type { FreeMachine, JoinedNode } from "./fit.ts";
-import type { Room } from "./index-rooms.ts";
+import type { NodeRoom } from "./index-rooms.ts";
 import { ZONE } from "./may-accept.ts";
-import type { Phase, ScaledNode } from "./node.ts";
+import type { NodePhase, ScaledNode } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
 import {
   describePods,
@@ -17,19 +17,19 @@ import {
   type Machines,
   type PodsByNode,
 } from "./sightings.ts";
-import { undeclaredTaints } from "./tolerate-taints.ts";
+import { listUndeclaredTaints } from "./tolerate-taints.ts";
 import type { BootFailure } from "./transition-boot-failures.ts";
 
-const SERVING: ReadonlySet<Phase> = new Set(["Available", "Claimed", "Cleaning"]);
+const SERVING: ReadonlySet<NodePhase> = new Set(["Available", "Claimed", "Cleaning"]);
 
 /** Facts about nodes that their records do not contain. */
-export type Use = { readonly machines: Machines; readonly pods: PodsByNode; readonly kubeNodes: KubeNodes };
+export type NodeUse = { readonly machines: Machines; readonly pods: PodsByNode; readonly kubeNodes: KubeNodes };
 
 /**
  * Whether the ledger cannot grant the node as a whole: it or a part of it is held, it is occupied, another client cordoned it, or it has pods. Such a node
  * takes no demand for a whole node, and is never surplus.
  */
-export function isInUse(node: ScaledNode, { machines, pods }: Use): boolean {
+export function isInUse(node: ScaledNode, { machines, pods }: NodeUse): boolean {
   const { kubernetesNode, phase } = node.status;
   if (kubernetesNode === undefined || phase !== "Available") return false;
   const machine = machines.byNode.get(kubernetesNode);
@@ -45,7 +45,7 @@ export function isInUse(node: ScaledNode, { machines, pods }: Use): boolean {
  */
 export function buildComputedNodes(
   nodes: readonly ScaledNode[],
-  use: Use,
+  use: NodeUse,
   policies: ReadonlyMap<string, PoolPolicy>,
 ): ScalingSnapshot["nodes"] {
   return nodes.map((node) => {
@@ -73,7 +73,7 @@ export function buildComputedNodes(
 }
 
 /** The part of a machine that can be granted in parts, now or once it is ready. Undefined: its size is unknown. */
-function roomOf(machine: Machine | undefined): Room | undefined {
+function roomOf(machine: Machine | undefined): NodeRoom | undefined {
   if (machine === undefined || machine.allocatable.size === 0) return undefined;
   const { allocatable, free } = machine;
   return { allocatable, free: isFree(machine) || isInParts(machine) ? free : allocatable };
@@ -82,19 +82,19 @@ function roomOf(machine: Machine | undefined): Room | undefined {
 /** Undeclared taints make a node unhealthy, and decide nothing here. Before it loses its startup taint, its other taints are unknown. */
 function ownJoinedOf(
   { status }: ScaledNode,
-  use: Use,
+  use: NodeUse,
   policy: Pick<PoolPolicy, "taints"> = { taints: [] },
 ): JoinedNode | undefined {
   const joined = joinedOf(status.kubernetesNode, use);
   if (joined === undefined) return undefined;
   const isOpen =
     use.machines.byNode.has(joined.name) && use.kubeNodes.byName.get(joined.name)?.hasStartupTaint !== true;
-  const undeclared = undeclaredTaints(joined.taints, policy);
+  const undeclared = listUndeclaredTaints(joined.taints, policy);
   return { ...joined, taints: isOpen ? joined.taints.filter((taint) => !undeclared.includes(taint)) : policy.taints };
 }
 
 /** Returns undefined if the watcher has not reported the node. */
-function joinedOf(node: string | undefined, { machines, kubeNodes }: Use): JoinedNode | undefined {
+function joinedOf(node: string | undefined, { machines, kubeNodes }: NodeUse): JoinedNode | undefined {
   const known = kubeNodes.byName.get(node ?? "");
   if (known === undefined) return undefined;
   const { taints = [], allocatable } = machines.byNode.get(known.name) ?? {};
@@ -105,7 +105,7 @@ function joinedOf(node: string | undefined, { machines, kubeNodes }: Use): Joine
 /** Lists machines of scaled pools that the scaler did not create, and that the ledger could grant now. */
 export function buildFreeMachines(
   nodes: readonly ScaledNode[],
-  use: Use,
+  use: NodeUse,
   policies: ReadonlyMap<string, PoolPolicy>,
 ): FreeMachine[] {
   const { machines, pods } = use;
@@ -122,9 +122,9 @@ export function buildFreeMachines(
  * Lists machines of scaled pools, including nodes of the scaler, that the ledger grants only in parts. Excludes ending nodes, and nodes whose records show that
  * they are not ready yet.
  */
-export function buildParts(
+export function listMachinesInParts(
   nodes: readonly ScaledNode[],
-  use: Use,
+  use: NodeUse,
   policies: ReadonlyMap<string, PoolPolicy>,
 ): FreeMachine[] {
   const own = new Map(nodes.map((node) => [node.status.kubernetesNode, node]));
@@ -139,7 +139,7 @@ export function buildParts(
   });
 }
 
-function buildFreeMachine(machine: Machine, use: Use): FreeMachine {
+function buildFreeMachine(machine: Machine, use: NodeUse): FreeMachine {
   const room = roomOf(machine);
   const joined = joinedOf(machine.node, use);
   return {
@@ -156,7 +156,7 @@ function buildFreeMachine(machine: Machine, use: Use): FreeMachine {
 
 /** Counts machines of unscaled pools, by pool and zone. */
 export function countUnscaledZones(
-  { machines, kubeNodes }: Use,
+  { machines, kubeNodes }: NodeUse,
   policies: ReadonlyMap<string, PoolPolicy>,
 ): ScalingSnapshot["unscaledZones"] {
   const counts = new Map<string, Map<string, number>>();

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { buildNode } from "../../test/build-node.ts";
 import { decideChange } from "./change-node.ts";
-import type { Phase, Termination } from "./node.ts";
+import type { NodePhase, Termination } from "./node.ts";
 
-const PHASES: readonly Phase[] = [
+const PHASES: readonly NodePhase[] = [
   "Creating",
   "Created",
   "Available",
@@ -14,7 +14,7 @@ const PHASES: readonly Phase[] = [
 ];
 
 /** Rows are present phases; y: may become the phase of the column. */
-const ALLOWED: Readonly<Record<Phase, string>> = {
+const ALLOWED: Readonly<Record<NodePhase, string>> = {
   Creating: "yyy--yy",
   Created: "-yy-yyy",
   Available: "--yy-yy",

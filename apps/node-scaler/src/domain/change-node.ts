@@ -1,11 +1,11 @@
 import type { Fault } from "@muster/faults";
-import { isWithdrawable, mayFollow, type NodeSpec, type NodeStatus, type Phase, type ScaledNode } from "./node.ts";
+import { isWithdrawable, mayFollow, type NodeSpec, type NodeStatus, type NodePhase, type ScaledNode } from "./node.ts";
 
 /** A change of one record, as data. It applies only while the record is in the expected phase. */
 export type NodeChange = {
   readonly node: string;
-  readonly expected: Phase;
-  readonly phase?: Phase;
+  readonly expected: NodePhase;
+  readonly phase?: NodePhase;
   readonly spec?: Partial<Pick<NodeSpec, "zone" | "terminate">>;
   readonly status?: Partial<Omit<NodeStatus, "phase" | "phaseSinceMs" | "createdAtMs" | "term">>;
 };

@@ -12,7 +12,7 @@ import {
   aSnapshot,
 } from "../../test/scaling-snapshots.ts";
 import { buildDemands } from "./build-demands.ts";
-import { compute } from "./compute.ts";
+import { computeScaling } from "./compute.ts";
 import type { Demand } from "./demand.ts";
 
 /** Builds the same demands for each of the pools, the first one preferred. */
@@ -88,9 +88,9 @@ describe("work that accepts several pools", () => {
           return choice.length === 1 ? members : anyOf(members, ...choice);
         });
         const snapshot = aSnapshot({ demands, pools: pools(gpu, cpu) });
-        const plan = compute(snapshot);
+        const plan = computeScaling(snapshot);
         expect(new Set(plan.start.map(({ boundTo }) => boundTo)).size).toBe(plan.start.length);
-        const next = compute(applyPlan(snapshot, plan, "r2"));
+        const next = computeScaling(applyPlan(snapshot, plan, "r2"));
         expect({ start: next.start, stop: next.stop, bindings: next.bindings }).toEqual({
           start: [],
           stop: [],

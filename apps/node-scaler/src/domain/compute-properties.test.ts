@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { computeByLoops, outcomeOf } from "../../bench/nested-loops.ts";
+import { computeByLoops, buildOutcome } from "../../bench/nested-loops.ts";
 import { applyPlan, snapshots } from "../../test/scaling-snapshots.ts";
-import { compute, type ScalingPlan, type ScalingSnapshot } from "./compute.ts";
+import { computeScaling, type ScalingPlan, type ScalingSnapshot } from "./compute.ts";
 import type { ScaledNode } from "./node.ts";
 import { mergeStandby } from "./plan-standby.ts";
 
@@ -10,7 +10,7 @@ const RUNS = { numRuns: 300 };
 
 function check(property: (snapshot: ScalingSnapshot, plan: ScalingPlan) => void): void {
   fc.assert(
-    fc.property(snapshots, (snapshot) => property(snapshot, compute(snapshot))),
+    fc.property(snapshots, (snapshot) => property(snapshot, computeScaling(snapshot))),
     RUNS,
   );
 }
@@ -37,7 +37,7 @@ function alive({ nodes }: ScalingSnapshot, pool: string): ScaledNode[] {
 it("decides as a comparison of each demand with each node would", () => {
   fc.assert(
     fc.property(snapshots, (snapshot) => {
-      expect(outcomeOf(compute(snapshot))).toEqual(computeByLoops(snapshot));
+      expect(buildOutcome(computeScaling(snapshot))).toEqual(computeByLoops(snapshot));
     }),
     { numRuns: 1000 },
   );
@@ -57,9 +57,9 @@ it("decides the same in any order of its input", () => {
       ),
       ({ snapshot, ...shuffled }) => {
         const pools = new Map([...snapshot.pools].toReversed());
-        const plan = compute({ ...snapshot, ...shuffled, pools });
+        const plan = computeScaling({ ...snapshot, ...shuffled, pools });
         expect({ ...plan, bindings: [...plan.bindings] }).toEqual(
-          (({ bindings, ...rest }) => ({ ...rest, bindings: [...bindings] }))(compute(snapshot)),
+          (({ bindings, ...rest }) => ({ ...rest, bindings: [...bindings] }))(computeScaling(snapshot)),
         );
       },
     ),
@@ -79,7 +79,7 @@ it("changes nothing in the world that it planned, unless boots were deferred", (
     const waiting = plan.waits.some(({ code }) => ["POOL_MAX", "GANG_INCOMPLETE", "UNAVAILABLE"].includes(code));
     const spares = !waiting && snapshot.limits.bootsPerRound > plan.start.length;
     const world = applyPlan(snapshot, plan, "next");
-    const again = compute(world);
+    const again = computeScaling(world);
     if (spares) expect(again.start).toEqual([]);
     expect(again.start.filter(({ because }) => because === "DEMAND")).toEqual([]);
     expect(again.stop).toEqual([]);
@@ -98,7 +98,7 @@ function settle(snapshot: ScalingSnapshot) {
   let booted = 0;
   let mayDependOnOrder = false;
   for (let rounds = 1; rounds <= 100; rounds += 1) {
-    const plan = compute(world);
+    const plan = computeScaling(world);
     mayDependOnOrder ||= mayServeWaiting(plan);
     if (plan.start.length === 0) return { booted, last: plan, mayDependOnOrder };
     expect(plan.start.length).toBeLessThanOrEqual(snapshot.limits.bootsPerRound);
@@ -230,7 +230,7 @@ it("does not mutate its input", () => {
   fc.assert(
     fc.property(snapshots, (snapshot) => {
       const before = structuredClone(snapshot);
-      compute(deepFreeze(snapshot));
+      computeScaling(deepFreeze(snapshot));
       expect(snapshot).toEqual(before);
     }),
     RUNS,

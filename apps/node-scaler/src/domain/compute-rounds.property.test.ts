@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { applyPlan, snapshots } from "../../test/scaling-snapshots.ts";
-import { compute, type ScalingPlan, type ScalingSnapshot } from "./compute.ts";
+import { computeScaling, type ScalingPlan, type ScalingSnapshot } from "./compute.ts";
 import type { NodeSpec, ScaledNode } from "./node.ts";
 
 const MAX_ROUNDS = 60;
@@ -25,7 +25,7 @@ function live(snapshot: ScalingSnapshot, happenings: readonly number[], look: Lo
   let quiet = 0;
   for (let round = 0; ; round += 1) {
     expect(round).toBeLessThan(MAX_ROUNDS);
-    const plan = compute(world);
+    const plan = computeScaling(world);
     look(plan, world);
     quiet = plan.start.length === 0 && plan.stop.length === 0 ? quiet + 1 : 0;
     if (quiet === 5) return plan;

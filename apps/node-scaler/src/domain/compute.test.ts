@@ -12,12 +12,12 @@ import {
   NOW,
 } from "../../test/scaling-snapshots.ts";
 import { checkPlans, type Given } from "../../test/plan-rows.ts";
-import { compute, type ScalingSnapshot } from "./compute.ts";
+import { computeScaling, type ScalingSnapshot } from "./compute.ts";
 import type { Demand } from "./demand.ts";
-import type { Phase } from "./node.ts";
+import type { NodePhase } from "./node.ts";
 
 const named = (gang: string) => (demand: Demand, index: number) => ({ ...demand, name: `${gang}/${index}` });
-const nodesIn = (...phases: Phase[]) => phases.map((phase) => aNode(phase.toLowerCase(), { phase }));
+const nodesIn = (...phases: NodePhase[]) => phases.map((phase) => aNode(phase.toLowerCase(), { phase }));
 describe("which nodes count", () => {
   checkPlans([
     [
@@ -220,7 +220,7 @@ describe("machines that the scaler did not create", () => {
 
 describe("new nodes", () => {
   it("have the demand's requests, the pool's volume if it requests none, and the pool's image", () => {
-    const [first, second] = compute(
+    const [first, second] = computeScaling(
       aSnapshot({
         demands: [
           aDemand("d1", { gpus: 2, zone: "a", privateIpOnly: true, spot: "Always", volumeGib: 50 }),
@@ -254,12 +254,12 @@ describe("new nodes", () => {
     ["...", "n-r1-0"],
     ["x".repeat(80), `${"x".repeat(58)}-r1-0`],
   ])("have names that are labels, even in pool %s", (name, expected) => {
-    const { start } = compute(aSnapshot({ pools: [aPool({ name })], demands: [aDemand("d1", { pool: name })] }));
+    const { start } = computeScaling(aSnapshot({ pools: [aPool({ name })], demands: [aDemand("d1", { pool: name })] }));
     expect(start.map((step) => step.name)).toEqual([expected]);
   });
 
   it("never have a name that is in use", () => {
-    const { start } = compute(
+    const { start } = computeScaling(
       aSnapshot({ nodes: [aNode("gpu-r1-0", { phase: "Terminated" })], demands: [aDemand("d1")] }),
     );
     expect(start.map(({ name }) => name)).toEqual(["gpu-r1-1"]);
@@ -573,7 +573,7 @@ it("creates standby nodes with the pool's volume and addresses, in no certain zo
     standby: [{ instanceType: "large", count: 1, spot: true }],
     privateIpOnly: true,
   });
-  expect(compute(aSnapshot({ pools: [pool] })).start).toEqual([
+  expect(computeScaling(aSnapshot({ pools: [pool] })).start).toEqual([
     {
       name: "gpu-r1-0",
       boundTo: undefined,
@@ -640,7 +640,7 @@ describe("surplus", () => {
   ]);
 
   it("reports how long it has been idle", () => {
-    const { stop } = compute(aSnapshot({ nodes: [idle("n1", 312_000)] }));
+    const { stop } = computeScaling(aSnapshot({ nodes: [idle("n1", 312_000)] }));
     expect(stop[0]?.because).toEqual({ code: "IDLE", message: "nothing has needed it for 5m12s" });
   });
 });
@@ -765,7 +765,7 @@ describe("the boots of a round", () => {
     Array.from({ length: count }, (_, index) => aDemand(`${kind}${index}`, { instanceTypes: [kind], ...differences }));
 
   it("are at most the limit, and the rest waits for its turn", () => {
-    const { start, waits } = compute(aSnapshot({ demands: many(12, "large") }));
+    const { start, waits } = computeScaling(aSnapshot({ demands: many(12, "large") }));
     expect(start).toHaveLength(10);
     expect(waits.filter(({ code }) => code === "RATE_LIMITED")).toHaveLength(2);
     expect(waits.at(-1)?.message).toBe("0 of 1 node begin to boot now: 10 in a round at most, for all waiting demand");
@@ -773,7 +773,7 @@ describe("the boots of a round", () => {
 
   it("are divided between the kinds of nodes, so that one that never boots does not starve the others", () => {
     const demands = [...many(50, "large", { createdAtMs: 0 }), ...many(50, "huge")];
-    const { start } = compute(aSnapshot({ demands }));
+    const { start } = computeScaling(aSnapshot({ demands }));
     expect(start.filter(({ spec }) => spec.instanceType === "huge")).toHaveLength(5);
   });
 
@@ -781,7 +781,8 @@ describe("the boots of a round", () => {
     const demands = Array.from({ length: 25 }, (_, gpus) => aDemand(`d${gpus}`, { gpus }));
     const served = new Set<string>();
     for (let round = 0; round < 60; round += 1) {
-      for (const { boundTo } of compute(aSnapshot({ demands, seed: `round${round}` })).start) served.add(boundTo ?? "");
+      for (const { boundTo } of computeScaling(aSnapshot({ demands, seed: `round${round}` })).start)
+        served.add(boundTo ?? "");
     }
     expect(served.size).toBe(25);
   });
@@ -790,7 +791,7 @@ describe("the boots of a round", () => {
     const demands = [...aGang(10), ...many(30, "huge", { createdAtMs: 0 })];
     let turns = 0;
     for (let round = 0; round < 20; round += 1) {
-      const { start } = compute(aSnapshot({ demands, seed: `round${round}` }));
+      const { start } = computeScaling(aSnapshot({ demands, seed: `round${round}` }));
       const booted = start.filter(({ boundTo }) => boundTo?.startsWith("gang")).length;
       expect([0, 10]).toContain(booted);
       if (booted > 0) turns += 1;
@@ -805,7 +806,7 @@ describe("the boots of a round", () => {
     });
     let bound = 0;
     for (let round = 0; round < 40; round += 1) {
-      const plan = compute({ ...world, seed: `round${round}` });
+      const plan = computeScaling({ ...world, seed: `round${round}` });
       const forGang = plan.start.filter(({ boundTo }) => boundTo?.startsWith("gang")).length;
       const bare = 25 - bound;
       if (forGang > 0) expect(forGang).toBe(Math.min(10, bare));
@@ -821,7 +822,7 @@ describe("the boots of a round", () => {
 
   it("keep the free nodes that deferred demand was assigned", () => {
     const nodes = [aNode("n1"), aNode("n2")];
-    const plan = compute(
+    const plan = computeScaling(
       aSnapshot({ nodes, demands: [...aGang(4), aDemand("d", { createdAtMs: 0, gpus: 1 })], ...limits(1) }),
     );
     expect(plan.bindings.get("gang/0")).toBe("n1");
@@ -832,7 +833,7 @@ describe("the boots of a round", () => {
 describe("the facts of a pool", () => {
   it("include its booting nodes with their start, its standby, and the cause of a delay", () => {
     const standby = [{ instanceType: "large", count: 1, spot: false }];
-    const { poolScaling } = compute(
+    const { poolScaling } = computeScaling(
       aSnapshot({
         pools: [aPool({ name: "idle", max: 1 }), aPool({ max: 4, standby: [...standby, ...standby] })],
         nodes: [
@@ -861,7 +862,7 @@ describe("the facts of a pool", () => {
 
   it("include the shortage of its standby when every demand is met", () => {
     const pools = [aPool({ standby: [{ instanceType: "large", count: 2, spot: true }] })];
-    const { poolScaling } = compute(aSnapshot({ pools, unavailable: [aShortage({ spot: true })] }));
+    const { poolScaling } = computeScaling(aSnapshot({ pools, unavailable: [aShortage({ spot: true })] }));
     expect(poolScaling[0]?.blocked).toEqual({
       code: "UNAVAILABLE",
       message: "2 nodes on standby are missing: there is no large as spot (full); requested again in 9m50s",
@@ -879,7 +880,7 @@ describe("the work of a round", () => {
           return Reflect.get(target, key) as unknown;
         },
       });
-    compute(
+    computeScaling(
       aSnapshot({ ...given, demands: given?.demands?.map(counted) ?? [], nodes: given?.nodes?.map(counted) ?? [] }),
     );
     return reads;
@@ -917,7 +918,7 @@ describe("the work of a round", () => {
       ...(index === 0 ? [] : [aNode(`free${index}`, { instanceType: `free-${index}` })]),
     ]).flat();
     const given = { demands, nodes, pools: [aPool({ max: 0 })] };
-    const { bindings } = compute(aSnapshot(given));
+    const { bindings } = computeScaling(aSnapshot(given));
     const bound = [...bindings.keys()].map((name) => name.replace(/\d+/, "")).toSorted();
     expect(bound).toEqual([...Array<string>(size - 1).fill("older/a"), ...Array<string>(size - 1).fill("older/b")]);
     expect(countReads(given)).toBeLessThan(25 * countReads({ ...given, nodes: [] }));

@@ -1,29 +1,29 @@
 import { minimumOf } from "@muster/resources";
-import { classOf, indexAcceptance, type Acceptance } from "./acceptance.ts";
-import { blockedOf, buildPoolFacts, type PoolFacts } from "./build-pool-facts.ts";
-import { nodeNames } from "./build-node-names.ts";
+import { getDemandClass, indexAcceptance, type Acceptance } from "./acceptance.ts";
+import { findBlockedDemand, buildPoolFacts, type PoolFacts } from "./build-pool-facts.ts";
+import { makeNodeNames } from "./build-node-names.ts";
 import type { Demand, Unavailability } from "./demand.ts";
-import { describeWait, type Wait } from "./describe-waits.ts";
+import { describeWait, type GroupWait } from "./describe-waits.ts";
 import { compareNeeds } from "./compare-needs.ts";
 import {
   compareDemands,
   compareNodes,
   isUsable,
-  phaseRank,
+  getPhaseRank,
   type ComputedNode,
   type FreeMachine,
   type Pool,
 } from "./fit.ts";
-import { mayHoldMinimum, sizesOf, typesFor, type SeenSizes } from "./node-sizes.ts";
+import { mayHoldMinimum, buildNodeSizes, listInstanceTypes, type SeenSizes } from "./node-sizes.ts";
 import type { NewNode, NodeSpec, ScaledNode } from "./node.ts";
-import type { Mismatch } from "./observe-mismatches.ts";
-import { planBindings, type Group, type GroupPlan } from "./plan-bindings.ts";
+import type { SizeMismatch } from "./observe-mismatches.ts";
+import { planBindings, type DemandGroup, type GroupPlan } from "./plan-bindings.ts";
 import { planRoom } from "./plan-room.ts";
 import { planStandby, type StandbyPlan } from "./plan-standby.ts";
-import { idleSince, planSurplus, type StopStep } from "./plan-surplus.ts";
+import { getIdleSinceMs, planSurplus, type StopStep } from "./plan-surplus.ts";
 import type { PoolPolicy } from "./pool.ts";
 import { planBoots, type BootUnit } from "./ration-boots.ts";
-import { indexDomains, type Domains, type ZoneCounts } from "./topology.ts";
+import { indexDomains, type TopologyDomains, type ZoneCounts } from "./topology.ts";
 import { buildShortages } from "./unavailability.ts";
 
 export type ScalingLimits = {
@@ -47,7 +47,7 @@ export type ScalingSnapshot = {
   readonly sizes: ReadonlyMap<string, SeenSizes>;
   readonly demands: readonly Demand[];
   /** Nodes that were created for demands that do not accept them. */
-  readonly mismatches: readonly Mismatch[];
+  readonly mismatches: readonly SizeMismatch[];
   /** The pools by name. */
   readonly pools: ReadonlyMap<string, PoolPolicy>;
   readonly unavailable: readonly Unavailability[];
@@ -85,7 +85,7 @@ export type ScalingPlan = {
   /** Only changes, sorted by name, including nodes of `stop`. */
   readonly updates: readonly NodeUpdate[];
   /** Sorted by the order of service; groups whose nodes are all ready are omitted. */
-  readonly waits: readonly Wait[];
+  readonly waits: readonly GroupWait[];
   readonly poolScaling: readonly PoolFacts[];
   /** Demands for which no node will be created, with the reason. */
   readonly ignored: readonly { readonly demand: string; readonly because: string }[];
@@ -96,7 +96,7 @@ export type ScalingPlan = {
  * and binds the same. Exceptions are boots deferred by the limit of a round, and standby in a full pool. A demand that waits for room or for spot instances may
  * also take a new standby node.  The cost is that of sorting: an index on the matching fields joins nodes and demands, never a loop over all pairs.
  */
-export function compute(snapshot: ScalingSnapshot): ScalingPlan {
+export function computeScaling(snapshot: ScalingSnapshot): ScalingPlan {
   const { limits, nowMs } = snapshot;
   const pools = buildPools(snapshot);
   const nodes = snapshot.nodes.filter(isUsable).sort(compareNodes);
@@ -177,7 +177,7 @@ function buildPools({ nodes, pools, bootImages, fixedSizeVolumes, sizes }: Scali
         foreign:
           records.get(name)?.filter((node) => !isEnding(node) && !isUsable(node) && node.sharedWith !== undefined) ??
           [],
-        sizes: sizesOf(policy, sizes.get(name)),
+        sizes: buildNodeSizes(policy, sizes.get(name)),
       },
     ]),
   );
@@ -188,11 +188,11 @@ function isEnding({ spec, status }: ScaledNode): boolean {
 }
 
 function isBooting(node: ScaledNode): boolean {
-  return isUsable(node) && phaseRank(node) > 0 && node.status.boundTo !== undefined;
+  return isUsable(node) && getPhaseRank(node) > 0 && node.status.boundTo !== undefined;
 }
 
 /** Restricts the demand to each domain in which its group may be. */
-function inDomains(demand: Demand, { valuesFor, restrict }: Domains): readonly Demand[] {
+function inDomains(demand: Demand, { valuesFor, restrict }: TopologyDomains): readonly Demand[] {
   return (valuesFor(demand) ?? []).map((value) => restrict(demand, value));
 }
 
@@ -200,8 +200,8 @@ function inDomains(demand: Demand, { valuesFor, restrict }: Domains): readonly D
 function buildGroups(
   demands: readonly Demand[],
   pools: ReadonlyMap<string, Pool>,
-  { accepted, domains }: { readonly accepted: (demand: Demand) => number; readonly domains: Domains },
-): { readonly groups: readonly Group[]; readonly ignored: ScalingPlan["ignored"] } {
+  { accepted, domains }: { readonly accepted: (demand: Demand) => number; readonly domains: TopologyDomains },
+): { readonly groups: readonly DemandGroup[]; readonly ignored: ScalingPlan["ignored"] } {
   const groups = new Map<string, Map<number, [Demand, ...Demand[]]>>();
   const ignored: ScalingPlan["ignored"][number][] = [];
   for (const demand of demands.toSorted(compareDemands)) {
@@ -217,7 +217,7 @@ function buildGroups(
     if (members === undefined) options.set(option ?? 0, [chooseTypes(demand, pool)]);
     else members.push(chooseTypes(demand, pool));
   }
-  const toGroup = (name: string, members: [Demand, ...Demand[]]): Group => {
+  const toGroup = (name: string, members: [Demand, ...Demand[]]): DemandGroup => {
     const demands = sortMembers(members, accepted);
     const [first, ...others] = demands;
     const values = domains.valuesFor(first);
@@ -227,7 +227,7 @@ function buildGroups(
     };
     return { name, demands, domains: values.map((value) => sortMembers(demandsIn(value), accepted)) };
   };
-  const inOrder = [...groups].flatMap(([name, options]): readonly Group[] => {
+  const inOrder = [...groups].flatMap(([name, options]): readonly DemandGroup[] => {
     const planned = [...options].sort(([one], [other]) => one - other).map(([, members]) => toGroup(name, members));
     const [first] = planned;
     if (first === undefined) return [];
@@ -237,13 +237,13 @@ function buildGroups(
 }
 
 /** Sorts a group as the ledger grants it: one selection after the other, the one with the fewest nodes first; in each, parts before whole nodes. */
-function sortMembers(members: [Demand, ...Demand[]], accepted: (demand: Demand) => number): Group["demands"] {
-  const firsts = new Map(members.toReversed().map((demand) => [classOf(demand), demand]));
+function sortMembers(members: [Demand, ...Demand[]], accepted: (demand: Demand) => number): DemandGroup["demands"] {
+  const firsts = new Map(members.toReversed().map((demand) => [getDemandClass(demand), demand]));
   if (firsts.size === 1) return members.sort(comparePartsFirst);
   const known = [...firsts].map(([name, demand]) => ({ name, at: members.indexOf(demand), nodes: accepted(demand) }));
   const inOrder = known.sort((one, other) => one.nodes - other.nodes || one.at - other.at);
   const ranks = new Map(inOrder.map(({ name }, rank) => [name, rank]));
-  const rankOf = (demand: Demand): number => ranks.get(classOf(demand)) ?? 0;
+  const rankOf = (demand: Demand): number => ranks.get(getDemandClass(demand)) ?? 0;
   return members.sort((one, other) => rankOf(one) - rankOf(other) || comparePartsFirst(one, other));
 }
 
@@ -265,7 +265,7 @@ function chooseTypes(demand: Demand, { policy, sizes }: Pool): Demand {
   const held = demand.instanceTypes.filter((type) => mayHoldMinimum(selection, sizes.get(type)));
   if (shared === undefined && held.length === demand.instanceTypes.length) return demand;
   if (shared === undefined && held.length > 0) return { ...demand, instanceTypes: held };
-  const types = typesFor(shared ?? minimumOf(selection) ?? new Map(), policy, sizes);
+  const types = listInstanceTypes(shared ?? minimumOf(selection) ?? new Map(), policy, sizes);
   return { ...demand, instanceTypes: types.map(({ name }) => name), gpus: types[0]?.gpus ?? 0 };
 }
 
@@ -322,7 +322,7 @@ function nameBoots(
   standby: ReadonlyMap<string, StandbyPlan>,
   granted: ReadonlyMap<string, number>,
 ): readonly StartStep[] {
-  const nextName = nodeNames(seed, new Set([...nodes, ...machines].map(({ name }) => name)));
+  const nextName = makeNodeNames(seed, new Set([...nodes, ...machines].map(({ name }) => name)));
   const demanded = plans.flatMap((plan) => startedBoots(plan, granted));
   const spares = [...standby].flatMap(([pool, { boots }]) =>
     boots.filter((_, index) => granted.has(standbyUnitName(pool, index))),
@@ -358,7 +358,7 @@ function planUpdates(
   for (const node of nodes) {
     const { name, status, sharedWith } = node;
     const boundTo = bound.get(name);
-    const idleSinceMs = boundTo === undefined && sharedWith === undefined ? idleSince(node, nowMs) : undefined;
+    const idleSinceMs = boundTo === undefined && sharedWith === undefined ? getIdleSinceMs(node, nowMs) : undefined;
     if (boundTo !== status.boundTo || idleSinceMs !== status.idleSinceMs) updates.push({ name, boundTo, idleSinceMs });
   }
   return updates.sort((one, other) => (one.name < other.name ? -1 : 1));
@@ -378,20 +378,20 @@ function describePools(known: {
   readonly pools: ReadonlyMap<string, Pool>;
   readonly nodes: readonly ScaledNode[];
   readonly start: readonly StartStep[];
-  readonly waits: readonly Wait[];
+  readonly waits: readonly GroupWait[];
   readonly standby: ReadonlyMap<string, StandbyPlan>;
   readonly nowMs: number;
 }): readonly PoolFacts[] {
   const nodes = Map.groupBy(known.nodes, ({ spec }) => spec.pool);
   const started = Map.groupBy(known.start, ({ spec }) => spec.pool);
-  const waits = new Map<string, Wait[]>([...known.pools.keys()].map((name) => [name, []]));
+  const waits = new Map<string, GroupWait[]>([...known.pools.keys()].map((name) => [name, []]));
   for (const wait of known.waits) for (const pool of wait.pools) waits.get(pool)?.push(wait);
   return [...known.pools].map(([name, pool]) =>
     buildPoolFacts(
       pool,
       nodes.get(name) ?? [],
       started.get(name) ?? [],
-      blockedOf(waits.get(name) ?? [], known.standby.get(name)?.lacks ?? []),
+      findBlockedDemand(waits.get(name) ?? [], known.standby.get(name)?.lacks ?? []),
       known.nowMs,
     ),
   );

@@ -1,20 +1,20 @@
 import { describeNodeSelection } from "@muster/resources";
-import { classOf } from "./acceptance.ts";
+import { getDemandClass } from "./acceptance.ts";
 import { decideBoot, type BootConditions, type BootVerdict } from "./decide-boot.ts";
 import type { Demand } from "./demand.ts";
 import { describeLeft } from "./describe-duration.ts";
 import type { Pool } from "./fit.ts";
-import { acceptedZones, describeRefusal, mayAccept } from "./may-accept.ts";
-import type { Mismatch } from "./observe-mismatches.ts";
+import { listAcceptedZones, describeRefusal, mayAccept } from "./may-accept.ts";
+import type { SizeMismatch } from "./observe-mismatches.ts";
 import { isInDomain } from "./topology.ts";
 
-type BootWorld = { readonly conditions: BootConditions; readonly mismatches: readonly Mismatch[] };
+type BootWorld = { readonly conditions: BootConditions; readonly mismatches: readonly SizeMismatch[] };
 
 /** Caches verdicts, because many demands request the same, and shortages do not change within a round. */
 export function rememberVerdicts(world: BootWorld): (demand: Demand, pool: Pool) => BootVerdict {
   const known = new Map<string, BootVerdict>();
   return (demand, pool) => {
-    const key = `${demand.pool}\n${demand.spot}\n${demand.zone ?? ""}\n${classOf(demand)}\n${demand.instanceTypes.join("\n")}`;
+    const key = `${demand.pool}\n${demand.spot}\n${demand.zone ?? ""}\n${getDemandClass(demand)}\n${demand.instanceTypes.join("\n")}`;
     const verdict = known.get(key) ?? decideAcceptedBoot(demand, pool, world);
     known.set(key, verdict);
     return verdict;
@@ -31,11 +31,11 @@ function decideAcceptedBoot(demand: Demand, pool: Pool, { conditions, mismatches
   }
   if (!mayAccept(selection, pool.policy))
     return { kind: "wait", code: "NODE_SELECTION", because: describeRefusal(selection, pool.policy) };
-  const known = mismatches.filter((one) => one.pool === demand.pool && one.demandClass === classOf(demand));
+  const known = mismatches.filter((one) => one.pool === demand.pool && one.demandClass === getDemandClass(demand));
   const possible = instanceTypes.filter((type) => !known.some(({ instanceType }) => instanceType === type));
   const [first] = known;
   if (first === undefined || possible.length > 0 || instanceTypes.length === 0) {
-    const zones = acceptedZones(selection, pool.policy) ?? pool.policy.zones;
+    const zones = listAcceptedZones(selection, pool.policy) ?? pool.policy.zones;
     return decideBoot(
       { ...demand, instanceTypes: possible },
       { ...pool, policy: { ...pool.policy, zones } },

@@ -1,17 +1,17 @@
 import type { NodeChange } from "./change-node.ts";
 import type { ScaledNode } from "./node.ts";
-import type { Asked, Shortage } from "./unavailability.ts";
+import type { RequestedInstance, CapacityShortage } from "./unavailability.ts";
 
 /** The answer of the provider to a start. `failed` means that the start may have taken effect. */
 export type BootAnswer =
   | { readonly kind: "started"; readonly instanceId: string; readonly zone: string | undefined }
-  | Shortage
+  | CapacityShortage
   | { readonly kind: "failed"; readonly message: string; readonly retryAfterMs: number };
 
 type BootOutcome =
   | (NodeChange & { readonly kind: "change"; readonly because: "started" | "failed" })
   /** No instance exists or will exist: the record ends immediately, and the shortage is remembered. */
-  | (NodeChange & { readonly kind: "change"; readonly because: "short"; readonly shortage: Shortage });
+  | (NodeChange & { readonly kind: "change"; readonly because: "short"; readonly shortage: CapacityShortage });
 
 /** Decides the outcome of a boot from the provider's answer for a node that is Creating. The heartbeat ends a failed one as BOOT_FAILED. */
 export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer): BootOutcome {
@@ -37,7 +37,7 @@ export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer
 }
 
 /** The request of a boot; undefined zone: wherever there is room. */
-type BootKind = Asked & { readonly zone: string | undefined };
+type BootKind = RequestedInstance & { readonly zone: string | undefined };
 
 /** Consecutive failures of one kind, their beginning, and the time of the next attempt. */
 export type BootBackoff = {
@@ -48,7 +48,7 @@ export type BootBackoff = {
   readonly message: string;
 };
 
-export function bootKindKey({ provider, instanceType, spot, zone }: BootKind): string {
+export function buildBootKindKey({ provider, instanceType, spot, zone }: BootKind): string {
   return `${provider}\n${instanceType}\n${spot}\n${zone ?? ""}`;
 }
 

@@ -1,7 +1,7 @@
 import type { Demand, Unavailability } from "./demand.ts";
 import { describeLeft } from "./describe-duration.ts";
 import type { Pool } from "./fit.ts";
-import type { Shortages } from "./unavailability.ts";
+import type { CapacityShortages } from "./unavailability.ts";
 
 /** The request of a demand, or of a standby entry, to the provider. */
 type Wish = Pick<Demand, "instanceTypes" | "spot" | "zone">;
@@ -13,7 +13,7 @@ export type BootVerdict =
 type HindranceCode = "UNAVAILABLE" | "ZONE_UNKNOWN" | "TOO_LARGE" | "NODE_SELECTION" | "TOPOLOGY";
 
 export type BootConditions = {
-  readonly shortages: Shortages;
+  readonly shortages: CapacityShortages;
   /** The time for which spot must have been short before on-demand is requested instead, if the demand allows it. */
   readonly spotRequestPauseMs: number;
   readonly nowMs: number;

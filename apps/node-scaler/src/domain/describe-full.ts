@@ -1,4 +1,4 @@
-import { phaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
+import { getPhaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import type { NewNode } from "./node.ts";
 
 type Taken = { readonly bound: ReadonlyMap<string, ComputedNode | FreeMachine>; readonly boots: readonly NewNode[] };
@@ -9,7 +9,7 @@ export function describeFull(
   { bound, boots }: Taken,
 ): string {
   const isOwn = (node: ComputedNode | FreeMachine): boolean =>
-    "status" in node && node.spec.pool === name && phaseRank(node) > 0;
+    "status" in node && node.spec.pool === name && getPhaseRank(node) > 0;
   const forOthers = booting - [...new Set(bound.values())].filter(isOwn).length;
   const promised = Math.max(0, max - records) - boots.filter(({ spec }) => spec.pool === name).length;
   const [[first], [firstForeign]] = [shared, foreign];

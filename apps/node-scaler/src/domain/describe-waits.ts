@@ -1,8 +1,8 @@
 import { describePassed } from "./describe-duration.ts";
 import { describeShared } from "./describe-full.ts";
-import { bootingSinceMs, phaseRank, type ComputedNode, type FreeMachine } from "./fit.ts";
+import { getBootingSinceMs, getPhaseRank, type ComputedNode, type FreeMachine } from "./fit.ts";
 import type { NewNode, NodeSpec } from "./node.ts";
-import type { Group, GroupPlan } from "./plan-bindings.ts";
+import type { DemandGroup, GroupPlan } from "./plan-bindings.ts";
 
 /** The maximum number of nodes with pods in a message. */
 const MAX_NAMED = 3;
@@ -20,7 +20,7 @@ export type WaitCode =
   | "BOOTING";
 
 /** Why a group lacks ready nodes. */
-export type Wait = {
+export type GroupWait = {
   readonly group: string;
   readonly code: WaitCode;
   /** A text for people, with numbers. */
@@ -34,7 +34,7 @@ export type Wait = {
 type WaitFacts = { readonly bootsPerRound: number; readonly nowMs: number };
 
 /** Returns undefined if all of the group's nodes are ready. `started` are the boots of this round. */
-export function describeWait(plan: GroupPlan, started: ReadonlySet<NewNode>, facts: WaitFacts): Wait | undefined {
+export function describeWait(plan: GroupPlan, started: ReadonlySet<NewNode>, facts: WaitFacts): GroupWait | undefined {
   if (plan.lacks.length > 0) return describeLack(plan);
   const made = [...plan.boots.map((node) => [node.boundTo ?? "", node] as const), ...plan.joins];
   return made.every(([, node]) => started.has(node))
@@ -48,7 +48,7 @@ export const IMPOSSIBLE = ["TOO_LARGE", "NODE_SELECTION", "TOPOLOGY"] as const;
 /** Demands with the new nodes that are for them. */
 type Made = readonly (readonly [string, NewNode])[];
 
-function describeLack({ group, lacks }: GroupPlan): Wait | undefined {
+function describeLack({ group, lacks }: GroupPlan): GroupWait | undefined {
   const [first] = lacks;
   if (first === undefined) return undefined;
   const { demands } = group;
@@ -71,7 +71,7 @@ function describeRation(
   made: Made,
   started: ReadonlySet<NewNode>,
   { bootsPerRound }: WaitFacts,
-): Wait {
+): GroupWait {
   const waiting = made.filter(([, node]) => !started.has(node)).map(([demand]) => demand);
   const nodes = new Set(made.map(([, node]) => node));
   const all = nodes.size;
@@ -80,14 +80,14 @@ function describeRation(
   return waitOf(group, "RATE_LIMITED", message, waiting);
 }
 
-function describeBoots(plan: GroupPlan, made: Made, nowMs: number): Wait | undefined {
+function describeBoots(plan: GroupPlan, made: Made, nowMs: number): GroupWait | undefined {
   // A map is used, because several demands may share a node.
   const booting = new Map<ComputedNode | NewNode, { readonly spec: NodeSpec; readonly sinceMs: number }>();
   const waiting: string[] = [];
   for (const [demand, node] of plan.bound) {
     if (isReady(node)) continue;
     waiting.push(demand);
-    booting.set(node, { spec: node.spec, sinceMs: bootingSinceMs(node) });
+    booting.set(node, { spec: node.spec, sinceMs: getBootingSinceMs(node) });
   }
   for (const [demand, node] of made) {
     waiting.push(demand);
@@ -115,10 +115,10 @@ function describeBoots(plan: GroupPlan, made: Made, nowMs: number): Wait | undef
 }
 
 function isReady(node: ComputedNode | FreeMachine): node is FreeMachine {
-  return !("status" in node) || phaseRank(node) === 0;
+  return !("status" in node) || getPhaseRank(node) === 0;
 }
 
-function waitOf(group: Group, code: WaitCode, message: string, waiting: readonly string[]): Wait {
+function waitOf(group: DemandGroup, code: WaitCode, message: string, waiting: readonly string[]): GroupWait {
   const names = new Set(waiting);
   const demands = group.demands.filter(({ name }) => names.has(name));
   return {

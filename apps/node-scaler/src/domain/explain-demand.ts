@@ -1,7 +1,7 @@
-import { groupOf } from "./build-demands.ts";
+import { buildDemandGroup } from "./build-demands.ts";
 import type { BootingNodes } from "./build-pool-facts.ts";
 import type { PoolTrouble } from "./build-pool-troubles.ts";
-import type { Wait, WaitCode } from "./describe-waits.ts";
+import type { GroupWait, WaitCode } from "./describe-waits.ts";
 import type { Owner } from "@muster/names";
 import type { ScaledNode } from "./node.ts";
 
@@ -14,7 +14,7 @@ type DemandExplanation = {
   readonly troubles: readonly PoolTrouble[];
 };
 
-type DemandPlan = { readonly waits: readonly Wait[]; readonly bindings: ReadonlyMap<string, string> };
+type DemandPlan = { readonly waits: readonly GroupWait[]; readonly bindings: ReadonlyMap<string, string> };
 
 /** Explains the scaler's work on the machines that an owner waits for. */
 export function explainDemand(
@@ -23,7 +23,7 @@ export function explainDemand(
   nodes: readonly ScaledNode[],
   troubles: readonly PoolTrouble[],
 ): DemandExplanation {
-  const group = groupOf(owner);
+  const group = buildDemandGroup(owner);
   const wait = waits.find((candidate) => candidate.group === group);
   if (wait === undefined) {
     const message = "no need of it is known that further nodes could meet";

@@ -1,27 +1,27 @@
 /** The requested or used amounts of a node. */
-export type Load = { readonly cpuMilli: number; readonly memoryBytes: number; readonly gpus: number };
+export type NodeLoad = { readonly cpuMilli: number; readonly memoryBytes: number; readonly gpus: number };
 
 /** A load without any room. */
-export const FULL_LOAD: Load = { cpuMilli: Infinity, memoryBytes: Infinity, gpus: Infinity };
+export const FULL_LOAD: NodeLoad = { cpuMilli: Infinity, memoryBytes: Infinity, gpus: Infinity };
 
 /** The loads of nodes in their order, with a search for the first one with room that does not test each. */
-export type Loads = {
+export type NodeLoads = {
   /**
    * Returns the position of the first load with room. `hasRoom` must be monotonic: it is also called with the minimum of several loads, and room for more
    * implies room for less.
    */
-  find(hasRoom: (load: Load) => boolean): number | undefined;
+  find(hasRoom: (load: NodeLoad) => boolean): number | undefined;
   /** Sets a load; the position after the last one adds a new one. */
-  set(place: number, load: Load): void;
+  set(place: number, load: NodeLoad): void;
 };
 
 /**
  * Builds a tree of minima: an entry contains the minimum of each amount of its two children, so that a subtree without room is skipped as a whole. If each
  * child lacks a different amount, the search enters the subtree and finds no room.
  */
-export function indexLoads(): Loads {
-  const levels: Load[][] = [[]];
-  const findBelow = (level: number, place: number, hasRoom: (load: Load) => boolean): number | undefined => {
+export function indexLoads(): NodeLoads {
+  const levels: NodeLoad[][] = [[]];
+  const findBelow = (level: number, place: number, hasRoom: (load: NodeLoad) => boolean): number | undefined => {
     const load = levels[level]?.[place];
     if (load === undefined || !hasRoom(load)) return undefined;
     if (level === 0) return place;
@@ -37,7 +37,7 @@ export function indexLoads(): Loads {
         entries[at] = entry;
         if (level === levels.length - 1 && entries.length === 1) return;
         const other = entries[at % 2 === 0 ? at + 1 : at - 1];
-        if (other !== undefined) entry = minLoad(entry, other);
+        if (other !== undefined) entry = computeMinLoad(entry, other);
         at = Math.floor(at / 2);
       }
     },
@@ -45,7 +45,7 @@ export function indexLoads(): Loads {
 }
 
 /** Returns the minimum of each amount. */
-export function minLoad(one: Load, other: Load): Load {
+export function computeMinLoad(one: NodeLoad, other: NodeLoad): NodeLoad {
   return {
     cpuMilli: Math.min(one.cpuMilli, other.cpuMilli),
     memoryBytes: Math.min(one.memoryBytes, other.memoryBytes),

@@ -1,7 +1,7 @@
 import type { SelectableNode } from "@muster/resources";
 import type { Demand } from "./demand.ts";
-import type { Room } from "./index-rooms.ts";
-import type { Phase, ScaledNode } from "./node.ts";
+import type { NodeRoom } from "./index-rooms.ts";
+import type { NodePhase, ScaledNode } from "./node.ts";
 import type { NodeSize } from "./node-sizes.ts";
 import type { PoolPolicy } from "./pool.ts";
 
@@ -21,7 +21,7 @@ type Shared = {
   /** Describes foreign pods on a machine that the ledger could grant as a whole, or grants in parts because of them; absent if none. */
   readonly sharedWith?: string;
   /** The room that the ledger grants in parts; absent: unknown. */
-  readonly room?: Room;
+  readonly room?: NodeRoom;
   /** The facts that decide which demands accept it, known once it has been ready. Absent: only the configuration of its pool is known. */
   readonly joined?: JoinedNode;
 };
@@ -53,7 +53,7 @@ export type Pool = {
   readonly sizes: ReadonlyMap<string, NodeSize>;
 };
 
-const PHASE_RANK: Readonly<Partial<Record<Phase, number>>> = { Available: 0, Created: 1, Creating: 2 };
+const PHASE_RANK: Readonly<Partial<Record<NodePhase, number>>> = { Available: 0, Created: 1, Creating: 2 };
 
 /** Whether a node can be kept for a demand: it is ready or booting, has no holder, and must not end. */
 export function isUsable({ spec, status }: ScaledNode): boolean {
@@ -61,12 +61,12 @@ export function isUsable({ spec, status }: ScaledNode): boolean {
 }
 
 /** Returns a rank that is lower for a node that is ready sooner. */
-export function phaseRank({ status }: ScaledNode): number {
+export function getPhaseRank({ status }: ScaledNode): number {
   return PHASE_RANK[status.phase] ?? Number.MAX_SAFE_INTEGER;
 }
 
 /** Returns since when a node is booting: since its creation, or since it last became unusable. */
-export function bootingSinceMs({ status }: ScaledNode): number {
+export function getBootingSinceMs({ status }: ScaledNode): number {
   return status.unhealthySinceMs ?? status.createdAtMs;
 }
 
@@ -74,7 +74,7 @@ export function bootingSinceMs({ status }: ScaledNode): number {
 export function compareNodes(one: ScaledNode, other: ScaledNode): number {
   return (
     Number(other.spec.spot) - Number(one.spec.spot) ||
-    phaseRank(one) - phaseRank(other) ||
+    getPhaseRank(one) - getPhaseRank(other) ||
     compareNames(one.name, other.name)
   );
 }
@@ -99,17 +99,17 @@ export function compareNames(one: string, other: string): number {
 /**
  * Returns the kinds of free nodes for a demand, in the order in which they are taken: true is spot. A free node costs less than a new one, whatever its kind.
  */
-export function spotChoices({ spot }: Pick<Demand, "spot">): readonly boolean[] {
+export function listSpotChoices({ spot }: Pick<Demand, "spot">): readonly boolean[] {
   return spot === "Preferred" ? [true, false] : [spot === "Always"];
 }
 
 /** Returns the volume of a node for the demand. Undefined for the provider's default. */
-export function volumeFor(demand: Demand, { policy }: Pool): number | undefined {
+export function findVolumeGib(demand: Demand, { policy }: Pool): number | undefined {
   return demand.volumeGib ?? policy.volumeGib;
 }
 
 /** Whether a node may stay bound to a demand. With the policy Preferred both kinds may: a node that was booted on demand during a shortage of spot stays. */
-export function suits(
+export function canNodeServe(
   { spec, sharedWith }: Pick<ComputedNode, "spec" | "sharedWith">,
   demand: Demand,
   pool: Pool,
@@ -118,11 +118,11 @@ export function suits(
     (sharedWith === undefined || demand.needsEmptyNode !== true) &&
     spec.pool === demand.pool &&
     demand.instanceTypes.includes(spec.instanceType) &&
-    spotChoices(demand).includes(spec.spot) &&
+    listSpotChoices(demand).includes(spec.spot) &&
     (demand.zone === undefined || spec.zone === demand.zone) &&
     spec.gpus === demand.gpus &&
     spec.privateIpOnly === demand.privateIpOnly &&
-    (!pool.fixedSizeVolumes || spec.volumeGib === volumeFor(demand, pool))
+    (!pool.fixedSizeVolumes || spec.volumeGib === findVolumeGib(demand, pool))
   );
 }
 
@@ -130,12 +130,12 @@ export function suits(
  * Whether a machine that the scaler did not create suits a demand. Unknown facts count as suitable, because the ledger grants the machine in any case. The zone
  * is an exception, because a demand with a zone is for pods that could not run elsewhere.
  */
-export function machineSuits(machine: FreeMachine, demand: Demand): boolean {
+export function canMachineServe(machine: FreeMachine, demand: Demand): boolean {
   return (
     machine.pool === demand.pool &&
     (machine.sharedWith === undefined || demand.needsEmptyNode !== true) &&
     (machine.instanceType === undefined || demand.instanceTypes.includes(machine.instanceType)) &&
-    (machine.spot === undefined || spotChoices(demand).includes(machine.spot)) &&
+    (machine.spot === undefined || listSpotChoices(demand).includes(machine.spot)) &&
     (demand.zone === undefined || machine.zone === demand.zone) &&
     (machine.gpus === undefined || machine.gpus === demand.gpus)
   );

@@ -1,6 +1,6 @@
 import type { Acceptance } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
-import { compareNames, machineSuits, type FreeMachine } from "./fit.ts";
+import { compareNames, canMachineServe, type FreeMachine } from "./fit.ts";
 
 /** Free machines that the scaler did not create. */
 export type FreeMachines = {
@@ -53,7 +53,7 @@ export function indexFreeMachines(machines: readonly FreeMachine[], acceptance: 
       let found: { readonly machine: FreeMachine; readonly index: number; readonly alike: Alike } | undefined;
       for (const alike of byPool.get(demand.pool) ?? []) {
         const first = kinds.has(alike.kind) ? firstOf(alike) : undefined;
-        if (first === undefined || !machineSuits(first.machine, demand)) continue;
+        if (first === undefined || !canMachineServe(first.machine, demand)) continue;
         if (found === undefined || compareNames(first.machine.name, found.machine.name) < 0)
           found = { ...first, alike };
       }

@@ -1,6 +1,6 @@
 import type { Acceptance } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
-import { compareNodes, phaseRank, spotChoices, volumeFor, type ComputedNode, type Pool } from "./fit.ts";
+import { compareNodes, getPhaseRank, listSpotChoices, findVolumeGib, type ComputedNode, type Pool } from "./fit.ts";
 
 /** Nodes without a binding, indexed by the fields that must match. The cost of taking one and returning it does not depend on their number. */
 export type FreeNodes = {
@@ -59,7 +59,7 @@ export function indexFreeNodes(
     take: (demand, accepted) => {
       const pool = pools.get(demand.pool);
       if (pool === undefined) return undefined;
-      const kinds = sharings(demand).flatMap((isShared) => spotChoices(demand).map((spot) => ({ spot, isShared })));
+      const kinds = sharings(demand).flatMap((isShared) => listSpotChoices(demand).map((spot) => ({ spot, isShared })));
       for (const kind of kinds) {
         const node = best(demand, pool, { ...kind, accepted }, rings);
         if (node === undefined) continue;
@@ -99,7 +99,7 @@ function best(
     const key = demandKey(demand, pool, instanceType, kind);
     const first = [...accepted].flatMap((of) => rings.get(ofKind(key, of))?.after.node ?? []).sort(compareNodes)[0];
     // Among equally ready nodes the earlier type stays.
-    if (first !== undefined && (found === undefined || phaseRank(first) < phaseRank(found))) found = first;
+    if (first !== undefined && (found === undefined || getPhaseRank(first) < getPhaseRank(found))) found = first;
   }
   return found;
 }
@@ -116,7 +116,7 @@ export function indexDemands(
     if (pool === undefined) continue;
     const kinds = acceptance.kindsFor(demand, NO_CLASSES).flatMap((accepted) => [...accepted]);
     const keys = demand.instanceTypes.flatMap((instanceType) =>
-      spotChoices(demand).map((spot) => demandKey(demand, pool, instanceType, { spot, isShared: false })),
+      listSpotChoices(demand).map((spot) => demandKey(demand, pool, instanceType, { spot, isShared: false })),
     );
     for (const key of keys) for (const kind of kinds) wanted.add(ofKind(key, kind));
   }
@@ -137,7 +137,7 @@ function keysOf(node: ComputedNode, pool: Pool, acceptance: Acceptance): readonl
 
 function demandKey(demand: Demand, pool: Pool, instanceType: string, wanted: Kind): string {
   const { gpus, privateIpOnly, zone } = demand;
-  const kind = ringKey(pool, instanceType, wanted, { gpus, privateIpOnly, volumeGib: volumeFor(demand, pool) });
+  const kind = ringKey(pool, instanceType, wanted, { gpus, privateIpOnly, volumeGib: findVolumeGib(demand, pool) });
   return zone === undefined ? kind : inZone(kind, zone);
 }
 

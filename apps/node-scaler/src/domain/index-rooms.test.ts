@@ -1,7 +1,7 @@
-import { allocatedFraction, fitsInto, type Amounts } from "@muster/resources";
+import { computeAllocatedFraction, canFit, type Amounts } from "@muster/resources";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { NO_ROOM, indexRooms, type Room } from "./index-rooms.ts";
+import { NO_ROOM, indexRooms, type NodeRoom } from "./index-rooms.ts";
 
 const amounts: fc.Arbitrary<Amounts> = fc
   .record(
@@ -9,7 +9,7 @@ const amounts: fc.Arbitrary<Amounts> = fc
     { requiredKeys: [] },
   )
   .map((record) => new Map(Object.entries(record)));
-const anyRoom: fc.Arbitrary<Room> = fc
+const anyRoom: fc.Arbitrary<NodeRoom> = fc
   .record({ allocatable: amounts, free: amounts, isUnused: fc.boolean(), gpus: fc.constantFrom(0, 0, 1) })
   .map(({ allocatable, free, isUnused, gpus }) => ({
     allocatable,
@@ -20,20 +20,20 @@ const anyRoom: fc.Arbitrary<Room> = fc
 const room = fc.oneof({ weight: 5, arbitrary: anyRoom }, { weight: 1, arbitrary: fc.constant(NO_ROOM) });
 
 /** Finds by a linear search the room that the index promises to find. */
-function findInOrder(rooms: readonly Room[], requests: Amounts): number | undefined {
+function findInOrder(rooms: readonly NodeRoom[], requests: Amounts): number | undefined {
   const asks = (wanted: (resource: string) => boolean): boolean =>
     [...requests].some(([resource, amount]) => amount > 0 && wanted(resource));
-  const keyOf = ({ allocatable, free, isUnused = false, gpus = 0 }: Room): readonly number[] => {
+  const keyOf = ({ allocatable, free, isUnused = false, gpus = 0 }: NodeRoom): readonly number[] => {
     const kinds = [...allocatable].flatMap(([kind, amount]) => (amount > 0 && kind.includes("/") ? [kind] : []));
     const isSpecial = kinds.some((kind) => !asks((resource) => resource === kind));
     const hasUnknown = gpus > 0 && !asks((resource) => resource.endsWith("/gpu"));
-    const fraction = isUnused ? 0 : allocatedFraction(free, allocatable);
+    const fraction = isUnused ? 0 : computeAllocatedFraction(free, allocatable);
     const size = ["cpu", "memory"].map((resource) => allocatable.get(resource) ?? free.get(resource) ?? 0);
     return [Number(isSpecial || hasUnknown), Number(isUnused), -fraction, ...size];
   };
   const compare = (one: readonly number[], other: readonly number[]): number =>
     one.map((value, at) => value - (other[at] ?? 0)).find((difference) => difference !== 0) ?? 0;
-  const able = rooms.flatMap((one, place) => (fitsInto(requests, one.free) ? [{ place, key: keyOf(one) }] : []));
+  const able = rooms.flatMap((one, place) => (canFit(requests, one.free) ? [{ place, key: keyOf(one) }] : []));
   return able.sort((one, other) => compare(one.key, other.key) || one.place - other.place)[0]?.place;
 }
 
@@ -41,7 +41,7 @@ it("finds the same room as a test of each, whatever was set before", () => {
   const step = fc.record({ place: fc.nat(20), room, requests: amounts });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
-      const rooms: Room[] = [];
+      const rooms: NodeRoom[] = [];
       const index = indexRooms();
       for (const { place: any, room, requests } of steps) {
         const place = Math.min(any, rooms.length);

@@ -1,7 +1,7 @@
-import { allocatedFraction, useOf, type Amounts } from "@muster/resources";
+import { computeAllocatedFraction, sumUse, type Amounts } from "@muster/resources";
 
 /** The room of one node for shared needs. */
-export type Room = {
+export type NodeRoom = {
   /** The allocatable amounts without the overhead. */
   readonly allocatable: Amounts;
   readonly free: Amounts;
@@ -12,20 +12,20 @@ export type Room = {
 };
 
 /** The room of a node that is taken as a whole: none. */
-export const NO_ROOM: Room = { allocatable: new Map(), free: new Map() };
+export const NO_ROOM: NodeRoom = { allocatable: new Map(), free: new Map() };
 
 /** The rooms of nodes. */
-export type Rooms = {
+export type NodeRooms = {
   /**
-   * Returns the position of the room in which the ledger places the requests, among rooms that fit them (`fitsInto`). It is the most allocated partially used
+   * Returns the position of the room in which the ledger places the requests, among rooms that fit them (`canFit`). It is the most allocated partially used
    * room, or else an unused one. Ties go to the smallest by cpu, then memory, and then to the first position. Nodes with unrequested extended resources come
    * last. Rooms that refuse the demands of this class are omitted.
    */
   find(requests: Amounts, demandClass?: string): number | undefined;
   /** Returns the room at a position. */
-  at(place: number): Room | undefined;
+  at(place: number): NodeRoom | undefined;
   /** Sets a room; the position after the last one adds a new one. */
-  set(place: number, room: Room): void;
+  set(place: number, room: NodeRoom): void;
   /** Excludes the room for demands of these classes. */
   refuse(place: number, demandClasses: readonly string[]): void;
 };
@@ -42,8 +42,8 @@ type Order = {
  * Keeps the free amounts of each resource in a column, so that a request is compared with all rooms quickly. A tree ordered by one amount would not help: most
  * rooms may have enough of one resource and too little of another.
  */
-export function indexRooms(): Rooms {
-  const rooms: Room[] = [];
+export function indexRooms(): NodeRooms {
+  const rooms: NodeRoom[] = [];
   let order: Order = { rank: newColumn(FIRST_LENGTH), cpu: newColumn(FIRST_LENGTH), memory: newColumn(FIRST_LENGTH) };
   const columns = new Map<string, Float64Array>();
   /** Maps an extended resource to a column that contains 1 if the node has some of it. */
@@ -57,7 +57,7 @@ export function indexRooms(): Rooms {
   };
   return {
     find: (requests, demandClass = "") => {
-      const needed = [...useOf(requests)].filter(([, amount]) => amount > 0);
+      const needed = [...sumUse(requests)].filter(([, amount]) => amount > 0);
       const limits = needed.flatMap(([resource, amount]) => {
         const column = columns.get(resource);
         return column === undefined ? [] : [{ column, amount }];
@@ -99,8 +99,8 @@ function doubled(column: Float64Array): Float64Array<ArrayBuffer> {
   return longer;
 }
 
-function setOrder({ rank, cpu, memory }: Order, place: number, { free, allocatable, isUnused }: Room): void {
-  rank[place] = isUnused === true ? 1 : -allocatedFraction(free, allocatable);
+function setOrder({ rank, cpu, memory }: Order, place: number, { free, allocatable, isUnused }: NodeRoom): void {
+  rank[place] = isUnused === true ? 1 : -computeAllocatedFraction(free, allocatable);
   cpu[place] = allocatable.get("cpu") ?? free.get("cpu") ?? 0;
   memory[place] = allocatable.get("memory") ?? free.get("memory") ?? 0;
 }
@@ -114,7 +114,7 @@ function setColumns(columns: Map<string, Float64Array>, place: number, amounts: 
 const ANY_GPU = "*/gpu";
 
 /** Returns resources such as GPUs, for which nodes are kept free. */
-function extendedOf({ allocatable, gpus = 0 }: Room): Amounts {
+function extendedOf({ allocatable, gpus = 0 }: NodeRoom): Amounts {
   const kinds = [...allocatable].flatMap(([resource, amount]) =>
     amount > 0 && resource.includes("/") ? [resource] : [],
   );

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { buildNode, buildPolicy } from "../../test/build-node.ts";
 import { buildInstance, buildKubeNode, buildMachine, buildPod, holder } from "../../test/build-sightings.ts";
 import { decideChange, type NodeChange } from "./change-node.ts";
-import type { Phase, ScaledNode, TerminationCode } from "./node.ts";
+import type { NodePhase, ScaledNode, TerminationCode } from "./node.ts";
 import { planNodeClaims } from "./plan-node-claims.ts";
 import { planHeartbeat } from "./plan-heartbeat.ts";
 import { planReap } from "./plan-reap.ts";
@@ -20,7 +20,7 @@ import {
 } from "./sightings.ts";
 
 const NOW = 1_000_000;
-const phases: Phase[] = ["Creating", "Created", "Available", "Claimed", "Cleaning", "Terminating", "Terminated"];
+const phases: NodePhase[] = ["Creating", "Created", "Available", "Claimed", "Cleaning", "Terminating", "Terminated"];
 const withdrawn: TerminationCode[] = ["IDLE", "RETURNED", "POOL_REMOVED"];
 const forced: TerminationCode[] = ["UNHEALTHY", "BOOT_TIMEOUT", "SPOT_NOTICE", "VANISHED", "REQUESTED"];
 const policies = new Map([["a", buildPolicy()]]);

@@ -1,4 +1,4 @@
-import { describeNodeSelection, matchesAll, untolerated, type NodeSelection } from "@muster/resources";
+import { describeNodeSelection, matchesAll, findUntolerated, type NodeSelection } from "@muster/resources";
 import type { PoolPolicy } from "./pool.ts";
 import { describeTaint } from "./tolerate-taints.ts";
 
@@ -13,9 +13,9 @@ export type KnownPool = Pick<PoolPolicy, "labels" | "taints" | "zones">;
  */
 export function mayAccept(selection: NodeSelection | undefined, pool: KnownPool): boolean {
   const { labels, taints, zones } = pool;
-  if (untolerated(taints, selection?.tolerations ?? []) !== undefined) return false;
+  if (findUntolerated(taints, selection?.tolerations ?? []) !== undefined) return false;
   if (selection === undefined || zones === undefined || !needsZone(selection)) return mayMatch(selection, labels);
-  return acceptedZones(selection, pool)?.length !== 0;
+  return listAcceptedZones(selection, pool)?.length !== 0;
 }
 
 /** Describes why a pod of the selection does not accept new nodes of the pool, if `mayAccept` is false: a declared taint or label. */
@@ -23,7 +23,7 @@ export function describeRefusal(
   selection: NodeSelection = { terms: [], tolerations: [] },
   { name, labels, taints }: KnownPool & Pick<PoolPolicy, "name">,
 ): string {
-  const taint = untolerated(taints, selection.tolerations);
+  const taint = findUntolerated(taints, selection.tolerations);
   if (taint !== undefined) return `pool ${name} declares the taint ${describeTaint(taint)}, which is not tolerated`;
   const refused = selection.terms
     .flatMap(({ matchExpressions = [] }) => matchExpressions)
@@ -35,7 +35,7 @@ export function describeRefusal(
 }
 
 /** Returns the zones in which a new node of the pool may be accepted, in order of preference. Undefined if the selection does not restrict zones. */
-export function acceptedZones(
+export function listAcceptedZones(
   selection: NodeSelection | undefined,
   { labels, zones }: KnownPool,
 ): readonly string[] | undefined {

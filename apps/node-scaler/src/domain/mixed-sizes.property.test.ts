@@ -1,10 +1,10 @@
-import { subtract, useOf, type Amounts } from "@muster/resources";
+import { subtractAmounts, sumUse, type Amounts } from "@muster/resources";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { grantNaively, type LedgerNeed, type LedgerNode } from "../../test/naive-ledger.ts";
 import { aMachine, aNode, aPool, applyPlan, aSnapshot, NOW } from "../../test/scaling-snapshots.ts";
 import { buildDemands } from "./build-demands.ts";
-import { compute, type ScalingSnapshot } from "./compute.ts";
+import { computeScaling, type ScalingSnapshot } from "./compute.ts";
 import type { ComputedNode } from "./fit.ts";
 
 const GPU = "nvidia.com/gpu";
@@ -56,7 +56,9 @@ function buildWorld(
   const snapshot = aSnapshot({
     pools: [pool],
     parts: named.flatMap(({ name, used, allocatable }) =>
-      used === undefined ? [] : [aMachine(name, { room: { allocatable, free: subtract(allocatable, useOf(used)) } })],
+      used === undefined
+        ? []
+        : [aMachine(name, { room: { allocatable, free: subtractAmounts(allocatable, sumUse(used)) } })],
     ),
     machines: unused.flatMap(({ name, isOwn, allocatable }) =>
       isOwn ? [] : [aMachine(name, { room: { allocatable, free: allocatable } })],
@@ -137,7 +139,7 @@ function live(first: World): World {
   let world = first;
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
     const granted = grantAll(world);
-    const plan = compute(granted.snapshot);
+    const plan = computeScaling(granted.snapshot);
     const isQuiet = plan.start.length === 0 && plan.stop.length === 0 && granted.gangs.length === world.gangs.length;
     if (isQuiet) return granted;
     world = { ...granted, snapshot: passTime(applyPlan(granted.snapshot, plan, `r${round}`)) };
@@ -191,7 +193,7 @@ describe("in a pool of several sizes, some with GPUs", () => {
     let started = 0;
     fc.assert(
       fc.property(worlds(1), ({ snapshot, gangs }) => {
-        const plan = compute(snapshot);
+        const plan = computeScaling(snapshot);
         if (plan.waits.some(({ code }) => code !== "BOOTING")) return;
         started += plan.start.length > 0 ? 1 : 0;
         expect(grantAll({ snapshot: passTime(applyPlan(snapshot, plan, "next")), gangs }).gangs).toEqual([]);
@@ -205,7 +207,7 @@ describe("in a pool of several sizes, some with GPUs", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 4 }).chain(worlds), (world) => {
         const { snapshot, gangs } = live(world);
-        const { waits } = compute(snapshot);
+        const { waits } = computeScaling(snapshot);
         const explained = waits.flatMap(({ code, group }) => (code === "BOOTING" ? [] : [group]));
         for (const { id } of gangs) expect(explained).toContain(`job/${id}`);
       }),
@@ -220,7 +222,7 @@ describe("in a pool of several sizes, some with GPUs", () => {
       { type: "graphic", used: amounts({ cpu: 1, memory: 1 }), isOwn: false },
     ];
     const world = buildWorld(["large"], 9, existing, [{ id: "g", createdAtMs: NOW, needs }]);
-    const plan = compute(world.snapshot);
+    const plan = computeScaling(world.snapshot);
     expect(plan.start.map(({ spec }) => spec.instanceType)).toEqual(["large"]);
     expect(plan.bindings.get("job/g/part")).toBe("e0");
     expect(live(world).gangs).toEqual([]);

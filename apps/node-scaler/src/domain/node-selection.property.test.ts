@@ -2,7 +2,7 @@ import { acceptsNode, type NodeSelection } from "@muster/resources";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { aDemand, aMachine, aNode, aPool, aSnapshot, applyPlan } from "../../test/scaling-snapshots.ts";
-import { compute } from "./compute.ts";
+import { computeScaling } from "./compute.ts";
 import type { JoinedNode } from "./fit.ts";
 
 const tolerations = [{ key: "gpu", operator: "Exists" }];
@@ -60,7 +60,7 @@ it("creates for a gang with two selections as many nodes as it lacks in the best
         nodes: nodes.flatMap(({ isOwn, joined }) => (isOwn ? [{ ...aNode(joined.name), joined }] : [])),
         demands,
       });
-      const plan = compute(snapshot);
+      const plan = computeScaling(snapshot);
       const byName = new Map(nodes.map(({ joined }) => [joined.name, joined]));
       expect(plan.start).toHaveLength(needs.length - matchNeeds(needs, [...byName.values()]));
       expect(new Set(plan.bindings.values()).size).toBe(needs.length);
@@ -68,7 +68,7 @@ it("creates for a gang with two selections as many nodes as it lacks in the best
         const bound = byName.get(plan.bindings.get(name) ?? "");
         if (bound !== undefined) expect(acceptsNode(selection, bound)).toBe(true);
       }
-      const again = compute(applyPlan(snapshot, plan, "r2"));
+      const again = computeScaling(applyPlan(snapshot, plan, "r2"));
       expect([again.start, again.stop]).toEqual([[], []]);
     }),
     { numRuns: 500 },

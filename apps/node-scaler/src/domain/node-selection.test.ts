@@ -2,8 +2,8 @@ import type { NodeSelection } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { checkPlans } from "../../test/plan-rows.ts";
 import { aDemand, aMachine, aNode, aPool, aSnapshot, applyPlan, aShortage, NOW } from "../../test/scaling-snapshots.ts";
-import { classOf } from "./acceptance.ts";
-import { compute } from "./compute.ts";
+import { getDemandClass } from "./acceptance.ts";
+import { computeScaling } from "./compute.ts";
 import type { JoinedNode } from "./fit.ts";
 
 const ssd: NodeSelection = {
@@ -20,7 +20,11 @@ const amounts = (record: Readonly<Record<string, number>>) => new Map(Object.ent
 const room = { allocatable: amounts({ cpu: 8, pods: 10 }), free: amounts({ cpu: 4, pods: 10 }) };
 const part = { shared: amounts({ cpu: 2 }), instanceTypes: ["large"] };
 const gang = { group: "gang" };
-const mismatch = { pool: "gpu", instanceType: "large", demandClass: classOf(aDemand("x", { selection: ssd })) };
+const mismatch = {
+  pool: "gpu",
+  instanceType: "large",
+  demandClass: getDemandClass(aDemand("x", { selection: ssd })),
+};
 
 describe("a demand with a selection", () => {
   checkPlans([
@@ -280,9 +284,9 @@ describe("a gang with several selections", () => {
   it("is planned once", () => {
     const demands = [aDemand("a", gang), aDemand("b", { ...gang, selection: ssd })];
     const snapshot = aSnapshot({ nodes: [hdd], demands });
-    const plan = compute(snapshot);
+    const plan = computeScaling(snapshot);
     expect(plan.start).toHaveLength(1);
-    const again = compute(applyPlan(snapshot, plan, "r2"));
+    const again = computeScaling(applyPlan(snapshot, plan, "r2"));
     expect([again.start, again.stop, again.updates]).toEqual([[], [], []]);
   });
 });

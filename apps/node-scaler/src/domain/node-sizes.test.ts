@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { buildNode, buildPolicy } from "../../test/build-node.ts";
 import { buildKubeNode, buildMachine, inCluster, inLedger } from "../../test/build-sightings.ts";
-import { amountsOf, observeSizes, sizesOf, typesFor, type SeenSizes } from "./node-sizes.ts";
+import { toAmounts, observeSizes, buildNodeSizes, listInstanceTypes, type SeenSizes } from "./node-sizes.ts";
 import type { InstanceType } from "./pool.ts";
 
 const GPU = "nvidia.com/gpu";
@@ -15,8 +15,8 @@ const seen = (parts: Partial<SeenSizes>): SeenSizes => {
 
 describe("the size of a new node of a type", () => {
   const holds = (one: InstanceType, known?: SeenSizes) => {
-    const size = sizesOf(buildPolicy({ instanceTypes: [one] }), known).get(one.name);
-    return size && Object.fromEntries(amountsOf(size, ["cpu", "memory", GPU, "example.com/nic"]));
+    const size = buildNodeSizes(buildPolicy({ instanceTypes: [one] }), known).get(one.name);
+    return size && Object.fromEntries(toAmounts(size, ["cpu", "memory", GPU, "example.com/nic"]));
   };
   const nothing = { cpu: Infinity, memory: Infinity, pods: Infinity, [GPU]: 0, "example.com/nic": Infinity };
 
@@ -66,7 +66,7 @@ describe("the types for a need", () => {
   const instanceTypes = [type("small", 2000, 100), type("gpu", 8000, 100, 1), type("large", 8000, 100)];
   const policy = buildPolicy({ instanceTypes });
   const names = (requests: Record<string, number>) =>
-    typesFor(amounts(requests), policy, sizesOf(policy, undefined)).map(({ name }) => name);
+    listInstanceTypes(amounts(requests), policy, buildNodeSizes(policy, undefined)).map(({ name }) => name);
   it.each<[string, Record<string, number>, string[]]>([
     ["are those that are large enough", { cpu: 1000 }, ["small", "large"]],
     ["exclude types that are too small", { cpu: 4000 }, ["large"]],

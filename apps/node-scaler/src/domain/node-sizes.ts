@@ -1,4 +1,4 @@
-import { fitsInto, minimumOf, subtract, type Amounts, type NodeSelection } from "@muster/resources";
+import { canFit, minimumOf, subtractAmounts, type Amounts, type NodeSelection } from "@muster/resources";
 import type { ScaledNode } from "./node.ts";
 import type { InstanceType, PoolPolicy } from "./pool.ts";
 import type { KubeNodes, Machines } from "./sightings.ts";
@@ -83,7 +83,10 @@ function largestOf(all: readonly Amounts[]): Amounts {
 }
 
 /** Returns the sizes of all instance types of a pool. */
-export function sizesOf({ instanceTypes }: PoolPolicy, seen: SeenSizes | undefined): ReadonlyMap<string, NodeSize> {
+export function buildNodeSizes(
+  { instanceTypes }: PoolPolicy,
+  seen: SeenSizes | undefined,
+): ReadonlyMap<string, NodeSize> {
   return new Map(instanceTypes.map((type) => [type.name, sizeOf(type, seen)]));
 }
 
@@ -95,12 +98,12 @@ export function sizesOf({ instanceTypes }: PoolPolicy, seen: SeenSizes | undefin
 function sizeOf({ name, cpuMilli, memoryBytes, gpus }: InstanceType, seen: SeenSizes | undefined): NodeSize {
   const ofType = seen?.byType.get(name);
   if (seen !== undefined && ofType !== undefined)
-    return { known: subtract(ofType, furtherOverhead(name, seen)), gpus: undefined, isInPart: false };
+    return { known: subtractAmounts(ofType, furtherOverhead(name, seen)), gpus: undefined, isInPart: false };
   if (cpuMilli !== undefined || memoryBytes !== undefined) {
     const written = new Map([["pods", MAX_PODS]]);
     if (cpuMilli !== undefined) written.set("cpu", cpuMilli);
     if (memoryBytes !== undefined) written.set("memory", memoryBytes);
-    return { known: subtract(written, seen?.overhead ?? new Map()), gpus, isInPart: true };
+    return { known: subtractAmounts(written, seen?.overhead ?? new Map()), gpus, isInPart: true };
   }
   if (seen?.smallest !== undefined) return { known: seen.smallest, gpus, isInPart: false };
   return { known: new Map(), gpus, isInPart: true };
@@ -108,11 +111,11 @@ function sizeOf({ name, cpuMilli, memoryBytes, gpus }: InstanceType, seen: SeenS
 
 /** Returns by how much the largest overhead of the pool exceeds that of the type: a DaemonSet may not have reached the nodes of the type yet. */
 function furtherOverhead(type: string, { overhead, overheadByType }: SeenSizes): Amounts {
-  return subtract(overhead, overheadByType.get(type) ?? new Map());
+  return subtractAmounts(overhead, overheadByType.get(type) ?? new Map());
 }
 
 /** Returns the amounts of these resources. An unknown amount is Infinity, so that any first request of it fits. */
-export function amountsOf({ known, gpus, isInPart }: NodeSize, resources: Iterable<string>): Amounts {
+export function toAmounts({ known, gpus, isInPart }: NodeSize, resources: Iterable<string>): Amounts {
   const amounts = new Map(known);
   for (const resource of [...resources, "pods"]) {
     if (gpus !== undefined && isGpu(resource)) amounts.set(resource, gpus);
@@ -128,21 +131,21 @@ function isGpu(resource: string): boolean {
 /** Whether a node of this size may provide the minimum of the selection: an unknown amount is large enough. */
 export function mayHoldMinimum(selection: NodeSelection | undefined, size: NodeSize | undefined): boolean {
   const minimum = minimumOf(selection);
-  return minimum === undefined || size === undefined || fitsInto(minimum, amountsOf(size, minimum.keys()));
+  return minimum === undefined || size === undefined || canFit(minimum, toAmounts(size, minimum.keys()));
 }
 
 /**
  * Returns the types of a pool that can provide these requests of a need, in order of preference. All have as many GPUs as the first type with the fewest. Empty
  * if the need is too large for the pool.
  */
-export function typesFor(
+export function listInstanceTypes(
   requests: Amounts,
   { instanceTypes }: PoolPolicy,
   sizes: ReadonlyMap<string, NodeSize>,
 ): readonly InstanceType[] {
   const possible = instanceTypes.filter(({ name }) => {
     const size = sizes.get(name);
-    return size !== undefined && fitsInto(requests, amountsOf(size, requests.keys()));
+    return size !== undefined && canFit(requests, toAmounts(size, requests.keys()));
   });
   const fewest = Math.min(...possible.map(({ gpus }) => gpus));
   return possible.filter(({ gpus }) => gpus === fewest);

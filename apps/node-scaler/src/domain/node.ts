@@ -1,6 +1,6 @@
 import type { Owner } from "@muster/names";
 /** The phase in the life of a node. A Terminated record is purged after a while. */
-export type Phase = "Creating" | "Created" | "Available" | "Claimed" | "Cleaning" | "Terminating" | "Terminated";
+export type NodePhase = "Creating" | "Created" | "Available" | "Claimed" | "Cleaning" | "Terminating" | "Terminated";
 
 /**
  * Why a node ends, when, and the function that decides it.
@@ -70,7 +70,7 @@ export type NodeSpec = {
 export type NewNode = { readonly boundTo: string | undefined; readonly spec: NodeSpec };
 
 /** The grant that the node serves. */
-export type Claim = {
+export type NodeClaim = {
   readonly owner: Owner;
   readonly reservationId: string;
   /** True if a pod of the owner has been on it. */
@@ -104,7 +104,7 @@ export type NodeTrouble = {
 };
 
 export type NodeStatus = {
-  readonly phase: Phase;
+  readonly phase: NodePhase;
   readonly phaseSinceMs: number;
   readonly createdAtMs: number;
   readonly instanceId: string | undefined;
@@ -114,7 +114,7 @@ export type NodeStatus = {
   /** The name of the demand for which it was created or is kept. */
   readonly boundTo: string | undefined;
   /** Set with Claimed and Cleaning, and until the next claim if that was granted during the cleaning. */
-  readonly claim: Claim | undefined;
+  readonly claim: NodeClaim | undefined;
   /** True if it has been held or has run pods since its creation. */
   readonly served: boolean;
   /** The time since which it is not ready; undefined if it is ready, or never was. */
@@ -132,7 +132,7 @@ export type NodeStatus = {
 /** The record of one node. Stored whole, with compare-and-set. */
 export type ScaledNode = { readonly name: string; readonly spec: NodeSpec; readonly status: NodeStatus };
 
-const NEXT: Readonly<Record<Phase, readonly Phase[]>> = {
+const NEXT: Readonly<Record<NodePhase, readonly NodePhase[]>> = {
   Creating: ["Creating", "Created", "Available", "Terminating", "Terminated"],
   Created: ["Created", "Available", "Cleaning", "Terminating", "Terminated"],
   Available: ["Available", "Claimed", "Terminating", "Terminated"],
@@ -144,7 +144,7 @@ const NEXT: Readonly<Record<Phase, readonly Phase[]>> = {
 };
 
 /** Whether a node may change from one status to the other phase; every write of a record checks this. */
-export function mayFollow(before: NodeStatus, after: Phase): boolean {
+export function mayFollow(before: NodeStatus, after: NodePhase): boolean {
   if (before.phase === "Claimed" && after === "Available") return before.claim?.reached === false;
   return NEXT[before.phase].includes(after);
 }

@@ -1,22 +1,22 @@
 import { expect, it } from "vitest";
 import { aDemand, aNode, aPool, NOW } from "../../test/scaling-snapshots.ts";
-import { classOf } from "./acceptance.ts";
-import { observeMismatches, type Mismatch } from "./observe-mismatches.ts";
-import { restrictTo } from "./topology.ts";
+import { getDemandClass } from "./acceptance.ts";
+import { observeMismatches, type SizeMismatch } from "./observe-mismatches.ts";
+import { restrictToDomain } from "./topology.ts";
 
 const terms = [{ matchExpressions: [{ key: "disk", operator: "In", values: ["ssd"] }] }];
 const demand = aDemand("a", { selection: { terms, tolerations: [] } });
 const joined = (disk: string) => ({ joined: { name: "k1", labels: { disk }, taints: [] } });
 const made = aNode("n1", { boundTo: "a" });
-const found: Mismatch = {
+const found: SizeMismatch = {
   pool: "gpu",
   instanceType: "large",
-  demandClass: classOf(demand),
+  demandClass: getDemandClass(demand),
   node: "n1",
   untilMs: NOW + 10,
 };
 const observe = (
-  before: readonly Mismatch[],
+  before: readonly SizeMismatch[],
   nodes: Parameters<typeof observeMismatches>[1]["nodes"],
   { demands = [demand], nowMs = NOW, pools = [aPool()] } = {},
 ) => {
@@ -51,7 +51,7 @@ it("remembers a node that is smaller than the minimum of its demand, and conclud
     return { ...made, joined: { name: "k1", labels: {}, taints: [], allocatable } };
   };
   const demands = [minimal];
-  expect(observe([], [ofSize(2)], { demands })).toEqual([{ ...found, demandClass: classOf(minimal) }]);
+  expect(observe([], [ofSize(2)], { demands })).toEqual([{ ...found, demandClass: getDemandClass(minimal) }]);
   expect(observe([], [ofSize(4)], { demands })).toEqual([]);
   expect(observe([], [ofSize(undefined)], { demands })).toEqual([]);
 });
@@ -64,7 +64,7 @@ const inZone = (zone: string | undefined) => ({
 const ordered = aNode("n1", { boundTo: "a", zone: "z" });
 
 it("remembers a node without the zone in which it was created for a topology, until a node has it", () => {
-  const demandClass = classOf(restrictTo(member, "z"));
+  const demandClass = getDemandClass(restrictToDomain(member, "z"));
   const missing = { ...found, demandClass };
   const demands = [member];
   for (const zone of [undefined, "y"])
@@ -76,7 +76,7 @@ it("remembers a node without the zone in which it was created for a topology, un
 it("remembers a node without the configured label of its pool, for a topology of that label", () => {
   const pools = [aPool({ labels: { rack: "r1" } })];
   const demands = [aDemand("a", { topology: { key: "rack" } })];
-  const demandClass = classOf(restrictTo(demands[0] ?? member, "r1"));
+  const demandClass = getDemandClass(restrictToDomain(demands[0] ?? member, "r1"));
   expect(observe([], [{ ...made, ...inZone("z") }], { demands, pools })).toEqual([{ ...found, demandClass }]);
   expect(observe([], [{ ...made, ...inZone("z") }], { demands })).toEqual([]);
 });

@@ -1,16 +1,16 @@
 import { acceptsNode, withoutMinimum } from "@muster/resources";
-import { classOf } from "./acceptance.ts";
+import { getDemandClass } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
 import type { ComputedNode, JoinedNode } from "./fit.ts";
 import { ZONE } from "./may-accept.ts";
 import type { NodeSpec } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
-import { restrictTo } from "./topology.ts";
+import { restrictToDomain } from "./topology.ts";
 
 /**
  * A record that a node was created for a demand of this class, which does not accept it. Until it expires, no other node of the type is created for the class.
  */
-export type Mismatch = {
+export type SizeMismatch = {
   readonly pool: string;
   readonly instanceType: string;
   readonly demandClass: string;
@@ -20,7 +20,7 @@ export type Mismatch = {
 
 /** Updates the mismatches. Without this memory each round would create a node for a label that no node of the pool gets. */
 export function observeMismatches(
-  before: readonly Mismatch[],
+  before: readonly SizeMismatch[],
   {
     nodes,
     demands,
@@ -35,25 +35,25 @@ export function observeMismatches(
     /** The time for which a mismatch is remembered. */
     readonly forMs: number;
   },
-): readonly Mismatch[] {
+): readonly SizeMismatch[] {
   const selecting = demands.filter(({ selection, topology }) => selection !== undefined || topology !== undefined);
   if (selecting.length === 0) return before.filter(({ untilMs }) => untilMs > nowMs);
   const keyOfDemand = (name: string, pool: string): string => `${name}\n${pool}`;
   const byName = new Map(selecting.map((demand) => [keyOfDemand(demand.name, demand.pool), demand]));
-  const found = nodes.flatMap(({ name, spec, status, joined }): readonly Mismatch[] => {
+  const found = nodes.flatMap(({ name, spec, status, joined }): readonly SizeMismatch[] => {
     const bound = byName.get(keyOfDemand(status.boundTo ?? "", spec.pool));
     const demand = bound && restrictToOrder(bound, spec, pools);
     if (demand === undefined || joined === undefined || mayAcceptJoined(demand, joined)) return [];
     const { pool, instanceType } = spec;
-    return [{ pool, instanceType, demandClass: classOf(demand), node: name, untilMs: nowMs + forMs }];
+    return [{ pool, instanceType, demandClass: getDemandClass(demand), node: name, untilMs: nowMs + forMs }];
   });
   const selections = new Map(
     selecting.flatMap((demand) =>
-      inOrderedDomains(demand, nodes, pools).map((one) => [classOf(one), one.selection] as const),
+      inOrderedDomains(demand, nodes, pools).map((one) => [getDemandClass(one), one.selection] as const),
     ),
   );
   // Labels may be set late.
-  const isRefuted = ({ pool, instanceType, demandClass }: Mismatch): boolean =>
+  const isRefuted = ({ pool, instanceType, demandClass }: SizeMismatch): boolean =>
     selections.has(demandClass) &&
     nodes.some(
       ({ spec, joined }) =>
@@ -62,7 +62,8 @@ export function observeMismatches(
         joined !== undefined &&
         acceptsNode(selections.get(demandClass), joined),
     );
-  const keyOf = ({ pool, instanceType, demandClass }: Mismatch): string => [pool, instanceType, demandClass].join("\n");
+  const keyOf = ({ pool, instanceType, demandClass }: SizeMismatch): string =>
+    [pool, instanceType, demandClass].join("\n");
   const all = new Map([...before, ...found].map((one) => [keyOf(one), one]));
   return [...all.values()].filter((one) => one.untilMs > nowMs && !isRefuted(one));
 }
@@ -77,7 +78,7 @@ function restrictToOrder(demand: Demand, { pool, zone }: NodeSpec, pools: Readon
   const { topology } = demand;
   if (topology === undefined) return demand;
   const value = topology.key === ZONE ? zone : pools.get(pool)?.labels[topology.key];
-  return value === undefined ? demand : restrictTo(demand, value);
+  return value === undefined ? demand : restrictToDomain(demand, value);
 }
 
 function inOrderedDomains(

@@ -1,6 +1,6 @@
-import { untolerated, type Toleration } from "@muster/resources";
+import { findUntolerated, type Toleration } from "@muster/resources";
 import type { Demand } from "./demand.ts";
-import { FULL_LOAD, indexLoads, minLoad, type Load, type Loads } from "./first-fit.ts";
+import { FULL_LOAD, indexLoads, computeMinLoad, type NodeLoad, type NodeLoads } from "./first-fit.ts";
 import type { InstanceType, PoolPolicy } from "./pool.ts";
 
 /** A pod for which no node has room, and that would run on nodes of a pool. */
@@ -22,7 +22,12 @@ export type PendingPod = {
 const USABLE = 0.9;
 
 /** Pods that share a node; positions count over all bins of a pool and zone, in the order of their creation. */
-type Bin = { readonly first: PendingPod; readonly types: readonly InstanceType[]; readonly place: number; load: Load };
+type Bin = {
+  readonly first: PendingPod;
+  readonly types: readonly InstanceType[];
+  readonly place: number;
+  load: NodeLoad;
+};
 
 /**
  * Packs pods onto as few nodes as fit their requests: the largest first, each onto the first node with room. A demand has the name of the first pod on its
@@ -30,7 +35,7 @@ type Bin = { readonly first: PendingPod; readonly types: readonly InstanceType[]
  */
 export function packPods(pods: readonly PendingPod[], policies: ReadonlyMap<string, PoolPolicy>): Demand[] {
   const placeable = pods.filter(
-    ({ pool, tolerations = [] }) => untolerated(policies.get(pool)?.taints ?? [], tolerations) === undefined,
+    ({ pool, tolerations = [] }) => findUntolerated(policies.get(pool)?.taints ?? [], tolerations) === undefined,
   );
   const apart = Map.groupBy(placeable.sort(largestFirst), ({ pool, zone }) => `${pool}\n${zone ?? ""}`);
   return [...apart.values()].flatMap((alike) => {
@@ -40,15 +45,15 @@ export function packPods(pods: readonly PendingPod[], policies: ReadonlyMap<stri
 }
 
 /** Bins of the same types; bins of other types have room for other pods. */
-type BinsOfTypes = { readonly types: readonly InstanceType[]; readonly bins: Bin[]; readonly loads: Loads };
+type BinsOfTypes = { readonly types: readonly InstanceType[]; readonly bins: Bin[]; readonly loads: NodeLoads };
 
 /** Packs pods of one pool that may share nodes, the largest first. */
 function packAlike(pods: readonly PendingPod[], policy: PoolPolicy): readonly Bin[] {
   const bins: Bin[] = [];
   const kinds = new Map<string, BinsOfTypes>();
-  const smallest = pods.reduce<Load>(minLoad, FULL_LOAD);
+  const smallest = pods.reduce<NodeLoad>(computeMinLoad, FULL_LOAD);
   // A bin without room for the smallest pod is never searched again, even if it lacks only one amount.
-  const note = ({ types, loads }: BinsOfTypes, index: number, load: Load): void =>
+  const note = ({ types, loads }: BinsOfTypes, index: number, load: NodeLoad): void =>
     loads.set(index, hasRoom(types, load, smallest) ? load : FULL_LOAD);
   for (const pod of pods) {
     const found = findRoom(pod, kinds.values());
@@ -86,7 +91,7 @@ function findRoom(pod: PendingPod, kinds: Iterable<BinsOfTypes>): Room | undefin
   return first;
 }
 
-function hasRoom(types: readonly InstanceType[], load: Load, pod: Load): boolean {
+function hasRoom(types: readonly InstanceType[], load: NodeLoad, pod: NodeLoad): boolean {
   const together = sum(load, pod);
   return types.some((type) => fits(type, together));
 }
@@ -98,7 +103,7 @@ function typesFor(pod: PendingPod, { instanceTypes }: PoolPolicy): readonly Inst
   return possible.filter(({ gpus }) => gpus === fewest);
 }
 
-function fits(type: InstanceType, { cpuMilli, memoryBytes, gpus }: Load): boolean {
+function fits(type: InstanceType, { cpuMilli, memoryBytes, gpus }: NodeLoad): boolean {
   return (
     (type.cpuMilli === undefined || cpuMilli <= type.cpuMilli * USABLE) &&
     (type.memoryBytes === undefined || memoryBytes <= type.memoryBytes * USABLE) &&
@@ -106,7 +111,7 @@ function fits(type: InstanceType, { cpuMilli, memoryBytes, gpus }: Load): boolea
   );
 }
 
-function sum(one: Load, other: Load): Load {
+function sum(one: NodeLoad, other: NodeLoad): NodeLoad {
   return {
     cpuMilli: one.cpuMilli + other.cpuMilli,
     memoryBytes: one.memoryBytes + other.memoryBytes,

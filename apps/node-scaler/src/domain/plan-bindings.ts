@@ -1,25 +1,25 @@
 import type { Amounts } from "@muster/resources";
-import { classOf, type Acceptance } from "./acceptance.ts";
+import { getDemandClass, type Acceptance } from "./acceptance.ts";
 import { rememberVerdicts } from "./decide-accepted-boot.ts";
 import type { BootConditions, BootVerdict } from "./decide-boot.ts";
 import type { Demand } from "./demand.ts";
 import { describeFull } from "./describe-full.ts";
-import { suits, volumeFor, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
+import { canNodeServe, findVolumeGib, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import { indexFreeMachines, type FreeMachines } from "./free-machines.ts";
 import { indexFreeNodes, type FreeNodes } from "./free-nodes.ts";
 import type { NewNode, NodeSpec } from "./node.ts";
-import type { Mismatch } from "./observe-mismatches.ts";
+import type { SizeMismatch } from "./observe-mismatches.ts";
 import { NO_ROOMS, openSharedRooms, type RoomNode, type SharedRooms } from "./shared-rooms.ts";
 import { compareDomains } from "./topology.ts";
 
 /** Demands that get their nodes together or not at all, in their order. */
-export type Group = {
+export type DemandGroup = {
   readonly name: string;
   readonly demands: readonly [Demand, ...Demand[]];
   /** With a topology, the demands in each possible domain, by ascending value. They get nodes of one domain, or none. */
-  readonly domains?: readonly Group["demands"][];
+  readonly domains?: readonly DemandGroup["demands"][];
   /** The group with each choice of pools, the preferred one first, which equals `demands`. It gets nodes for one choice. Absent without a choice. */
-  readonly options?: readonly Group[];
+  readonly options?: readonly DemandGroup[];
 };
 
 /** Why a demand can get no node now. */
@@ -32,7 +32,7 @@ type Lack = {
 /** The nodes of a group. With a lack it gets and holds nothing. */
 export type GroupPlan = {
   /** The demands of the group with the chosen pools, and with a topology in the chosen domain. */
-  readonly group: Group;
+  readonly group: DemandGroup;
   /** Demands with the free or kept nodes and machines for them; demands for parts may share one. */
   readonly bound: ReadonlyMap<string, ComputedNode | FreeMachine>;
   readonly boots: readonly NewNode[];
@@ -43,7 +43,7 @@ export type GroupPlan = {
 
 type BindingWorld = {
   /** The groups in the order of service. */
-  readonly groups: readonly Group[];
+  readonly groups: readonly DemandGroup[];
   /** Usable nodes, in the order of `compareNodes`. */
   readonly nodes: readonly ComputedNode[];
   readonly machines: readonly FreeMachine[];
@@ -51,7 +51,7 @@ type BindingWorld = {
   readonly parts: readonly FreeMachine[];
   readonly pools: ReadonlyMap<string, Pool>;
   readonly acceptance: Acceptance;
-  readonly mismatches: readonly Mismatch[];
+  readonly mismatches: readonly SizeMismatch[];
   readonly conditions: BootConditions;
 };
 
@@ -59,7 +59,7 @@ type BindingPlan = {
   /** The plans in the order of the groups. */
   readonly plans: readonly GroupPlan[];
   /** The rest for other groups. */
-  readonly round: Round;
+  readonly round: BindingRound;
 };
 
 /** Limits the attempts in one round. */
@@ -86,12 +86,12 @@ export function planBindings(world: BindingWorld): BindingPlan {
 }
 
 /** Whether a whole demand of the group gets another node than its present one. */
-function losesNode({ group, bound }: GroupPlan, { kept }: Round): boolean {
+function losesNode({ group, bound }: GroupPlan, { kept }: BindingRound): boolean {
   return group.demands.some(({ name }) => kept.has(name) && kept.get(name) !== bound.get(name));
 }
 
 /** The supply of a round, and its rest while groups are served. */
-export type Round = {
+export type BindingRound = {
   readonly pools: ReadonlyMap<string, Pool>;
   readonly acceptance: Acceptance;
   readonly kept: ReadonlyMap<string, ComputedNode>;
@@ -106,7 +106,11 @@ export type Round = {
   readonly keepsDomains: boolean;
 };
 
-function startRound(world: BindingWorld, released: ReadonlySet<string>, verdictOn: Round["verdictOn"]): Round {
+function startRound(
+  world: BindingWorld,
+  released: ReadonlySet<string>,
+  verdictOn: BindingRound["verdictOn"],
+): BindingRound {
   const { nodes, machines, pools, acceptance } = world;
   const kept = keepBindings(world, released);
   const held = new Set(kept.values());
@@ -130,7 +134,7 @@ function reservedNodes({ groups }: BindingWorld, kept: ReadonlyMap<string, Compu
 }
 
 /** Whether the group has demands for parts of nodes, which are placed again in each round. */
-export function hasParts({ demands }: Group): boolean {
+export function hasParts({ demands }: DemandGroup): boolean {
   return demands.some(({ shared }) => shared !== undefined);
 }
 
@@ -166,7 +170,7 @@ function keepBindings(
     const demand = boundTo === undefined ? undefined : demands.get(keyInPool(boundTo, node.spec.pool));
     const pool = demand && pools.get(demand.pool);
     if (demand === undefined || pool === undefined || kept.has(demand.name)) continue;
-    if (suits(node, demand, pool) && acceptance.accepts(demand, node)) kept.set(demand.name, node);
+    if (canNodeServe(node, demand, pool) && acceptance.accepts(demand, node)) kept.set(demand.name, node);
   }
   return kept;
 }
@@ -180,12 +184,12 @@ function keyInPool(demand: string, pool: string): string {
 const MAX_GROUP_ATTEMPTS = 8;
 
 /** Takes the group's nodes from the round, or none: with the best of its choices of pools, and with a topology in the best of its domains. */
-export function planGroup(group: Group, round: Round): GroupPlan {
+export function planGroup(group: DemandGroup, round: BindingRound): GroupPlan {
   if (group.options === undefined) return planInDomains(group, round);
-  const before = markOf(round);
+  const before = markGroup(round);
   const plans = group.options.map((option) => {
     const plan = planInDomains(option, round);
-    rewind(round, before);
+    rewindGroup(round, before);
     changeHeadroom(round, plan.boots, 1);
     return { option, rank: rankOption(plan) };
   });
@@ -204,13 +208,13 @@ function rankOption({ lacks, boots, bound, group }: GroupPlan): number {
   return [...bound.values()].some((node) => "status" in node && names.has(node.status.boundTo ?? "")) ? 1 : 2;
 }
 
-function planInDomains(group: Group, round: Round): GroupPlan {
+function planInDomains(group: DemandGroup, round: BindingRound): GroupPlan {
   const { name, demands, domains } = group;
   if (domains === undefined) return planDemands(group, round);
-  const before = markOf(round);
+  const before = markGroup(round);
   const plans = domains.map((inDomain) => {
     const plan = planDemands({ name, demands: inDomain, domains }, round);
-    rewind(round, before);
+    rewindGroup(round, before);
     changeHeadroom(round, plan.boots, 1);
     return plan;
   });
@@ -230,15 +234,15 @@ function describeUnknown({ topology }: Demand): string {
  * The ledger places parts on the smallest nodes, including those that are created for other needs of the group. So created nodes are planned again as booting
  * ones, until the group needs no further nodes.
  */
-function planDemands(group: Group, round: Round): GroupPlan {
-  const before = markOf(round);
+function planDemands(group: DemandGroup, round: BindingRound): GroupPlan {
+  const before = markGroup(round);
   const isSimple = group.demands.length === 1 || !hasParts(group);
   let made: readonly MadeNode[] = [];
   for (let attempt = 1; ; attempt += 1) {
     const { lacks, further, ...got } = tryGroup(group, round, made);
     if (lacks.length === 0 && (isSimple || further.length === 0 || attempt === MAX_GROUP_ATTEMPTS))
       return { group, ...settle(group, round, got, [...made, ...further]), lacks };
-    rewind(round, before);
+    rewindGroup(round, before);
     changeHeadroom(round, [...made, ...further], 1);
     if (lacks.length > 0) return { group, bound: new Map(), boots: [], joins: new Map(), lacks };
     made = [...made, ...further];
@@ -258,7 +262,7 @@ type Attempt = {
 };
 
 /** Takes what the group gets if the nodes of earlier attempts start. */
-function tryGroup(group: Group, round: Round, made: readonly MadeNode[]): Attempt {
+function tryGroup(group: DemandGroup, round: BindingRound, made: readonly MadeNode[]): Attempt {
   const attempt: Attempt = { bound: new Map(), onNew: new Map(), further: [], lacks: [] };
   changeHeadroom(round, made, -1);
   if (hasParts(group)) for (const node of [...keptFor(group, round), ...made]) round.rooms.offer(node);
@@ -280,7 +284,7 @@ function tryGroup(group: Group, round: Round, made: readonly MadeNode[]): Attemp
 }
 
 /** Returns the nodes bound to its demands, without those of pools that it does not choose. */
-function keptFor({ demands }: Group, { kept }: Round): readonly ComputedNode[] {
+function keptFor({ demands }: DemandGroup, { kept }: BindingRound): readonly ComputedNode[] {
   return demands.flatMap(({ name, pool }) => {
     const node = kept.get(name);
     return node?.spec.pool === pool ? [node] : [];
@@ -290,24 +294,24 @@ function keptFor({ demands }: Group, { kept }: Round): readonly ComputedNode[] {
 const NO_CLASSES: ReadonlySet<string> = new Set();
 
 /** Returns for each demand of the group the other classes of later demands in its pool. */
-function laterClasses({ demands }: Group): readonly ReadonlySet<string>[] {
+function laterClasses({ demands }: DemandGroup): readonly ReadonlySet<string>[] {
   const [first] = demands;
-  if (demands.every((demand) => classOf(demand) === classOf(first))) return [];
+  if (demands.every((demand) => getDemandClass(demand) === getDemandClass(first))) return [];
   const seen = new Map<string, ReadonlySet<string>>();
   return demands
     .toReversed()
     .map((demand) => {
       const after = seen.get(demand.pool) ?? NO_CLASSES;
-      seen.set(demand.pool, new Set([...after, classOf(demand)]));
-      return new Set([...after].filter((name) => name !== classOf(demand)));
+      seen.set(demand.pool, new Set([...after, getDemandClass(demand)]));
+      return new Set([...after].filter((name) => name !== getDemandClass(demand)));
     })
     .reverse();
 }
 
 /** Assigns each new node to the first demand on it, and drops nodes without a demand: without them the ledger places everything equally. */
 function settle(
-  group: Group,
-  { rooms, headroom }: Round,
+  group: DemandGroup,
+  { rooms, headroom }: BindingRound,
   { bound, onNew }: Pick<Attempt, "bound" | "onNew">,
   made: readonly MadeNode[],
 ): Pick<GroupPlan, "bound" | "boots" | "joins"> {
@@ -335,19 +339,19 @@ function isNew(node: RoomNode): node is NewNode {
   return "boundTo" in node;
 }
 
-function changeHeadroom({ headroom }: Round, nodes: readonly NewNode[], change: 1 | -1): void {
+function changeHeadroom({ headroom }: BindingRound, nodes: readonly NewNode[], change: 1 | -1): void {
   for (const { spec } of nodes) headroom.set(spec.pool, (headroom.get(spec.pool) ?? 0) + change);
 }
 
 type Mark = { readonly nodes: number; readonly machines: number; readonly rooms: number };
 
 /** Marks the supply that has been taken so far. */
-export function markOf({ nodes, machines, rooms }: Round): Mark {
+export function markGroup({ nodes, machines, rooms }: BindingRound): Mark {
   return { nodes: nodes.taken(), machines: machines.taken(), rooms: rooms.taken() };
 }
 
 /** Returns everything that was taken since the mark. */
-export function rewind({ nodes, machines, rooms }: Round, before: Mark): void {
+export function rewindGroup({ nodes, machines, rooms }: BindingRound, before: Mark): void {
   nodes.rewind(before.nodes);
   machines.rewind(before.machines);
   rooms.rewind(before.rooms);
@@ -363,7 +367,7 @@ type Own = Attempt & {
 
 type Got = { readonly node: RoomNode } | { readonly lack: Lack };
 
-function planDemand(demand: Demand, round: Round, own: Own, later: ReadonlySet<string>): Got {
+function planDemand(demand: Demand, round: BindingRound, own: Own, later: ReadonlySet<string>): Got {
   const pool = round.pools.get(demand.pool);
   if (pool === undefined) throw new Error(`demand ${demand.name} is for pool ${demand.pool}, which is not given`);
   const { shared } = demand;
@@ -388,14 +392,14 @@ function planDemand(demand: Demand, round: Round, own: Own, later: ReadonlySet<s
 function takeWhole(
   demand: Demand,
   pool: Pool,
-  round: Round,
+  round: BindingRound,
   { made, withParts, whole }: Own,
   later: ReadonlySet<string>,
 ): RoomNode | undefined {
   const { kept, rooms, acceptance } = round;
   const before = kept.get(demand.name);
   const isLeft = (one: MadeNode): boolean =>
-    !withParts.has(one) && !whole.has(one) && suits(one, demand, pool) && acceptance.accepts(demand, one);
+    !withParts.has(one) && !whole.has(one) && canNodeServe(one, demand, pool) && acceptance.accepts(demand, one);
   const isKept = before?.spec.pool === demand.pool && !withParts.has(before) && acceptance.accepts(demand, before);
   const node = isKept ? before : (takeExisting(demand, round, later) ?? made.find(isLeft));
   if (node !== undefined) rooms.close(node);
@@ -405,7 +409,7 @@ function takeWhole(
 /** Takes a node in the order of the ledger (`placeNeeds`): first nodes that no later demand of the group accepts. */
 function takeExisting(
   demand: Demand,
-  { machines, nodes, acceptance }: Round,
+  { machines, nodes, acceptance }: BindingRound,
   later: ReadonlySet<string>,
 ): ComputedNode | FreeMachine | undefined {
   for (const kinds of acceptance.kindsFor(demand, later)) {
@@ -416,7 +420,7 @@ function takeExisting(
 }
 
 /** Takes a part of a node, which can then not be taken as a whole. */
-function takePart(demand: Demand, requests: Amounts, { machines, nodes, rooms }: Round): RoomNode | undefined {
+function takePart(demand: Demand, requests: Amounts, { machines, nodes, rooms }: BindingRound): RoomNode | undefined {
   const node = rooms.take(demand, requests);
   if (node === undefined || isNew(node)) return node;
   if ("status" in node) nodes.withhold(node);
@@ -432,7 +436,7 @@ function buildSpec(demand: Demand, pool: Pool, instance: Pick<NodeSpec, "instanc
     provider: pool.policy.provider,
     bootImage: pool.bootImage ?? "",
     gpus,
-    volumeGib: volumeFor(demand, pool),
+    volumeGib: findVolumeGib(demand, pool),
     privateIpOnly,
     terminate: undefined,
   };

@@ -10,7 +10,7 @@ import {
   listed,
   silence,
 } from "../../test/build-sightings.ts";
-import type { Phase, ScaledNode } from "./node.ts";
+import type { NodePhase, ScaledNode } from "./node.ts";
 import { planHeartbeat, type HeartbeatSnapshot } from "./plan-heartbeat.ts";
 
 const MINUTE = 60_000;
@@ -33,7 +33,7 @@ function plan(node: ScaledNode, parts: Partial<HeartbeatSnapshot> = {}) {
   return step;
 }
 
-const node = (phase: Phase, status: Partial<ScaledNode["status"]> = {}) =>
+const node = (phase: NodePhase, status: Partial<ScaledNode["status"]> = {}) =>
   buildNode("n", { status: { phase, ...status } });
 const created = (status: Partial<ScaledNode["status"]> = {}) =>
   node("Created", { kubernetesNode: undefined, ...status });

@@ -2,10 +2,10 @@ import type { NodeChange } from "./change-node.ts";
 import { describeLeft, describePassed } from "./describe-duration.ts";
 import type { NodeTrouble, ScaledNode, Termination, TerminationCode } from "./node.ts";
 import type { PoolPolicy } from "./pool.ts";
-import { describeTaint, undeclaredTaints } from "./tolerate-taints.ts";
+import { describeTaint, listUndeclaredTaints } from "./tolerate-taints.ts";
 import {
-  instancesByNode,
-  kubeNodesByRecord,
+  groupInstancesByNode,
+  groupKubeNodesByRecord,
   type Instances,
   type KubeNode,
   type KubeNodes,
@@ -48,8 +48,8 @@ const CORDONED_BY_OTHERS: NodeTrouble = {
 
 /** Plans by health and life cycle: at most one step per node. Held nodes are not judged, because their holder watches them. */
 export function planHeartbeat(snapshot: HeartbeatSnapshot): HeartbeatStep[] {
-  const byNode = instancesByNode(snapshot.instances);
-  const byRecord = kubeNodesByRecord(snapshot.kubeNodes);
+  const byNode = groupInstancesByNode(snapshot.instances);
+  const byRecord = groupKubeNodesByRecord(snapshot.kubeNodes);
   return snapshot.nodes.flatMap((node) => {
     if (node.spec.terminate !== undefined) return [];
     const instance = byNode.get(node.name)?.find((one) => isOf(node, one));
@@ -202,7 +202,7 @@ function describeNotOffered(
   if (machine === undefined) return machines.complete ? "is ready and no machine of the ledger" : undefined;
   const isOfUse = isHeld(machine) || isFree(machine) || isInParts(machine) || machine.standing === "OCCUPIED";
   if (isOfUse) return undefined;
-  const [taint] = undeclaredTaints(machine.taints, policies.get(spec.pool));
+  const [taint] = listUndeclaredTaints(machine.taints, policies.get(spec.pool));
   const because = taint === undefined ? "" : `: its pool does not declare the taint ${describeTaint(taint)}`;
   return `is ready and ${machine.standing} for the ledger${because}`;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { buildNode, buildPolicy } from "../../test/build-node.ts";
 import { buildMachine, buildPod, holder, inLedger } from "../../test/build-sightings.ts";
-import type { Phase, ScaledNode } from "./node.ts";
+import type { NodePhase, ScaledNode } from "./node.ts";
 import { planNodeClaims, type ClaimsSnapshot } from "./plan-node-claims.ts";
 import type { PodOnNode } from "./sightings.ts";
 
@@ -23,7 +23,7 @@ function plan(node: ScaledNode, parts: Partial<ClaimsSnapshot>, reuse = true) {
 }
 
 const claim = (reached: boolean) => ({ ...holder, reached });
-const node = (phase: Phase, reached?: boolean) =>
+const node = (phase: NodePhase, reached?: boolean) =>
   buildNode("n", { status: { phase, claim: reached === undefined ? undefined : claim(reached) } });
 const free = inLedger(buildMachine("n", "FREE"));
 const held = inLedger(buildMachine("n", "HELD", holder));

@@ -1,11 +1,11 @@
-import { mayOccupy } from "@muster/names";
+import { canOccupy } from "@muster/names";
 import type { NodeChange } from "./change-node.ts";
 import { describePassed } from "./describe-duration.ts";
-import type { Claim, ScaledNode } from "./node.ts";
+import type { NodeClaim, ScaledNode } from "./node.ts";
 import { buildTermination } from "./plan-heartbeat.ts";
 import type { PoolPolicy } from "./pool.ts";
 import {
-  holdersOf,
+  listHolders,
   isHeld,
   type Holder,
   type Machine,
@@ -59,7 +59,7 @@ function planNode(
   snapshot: ClaimsSnapshot,
 ): ClaimStep | undefined {
   const { phase, claim } = node.status;
-  const holders = machine === undefined ? [] : holdersOf(machine);
+  const holders = machine === undefined ? [] : listHolders(machine);
   // A record names one holder: the earliest of several, and another one after that has released its part.
   const holder = holders.find(({ reservationId }) => reservationId === claim?.reservationId) ?? holders[0];
   const isReached = holders.some(({ owner }) => reached(owner, pods));
@@ -117,7 +117,7 @@ function planCleaning(
 
 const unbound = { claim: undefined, boundTo: undefined, idleSinceMs: undefined, unhealthySinceMs: undefined };
 
-function claimed({ owner, reservationId }: Holder, isReached: boolean): { claim: Claim } {
+function claimed({ owner, reservationId }: Holder, isReached: boolean): { claim: NodeClaim } {
   return { claim: { owner, reservationId, reached: isReached } };
 }
 
@@ -126,8 +126,8 @@ function isUsed(machine: Machine | undefined): boolean {
   return machine?.standing === "OCCUPIED" || machine?.standing === "FOREIGN_USE";
 }
 
-function reached(owner: Claim["owner"], pods: readonly PodOnNode[]): boolean {
-  return pods.some((pod) => pod.owner !== undefined && mayOccupy(pod.owner, owner));
+function reached(owner: NodeClaim["owner"], pods: readonly PodOnNode[]): boolean {
+  return pods.some((pod) => pod.owner !== undefined && canOccupy(pod.owner, owner));
 }
 
 function begin(node: ScaledNode, because: ClaimReason): ClaimStep {

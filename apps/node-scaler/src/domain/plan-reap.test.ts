@@ -11,18 +11,18 @@ import {
   listed,
   silence,
 } from "../../test/build-sightings.ts";
-import type { Phase, ScaledNode, TerminationCode } from "./node.ts";
-import type { Standing } from "./sightings.ts";
-import { nextStop, planReap, type ReapSnapshot } from "./plan-reap.ts";
+import type { NodePhase, ScaledNode, TerminationCode } from "./node.ts";
+import type { MachineStanding } from "./sightings.ts";
+import { planStopRetry, planReap, type ReapSnapshot } from "./plan-reap.ts";
 
 const ready = inCluster(buildKubeNode("n"));
 const cordoned = inCluster(buildKubeNode("n", { cordoned: true }));
-const standing = (word: Standing, held?: typeof holder) => inLedger(buildMachine("n", word, held));
+const standing = (word: MachineStanding, held?: typeof holder) => inLedger(buildMachine("n", word, held));
 const pods = new Map([["k-n", [buildPod("p"), buildPod("q", { deleting: true })]]]);
 
 function node(
   code: TerminationCode | undefined,
-  phase: Phase = "Available",
+  phase: NodePhase = "Available",
   status: Partial<ScaledNode["status"]> = {},
 ) {
   const terminate = code === undefined ? undefined : { code, message: "", atMs: 0, drainUntilMs: 120_000 };
@@ -116,7 +116,8 @@ describe("the end of an idle node", () => {
   });
 
   it("is withdrawn if a part of it was granted before the cordon was observed", () => {
-    const machines = (word: Standing) => inLedger(buildMachine("n", word, undefined, { sharedHolders: [holder] }));
+    const machines = (word: MachineStanding) =>
+      inLedger(buildMachine("n", word, undefined, { sharedHolders: [holder] }));
     for (const word of ["SHARED", "CORDONED"] as const)
       expect(shown(node("IDLE"), { kubeNodes: cordoned, machines: machines(word) })).toEqual([
         "uncordon held",
@@ -275,10 +276,10 @@ it("does nothing to nodes without an order to end", () => {
 
 it("retries a stop after pauses that double up to a minute, or as long as the provider requests", () => {
   const accepted = { accepted: true, retryAfterMs: 0 };
-  let tried = nextStop(undefined, accepted, 0);
+  let tried = planStopRetry(undefined, accepted, 0);
   const pauses = [tried.nextAtMs];
-  for (let again = 0; again < 5; again += 1) pauses.push((tried = nextStop(tried, accepted, 0)).nextAtMs);
+  for (let again = 0; again < 5; again += 1) pauses.push((tried = planStopRetry(tried, accepted, 0)).nextAtMs);
   expect(pauses).toEqual([5000, 10_000, 20_000, 40_000, 60_000, 60_000]);
-  expect(nextStop(undefined, { accepted: false, retryAfterMs: 90_000 }, 0).nextAtMs).toBe(90_000);
-  expect(nextStop(tried, { accepted: false, retryAfterMs: 0 }, 0).accepted).toBe(true);
+  expect(planStopRetry(undefined, { accepted: false, retryAfterMs: 90_000 }, 0).nextAtMs).toBe(90_000);
+  expect(planStopRetry(tried, { accepted: false, retryAfterMs: 0 }, 0).accepted).toBe(true);
 });

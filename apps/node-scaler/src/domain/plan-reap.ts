@@ -1,11 +1,11 @@
 import type { NodeChange } from "./change-node.ts";
 import { isWithdrawable, type ScaledNode, type Termination, type TerminationCode } from "./node.ts";
 import {
-  instancesByNode,
+  groupInstancesByNode,
   isAbsenceKnown,
   isHeld,
-  joinedNodes,
-  kubeNodesByRecord,
+  listJoinedNodes,
+  groupKubeNodesByRecord,
   type Instances,
   type KubeNode,
   type KubeNodes,
@@ -106,11 +106,11 @@ const TERMINATED_KEPT_MS = 30_000;
  * granted meanwhile is kept.
  */
 export function planReap(snapshot: ReapSnapshot): ReapStep[] {
-  const byNode = instancesByNode(snapshot.instances);
-  const byRecord = kubeNodesByRecord(snapshot.kubeNodes);
+  const byNode = groupInstancesByNode(snapshot.instances);
+  const byRecord = groupKubeNodesByRecord(snapshot.kubeNodes);
   return snapshot.nodes.flatMap((node) => {
     const { phase } = node.status;
-    const kubeNodes = joinedNodes(node, byRecord, snapshot.kubeNodes);
+    const kubeNodes = listJoinedNodes(node, byRecord, snapshot.kubeNodes);
     if (phase === "Terminated") return planPurge(node, snapshot.nowMs);
     if (phase === "Terminating") return planStop(node, byNode.get(node.name) ?? [], kubeNodes, snapshot);
     if (node.spec.terminate === undefined) return [];
@@ -291,7 +291,7 @@ const STOP_RETRY_MS = 5000;
 const MAX_STOP_RETRY_MS = 60_000;
 
 /** Returns when the provider of a node may be asked again to stop it. */
-export function nextStop(
+export function planStopRetry(
   tried: StopsTried | undefined,
   { accepted, retryAfterMs }: { readonly accepted: boolean; readonly retryAfterMs: number },
   nowMs: number,

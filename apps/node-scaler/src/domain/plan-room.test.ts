@@ -11,7 +11,7 @@ import {
   aTermination,
   NOW,
 } from "../../test/scaling-snapshots.ts";
-import { compute } from "./compute.ts";
+import { computeScaling } from "./compute.ts";
 import type { PoolPolicy } from "./pool.ts";
 
 describe("room in a pool that is full of idle nodes", () => {
@@ -181,7 +181,7 @@ describe("room in a pool that is full of idle nodes", () => {
   ]);
 
   it("names the demand that needs the room", () => {
-    const { stop } = compute(aSnapshot({ nodes: [wrong("n1")], demands: [aDemand("d1")], pools: full(1) }));
+    const { stop } = computeScaling(aSnapshot({ nodes: [wrong("n1")], demands: [aDemand("d1")], pools: full(1) }));
     expect(stop[0]?.because).toEqual({
       code: "IDLE",
       message: "it makes room for d1: pool gpu is full at 1, and nothing needs this node",

@@ -1,15 +1,23 @@
 import type { Amounts } from "@muster/resources";
-import { classOf } from "./acceptance.ts";
+import { getDemandClass } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
 import { indexFreeNodes, indexDemands } from "./free-nodes.ts";
 import type { ComputedNode } from "./fit.ts";
 import type { ScaledNode } from "./node.ts";
-import { hasParts, markOf, planGroup, rewind, type Group, type GroupPlan, type Round } from "./plan-bindings.ts";
-import { sparesOf, type StopStep } from "./plan-surplus.ts";
+import {
+  hasParts,
+  markGroup,
+  planGroup,
+  rewindGroup,
+  type DemandGroup,
+  type GroupPlan,
+  type BindingRound,
+} from "./plan-bindings.ts";
+import { listSpares, type StopStep } from "./plan-surplus.ts";
 
 type RoomWorld = {
   /** The round after each group has its nodes; nodes promised here are taken from it. */
-  readonly round: Round;
+  readonly round: BindingRound;
   readonly plans: readonly GroupPlan[];
   /** Unbound nodes by pool, in the order of `compareNodes`. */
   readonly unbound: ReadonlyMap<string, readonly ComputedNode[]>;
@@ -46,7 +54,7 @@ export function planRoom(world: RoomWorld): RoomPlan {
   const groups = chooseDomains(waiting, boundless);
   const rooms = buildRooms(world, [...groups, ...findDisplaceable(plans)]);
   const stop = groups.flatMap((group) => {
-    const before = markOf(boundless);
+    const before = markGroup(boundless);
     const { boots, lacks } = planGroup(group, boundless);
     if (lacks.length > 0) return [];
     const lacking = [...Map.groupBy(boots, ({ spec }) => spec.pool)].map(([name, { length: made }]) => {
@@ -54,7 +62,7 @@ export function planRoom(world: RoomWorld): RoomPlan {
       return { name, room, made, missing: Math.max(0, made - room.coming) };
     });
     if (lacking.some(({ room, missing }) => missing > room.spares.length)) {
-      rewind(boundless, before);
+      rewindGroup(boundless, before);
       return [];
     }
     return lacking.flatMap(({ name, room, made, missing }) => {
@@ -73,12 +81,12 @@ export function planRoom(world: RoomWorld): RoomPlan {
 }
 
 /** Returns the waiting groups, those with a topology in the domain where they would lack the fewest nodes without the maximum of any pool. */
-function chooseDomains(waiting: readonly GroupPlan[], boundless: Round): readonly Group[] {
+function chooseDomains(waiting: readonly GroupPlan[], boundless: BindingRound): readonly DemandGroup[] {
   const groups = waiting.map(({ group }) => group);
   if (groups.every(({ domains }) => domains === undefined)) return groups;
-  const before = markOf(boundless);
+  const before = markGroup(boundless);
   const chosen = groups.map((group) => planGroup(group, boundless).group);
-  rewind(boundless, before);
+  rewindGroup(boundless, before);
   return chosen.map(({ name, demands }) => ({ name, demands }));
 }
 
@@ -86,7 +94,7 @@ function chooseDomains(waiting: readonly GroupPlan[], boundless: Round): readonl
  * Returns groups that a waiting group may displace: once it can be completed, it takes machines and rooms for parts before later groups. Whole nodes of the
  * scaler stay with their demands.
  */
-function findDisplaceable(plans: readonly GroupPlan[]): readonly Group[] {
+function findDisplaceable(plans: readonly GroupPlan[]): readonly DemandGroup[] {
   const firstWaiting = plans.findIndex(({ lacks }) => lacks.length > 0);
   return plans
     .slice(firstWaiting + 1)
@@ -102,7 +110,7 @@ type Room = {
   readonly spares: ScaledNode[];
 };
 
-function buildRooms({ round, unbound, stopped }: RoomWorld, groups: readonly Group[]): ReadonlyMap<string, Room> {
+function buildRooms({ round, unbound, stopped }: RoomWorld, groups: readonly DemandGroup[]): ReadonlyMap<string, Room> {
   const demands = groups.flatMap((group) => group.demands);
   const whole = demands.filter(({ shared }) => shared === undefined);
   const isWantedWhole = indexDemands(whole, round.pools, round.acceptance);
@@ -121,7 +129,7 @@ function buildRooms({ round, unbound, stopped }: RoomWorld, groups: readonly Gro
       const ending = pool.ending + nodes.length - left.length;
       const excess = Math.max(0, pool.records - pool.policy.max);
       const coming = (round.headroom.get(name) ?? 0) + ending - excess;
-      return [name, { coming, spares: sparesOf(pool, unwanted) }];
+      return [name, { coming, spares: listSpares(pool, unwanted) }];
     }),
   );
 }
@@ -134,7 +142,11 @@ function distinctNeeds(demands: readonly Demand[]): readonly PartNeed[] {
   for (const demand of demands) {
     const { pool, shared } = demand;
     if (shared === undefined) continue;
-    needs.set(JSON.stringify([pool, classOf(demand), ...[...shared].sort()]), { pool, requests: shared, demand });
+    needs.set(JSON.stringify([pool, getDemandClass(demand), ...[...shared].sort()]), {
+      pool,
+      requests: shared,
+      demand,
+    });
   }
   return [...needs.values()];
 }

@@ -1,17 +1,17 @@
 import type { NodeChange } from "./change-node.ts";
-import type { Phase, ScaledNode } from "./node.ts";
+import type { NodePhase, ScaledNode } from "./node.ts";
 import { buildTermination } from "./plan-heartbeat.ts";
 import type { StopsTried } from "./plan-reap.ts";
 import type { PoolPolicy } from "./pool.ts";
 import {
-  instanceKey,
-  instancesByNode,
+  buildInstanceKey,
+  groupInstancesByNode,
   isAbsenceKnown,
   isFree,
   isHeld,
   isInParts,
-  joinedNodes,
-  kubeNodesByRecord,
+  listJoinedNodes,
+  groupKubeNodesByRecord,
   type Instances,
   type KubeNode,
   type KubeNodes,
@@ -70,7 +70,7 @@ type WaitReason = "orphan-held" | "ledger-silent" | "watcher-silent" | "cordon-n
 
 type ScanPlan = { readonly steps: readonly ScanStep[]; readonly suspects: ReadonlySet<string> };
 
-const WITH_INSTANCE: ReadonlySet<Phase> = new Set(["Created", "Available", "Claimed", "Cleaning"]);
+const WITH_INSTANCE: ReadonlySet<NodePhase> = new Set(["Created", "Available", "Claimed", "Cleaning"]);
 
 /**
  * Plans the end of inconsistent objects: instances without a record, records whose instance vanished, Kubernetes nodes without either. A fault is acted on only
@@ -91,7 +91,7 @@ type Finding = { readonly suspect: string; readonly steps: readonly ScanStep[] }
 function findOrphans(snapshot: ScanSnapshot): Finding[] {
   const { nodes, newcomers, instances, kubeNodes } = snapshot;
   const records = new Map(nodes.map((node) => [node.name, node]));
-  const byRecord = kubeNodesByRecord(kubeNodes);
+  const byRecord = groupKubeNodesByRecord(kubeNodes);
   const ownListed = new Set(
     instances.all.flatMap(({ nodeName, instanceId }) =>
       records.get(nodeName)?.status.instanceId === instanceId ? [nodeName] : [],
@@ -108,12 +108,12 @@ function findOrphans(snapshot: ScanSnapshot): Finding[] {
     const labelled = byRecord.get(instance.nodeName) ?? [];
     const joined = named === undefined ? labelled : [named, ...labelled.filter((one) => !record && one !== named)];
     const steps = endOrphan(instance, { record, joined, isOwnListed: ownListed.has(instance.nodeName) }, snapshot);
-    return [{ suspect: orphanSuspect(instanceKey(instance)), steps }];
+    return [{ suspect: buildOrphanKey(buildInstanceKey(instance)), steps }];
   });
 }
 
 /** Returns the key of an orphan in `suspects`, which it keeps while the instance is an orphan, or its provider is silent. */
-export function orphanSuspect(instance: string): string {
+export function buildOrphanKey(instance: string): string {
   return `instance ${instance}`;
 }
 
@@ -157,7 +157,7 @@ function endOrphan(
     );
   });
   if (cordons.length > 0 || !isSeen) return [...cordons, wait("cordon-not-seen")];
-  const tried = stops.get(instanceKey({ provider, instanceId }));
+  const tried = stops.get(buildInstanceKey({ provider, instanceId }));
   if (tried !== undefined && nowMs < tried.nextAtMs) return [wait("stopping")];
   return [{ kind: "stop-orphan", provider, instanceId, nodeName, because }];
 }
@@ -172,8 +172,8 @@ function belongs({ status }: ScaledNode, { instanceId }: ListedInstance): boolea
 /** Finds records with vanished instances. A vanished machine becomes not ready; if its node is ready or cannot be observed, the provider's list is wrong. */
 function findVanished({ nodes, instances, kubeNodes, policies, nowMs }: ScanSnapshot): Finding[] {
   if (!kubeNodes.known) return [];
-  const byNode = instancesByNode(instances);
-  const byRecord = kubeNodesByRecord(kubeNodes);
+  const byNode = groupInstancesByNode(instances);
+  const byRecord = groupKubeNodesByRecord(kubeNodes);
   return nodes.flatMap((node) => {
     const { phase, instanceId } = node.status;
     if (!WITH_INSTANCE.has(phase) || node.spec.terminate !== undefined) return [];
@@ -183,7 +183,7 @@ function findVanished({ nodes, instances, kubeNodes, policies, nowMs }: ScanSnap
       byNode.get(node.name)?.some((instance) => instance.instanceId === instanceId) === true
     )
       return [];
-    if (joinedNodes(node, byRecord, kubeNodes).some(({ ready }) => ready)) return [];
+    if (listJoinedNodes(node, byRecord, kubeNodes).some(({ ready }) => ready)) return [];
     const message = "its provider no longer lists the instance";
     const terminate = buildTermination({ code: "VANISHED", message }, node, policies, nowMs);
     const step = {
@@ -201,8 +201,8 @@ function findVanished({ nodes, instances, kubeNodes, policies, nowMs }: ScanSnap
 function findStrayKubeNodes({ nodes, newcomers, instances, kubeNodes }: ScanSnapshot): Finding[] {
   if (!kubeNodes.known || instances.silent.size > 0) return [];
   const records = new Map(nodes.map((node) => [node.name, node]));
-  const byNode = instancesByNode(instances);
-  return [...kubeNodesByRecord(kubeNodes)].flatMap(([name, joined]) => {
+  const byNode = groupInstancesByNode(instances);
+  return [...groupKubeNodesByRecord(kubeNodes)].flatMap(([name, joined]) => {
     const record = records.get(name);
     if (newcomers.has(name)) return [];
     // Before a record has its node, any of them may become it; while it ends, the reaper deletes all of them.

@@ -1,4 +1,4 @@
-import type { Phase, ScaledNode } from "./node.ts";
+import type { NodePhase, ScaledNode } from "./node.ts";
 import type { KubeNodes } from "./sightings.ts";
 
 export type StartupTaintStep = {
@@ -8,7 +8,7 @@ export type StartupTaintStep = {
   readonly because: "wanted";
 };
 
-const WANTED: ReadonlySet<Phase> = new Set(["Available", "Claimed", "Cleaning"]);
+const WANTED: ReadonlySet<NodePhase> = new Set(["Available", "Claimed", "Cleaning"]);
 
 /**
  * Plans which nodes lose their startup taint, with which nodes are created. Only the node of a record that has observed it ready and must not end loses it. A

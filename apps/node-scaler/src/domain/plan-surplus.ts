@@ -13,15 +13,15 @@ export type StopStep = {
  * count as standby here, so that each surplus node is kept for the whole idle time.
  */
 export function planSurplus(pool: Pool, unbound: readonly ScaledNode[], nowMs: number): readonly StopStep[] {
-  const idle = unbound.filter((node) => nowMs - idleSince(node, nowMs) >= pool.policy.idleMs);
-  return sparesOf(pool, idle).map((node) => ({
+  const idle = unbound.filter((node) => nowMs - getIdleSinceMs(node, nowMs) >= pool.policy.idleMs);
+  return listSpares(pool, idle).map((node) => ({
     name: node.name,
     because: { code: "IDLE", message: describeIdle(node, nowMs) },
   }));
 }
 
 /** Returns the nodes of a pool beyond its standby, the newest first. */
-export function sparesOf(pool: Pool, nodes: readonly ScaledNode[]): ScaledNode[] {
+export function listSpares(pool: Pool, nodes: readonly ScaledNode[]): ScaledNode[] {
   const standby = mergeStandby(pool.policy.standby);
   const keep = new Map(standby.map((entry) => [entry, entry.count]));
   const spares: ScaledNode[] = [];
@@ -35,7 +35,7 @@ export function sparesOf(pool: Pool, nodes: readonly ScaledNode[]): ScaledNode[]
 }
 
 /** Returns since when a node is idle. A node that has just lost its binding, or has a future time from a clock that was ahead, becomes idle now. */
-export function idleSince({ status }: ScaledNode, nowMs: number): number {
+export function getIdleSinceMs({ status }: ScaledNode, nowMs: number): number {
   return status.boundTo === undefined ? Math.min(status.idleSinceMs ?? nowMs, nowMs) : nowMs;
 }
 
@@ -44,6 +44,6 @@ function oldestFirst(one: ScaledNode, other: ScaledNode): number {
 }
 
 function describeIdle(node: ScaledNode, nowMs: number): string {
-  const idleMs = nowMs - idleSince(node, nowMs);
+  const idleMs = nowMs - getIdleSinceMs(node, nowMs);
   return idleMs === 0 ? "nothing needs it" : `nothing has needed it for ${describePassed(idleMs)}`;
 }

@@ -1,9 +1,9 @@
-import { allocatedFraction, fitsInto, subtract, useOf, type Amounts } from "@muster/resources";
+import { computeAllocatedFraction, canFit, subtractAmounts, sumUse, type Amounts } from "@muster/resources";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { aDemand, aMachine, aNode, aPool, applyPlan, aSnapshot, NOW } from "../../test/scaling-snapshots.ts";
 import { compareNeeds } from "./compare-needs.ts";
-import { compute, type ScalingPlan, type ScalingSnapshot } from "./compute.ts";
+import { computeScaling, type ScalingPlan, type ScalingSnapshot } from "./compute.ts";
 import type { Demand } from "./demand.ts";
 import { compareDemands, type FreeMachine } from "./fit.ts";
 import type { ScaledNode } from "./node.ts";
@@ -48,7 +48,7 @@ const worlds: fc.Arbitrary<ScalingSnapshot> = fc
     return aSnapshot({
       demands,
       parts: used.map((use, index) =>
-        aMachine(`a${index}`, { room: { allocatable: SIZE, free: subtract(SIZE, useOf(use)) } }),
+        aMachine(`a${index}`, { room: { allocatable: SIZE, free: subtractAmounts(SIZE, sumUse(use)) } }),
       ),
       machines: machines.map((name) => aMachine(name, free)),
       nodes: nodes.map(({ phase, boundTo }, index) =>
@@ -81,12 +81,12 @@ function placesOf({ parts, machines, nodes }: ScalingSnapshot, plan: ScalingPlan
 
 /** Grants one need as the ledger does; returns false if it waits. */
 function grant({ shared }: Demand, places: readonly Place[]): boolean {
-  const score = ({ free }: Place): number => allocatedFraction(free, SIZE);
-  const able = places.filter((place) => (shared === undefined ? place.isEmpty : fitsInto(shared, place.free)));
+  const score = ({ free }: Place): number => computeAllocatedFraction(free, SIZE);
+  const able = places.filter((place) => (shared === undefined ? place.isEmpty : canFit(shared, place.free)));
   const [first] = able;
   if (first === undefined) return false;
   const best = able.reduce((one, other) => (shared !== undefined && score(other) > score(one) ? other : one), first);
-  best.free = shared === undefined ? new Map() : subtract(best.free, useOf(shared));
+  best.free = shared === undefined ? new Map() : subtractAmounts(best.free, sumUse(shared));
   best.isEmpty = false;
   return true;
 }
@@ -105,7 +105,7 @@ function leftWaiting(snapshot: ScalingSnapshot, plan: ScalingPlan, without?: str
 
 function check(property: (snapshot: ScalingSnapshot, plan: ScalingPlan) => void): void {
   fc.assert(
-    fc.property(worlds, (snapshot) => property(snapshot, compute(snapshot))),
+    fc.property(worlds, (snapshot) => property(snapshot, computeScaling(snapshot))),
     { numRuns: 1000 },
   );
 }
@@ -137,7 +137,7 @@ it("gives each gang everything that it needs, or nothing, and a reason", () => {
 
 it("creates and ends nothing more in the world that it planned", () => {
   check((snapshot, plan) => {
-    const again = compute(applyPlan(snapshot, plan, "next"));
+    const again = computeScaling(applyPlan(snapshot, plan, "next"));
     expect(again.start).toEqual([]);
     expect(again.stop).toEqual([]);
     expect(again.updates.filter(({ name }) => !plan.start.some((started) => started.name === name))).toEqual([]);
@@ -155,7 +155,7 @@ it("decides the same in any order of its input", () => {
         parts: snapshot.parts.toReversed(),
         machines: snapshot.machines.toReversed(),
       };
-      const [one, other] = [compute(snapshot), compute(reversed)];
+      const [one, other] = [computeScaling(snapshot), computeScaling(reversed)];
       expect([...other.bindings]).toEqual([...one.bindings]);
       expect(other.start).toEqual(one.start);
       expect(other.updates).toEqual(one.updates);

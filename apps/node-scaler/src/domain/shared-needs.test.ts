@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { checkPlans } from "../../test/plan-rows.ts";
 import { aDemand, aMachine, aNode, aPool, applyPlan, aShortage, aSnapshot, NOW } from "../../test/scaling-snapshots.ts";
-import { compute } from "./compute.ts";
+import { computeScaling } from "./compute.ts";
 import type { Demand } from "./demand.ts";
 import type { PoolPolicy } from "./pool.ts";
 
@@ -213,7 +213,7 @@ describe("a new node for needs of parts", () => {
 describe("the cause that blocks a pool", () => {
   const tooLarge = part("a", 9);
   const blockedOf = (demands: readonly Demand[], unavailable = [aShortage()]) =>
-    compute(aSnapshot({ pools, demands, unavailable })).poolScaling[0]?.blocked?.code;
+    computeScaling(aSnapshot({ pools, demands, unavailable })).poolScaling[0]?.blocked?.code;
 
   it("is no shortage while a need is too large for it", () => {
     expect(blockedOf([tooLarge], [])).toBe("TOO_LARGE");
@@ -269,12 +269,12 @@ describe("room for needs of parts in a full pool", () => {
 it("changes nothing in a second round, while nodes start, and once they are ready", () => {
   const demands = [part("a", 4), part("b", 3), part("c", 4), part("d", 1), part("e", 6)];
   const first = aSnapshot({ pools, demands });
-  const plan = compute(first);
+  const plan = computeScaling(first);
   expect(plan.start).toHaveLength(3);
   const world = applyPlan(first, plan, "next");
   for (const phase of ["Creating", "Available"] as const) {
     const nodes = world.nodes.map((node) => ({ ...node, status: { ...node.status, phase } }));
-    const again = compute({ ...world, nodes });
+    const again = computeScaling({ ...world, nodes });
     expect(again.start).toEqual([]);
     expect(again.stop).toEqual([]);
     expect(again.updates).toEqual([]);

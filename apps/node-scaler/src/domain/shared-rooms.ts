@@ -1,9 +1,9 @@
-import { amountsKey, fitsInto, subtract, useOf, type Amounts } from "@muster/resources";
-import { classOf, type Acceptance } from "./acceptance.ts";
+import { buildAmountsKey, canFit, subtractAmounts, sumUse, type Amounts } from "@muster/resources";
+import { getDemandClass, type Acceptance } from "./acceptance.ts";
 import type { Demand } from "./demand.ts";
-import { compareNames, phaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
-import { NO_ROOM, indexRooms, type Room, type Rooms } from "./index-rooms.ts";
-import { amountsOf, type NodeSize } from "./node-sizes.ts";
+import { compareNames, getPhaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
+import { NO_ROOM, indexRooms, type NodeRoom, type NodeRooms } from "./index-rooms.ts";
+import { toAmounts, type NodeSize } from "./node-sizes.ts";
 import type { NewNode } from "./node.ts";
 
 export type RoomNode = ComputedNode | FreeMachine | NewNode;
@@ -40,7 +40,7 @@ type SharedWorld = {
   readonly acceptance: Acceptance;
 };
 
-type Place = { readonly rooms: Rooms; readonly place: number };
+type Place = { readonly rooms: NodeRooms; readonly place: number };
 
 /**
  * Opens the rooms of a round. Existing nodes come first, by name, then booting ones, the oldest first, then new ones. The order decides only between equally
@@ -48,10 +48,10 @@ type Place = { readonly rooms: Rooms; readonly place: number };
  */
 export function openSharedRooms(world: SharedWorld): SharedRooms {
   const { pools, resources, acceptance } = world;
-  const byPool = new Map<string, { readonly rooms: Rooms; readonly nodes: RoomNode[] }>();
+  const byPool = new Map<string, { readonly rooms: NodeRooms; readonly nodes: RoomNode[] }>();
   const places = new Map<RoomNode, Place>();
   const undo: (() => void)[] = [];
-  const add = (pool: string, node: RoomNode, room: Room): Place => {
+  const add = (pool: string, node: RoomNode, room: NodeRoom): Place => {
     const of = byPool.get(pool) ?? { rooms: indexRooms(), nodes: [] };
     byPool.set(pool, of);
     const place = { rooms: of.rooms, place: of.nodes.length };
@@ -61,15 +61,15 @@ export function openSharedRooms(world: SharedWorld): SharedRooms {
     places.set(node, place);
     return place;
   };
-  const change = ({ rooms, place }: Place, room: Room): void => {
+  const change = ({ rooms, place }: Place, room: NodeRoom): void => {
     const before = rooms.at(place) ?? NO_ROOM;
     rooms.set(place, room);
     undo.push(() => rooms.set(place, before));
   };
-  const newRoom = ({ spec }: NewNode): Room =>
+  const newRoom = ({ spec }: NewNode): NodeRoom =>
     unusedRoom(pools.get(spec.pool)?.sizes.get(spec.instanceType), resources);
   const isReserved = new Set<RoomNode>(world.reserved);
-  const reserved = new Map<RoomNode, Room>();
+  const reserved = new Map<RoomNode, NodeRoom>();
   for (const { node, room } of existingRooms(world)) {
     if (isReserved.has(node)) reserved.set(node, room);
     add("spec" in node ? node.spec.pool : node.pool, node, isReserved.has(node) ? NO_ROOM : room);
@@ -77,7 +77,7 @@ export function openSharedRooms(world: SharedWorld): SharedRooms {
   return {
     take: (demand, requests) => {
       const of = byPool.get(demand.pool);
-      const place = of?.rooms.find(requests, classOf(demand));
+      const place = of?.rooms.find(requests, getDemandClass(demand));
       const room = place === undefined ? undefined : of?.rooms.at(place);
       if (of === undefined || place === undefined || room === undefined) return undefined;
       change({ rooms: of.rooms, place }, takeFrom(room, requests));
@@ -96,7 +96,7 @@ export function openSharedRooms(world: SharedWorld): SharedRooms {
     },
     hasRoom: (node, requests) => {
       const place = places.get(node);
-      return fitsInto(requests, place?.rooms.at(place.place)?.free ?? new Map());
+      return canFit(requests, place?.rooms.at(place.place)?.free ?? new Map());
     },
     taken: () => undo.length,
     rewind: (taken) => {
@@ -116,7 +116,7 @@ export const NO_ROOMS: SharedRooms = {
   rewind: () => undefined,
 };
 
-type ExistingRoom = { readonly node: ComputedNode | FreeMachine; readonly room: Room; readonly sinceMs: number };
+type ExistingRoom = { readonly node: ComputedNode | FreeMachine; readonly room: NodeRoom; readonly sinceMs: number };
 
 function existingRooms({ pools, nodes, reserved, machines, parts, resources }: SharedWorld): readonly ExistingRoom[] {
   const ofMachine = (node: FreeMachine, isUnused: boolean): readonly ExistingRoom[] =>
@@ -126,34 +126,36 @@ function existingRooms({ pools, nodes, reserved, machines, parts, resources }: S
     ...machines.flatMap((node) => ofMachine(node, true)),
     ...[...nodes, ...reserved].flatMap((node) => {
       const room = roomOf(node, pools.get(node.spec.pool), resources);
-      return room === undefined ? [] : [{ node, room, sinceMs: phaseRank(node) === 0 ? 0 : node.status.createdAtMs }];
+      return room === undefined
+        ? []
+        : [{ node, room, sinceMs: getPhaseRank(node) === 0 ? 0 : node.status.createdAtMs }];
     }),
   ].sort(
     (one, other) =>
       one.sinceMs - other.sinceMs ||
-      compareNames(amountsKey(other.room.allocatable), amountsKey(one.room.allocatable)) ||
+      compareNames(buildAmountsKey(other.room.allocatable), buildAmountsKey(one.room.allocatable)) ||
       compareNames(kubeNameOf(one.node), kubeNameOf(other.node)),
   );
 }
 
 /** The room that the ledger reports for a node, or the expected room of a node of its type until the ledger knows it. */
-function roomOf(node: ComputedNode, pool: Pool | undefined, resources: ReadonlySet<string>): Room | undefined {
+function roomOf(node: ComputedNode, pool: Pool | undefined, resources: ReadonlySet<string>): NodeRoom | undefined {
   if (node.room !== undefined) return { ...node.room, isUnused: true };
   return pool && unusedRoom(pool.sizes.get(node.spec.instanceType), resources);
 }
 
 const UNKNOWN_SIZE: NodeSize = { known: new Map(), gpus: undefined, isInPart: true };
 
-function unusedRoom(size: NodeSize = UNKNOWN_SIZE, resources: ReadonlySet<string>): Room {
+function unusedRoom(size: NodeSize = UNKNOWN_SIZE, resources: ReadonlySet<string>): NodeRoom {
   const { known, gpus } = size;
-  const allocatable = amountsOf(size, known.keys());
-  return { allocatable, free: amountsOf(size, resources), isUnused: true, ...(gpus !== undefined && { gpus }) };
+  const allocatable = toAmounts(size, known.keys());
+  return { allocatable, free: toAmounts(size, resources), isUnused: true, ...(gpus !== undefined && { gpus }) };
 }
 
 /** Subtracts a request; one with an unknown amount takes all of it. */
-function takeFrom({ free, ...room }: Room, requests: Amounts): Room {
-  const use = useOf(requests);
-  const left = new Map(subtract(free, use));
+function takeFrom({ free, ...room }: NodeRoom, requests: Amounts): NodeRoom {
+  const use = sumUse(requests);
+  const left = new Map(subtractAmounts(free, use));
   for (const [resource, amount] of use) if (amount > 0 && left.get(resource) === Infinity) left.set(resource, 0);
   return { ...room, free: left, isUnused: false };
 }

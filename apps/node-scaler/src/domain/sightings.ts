@@ -64,7 +64,7 @@ export const STANDINGS = [
   "FOREIGN_USE",
   "UNKNOWN",
 ] as const;
-export type Standing = (typeof STANDINGS)[number];
+export type MachineStanding = (typeof STANDINGS)[number];
 
 /** An owner that holds a machine or a part of it. */
 export type Holder = { readonly owner: Owner; readonly reservationId: string };
@@ -73,9 +73,9 @@ export type Holder = { readonly owner: Owner; readonly reservationId: string };
 export type Machine = {
   readonly node: string;
   readonly pool: string;
-  readonly standing: Standing;
+  readonly standing: MachineStanding;
   /** The standing for work that tolerates all of its taints. */
-  readonly toleratedStanding: Standing;
+  readonly toleratedStanding: MachineStanding;
   /** Taints that exclude pods without a toleration; empty while it has its startup taint. */
   readonly taints: readonly Taint[];
   /** True if the ledger has observed its cordon, and grants it to no further owner. */
@@ -106,18 +106,18 @@ export type PodOnNode = {
 export type PodsByNode = ReadonlyMap<string, readonly PodOnNode[]>;
 
 /** Returns a key that distinguishes instances of all providers, because ids are unique only within one. */
-export function instanceKey({ provider, instanceId }: Pick<ListedInstance, "provider" | "instanceId">): string {
+export function buildInstanceKey({ provider, instanceId }: Pick<ListedInstance, "provider" | "instanceId">): string {
   return `${provider} ${instanceId}`;
 }
 
 /** Returns all holders of the machine or a part of it, the earliest first. */
-export function holdersOf({ holder, sharedHolders }: Machine): readonly Holder[] {
+export function listHolders({ holder, sharedHolders }: Machine): readonly Holder[] {
   return holder === undefined ? sharedHolders : [holder, ...sharedHolders];
 }
 
 /** Whether a machine or a part of it is held. */
 export function isHeld(machine: Machine | undefined): boolean {
-  return machine !== undefined && holdersOf(machine).length > 0;
+  return machine !== undefined && listHolders(machine).length > 0;
 }
 
 /** Whether a machine can be granted in parts, and not as a whole. */
@@ -148,7 +148,7 @@ export function isCordonedByOthers({ spec, status }: ScaledNode, machine: Machin
 }
 
 /** Groups instances by the node name of their order. */
-export function instancesByNode(instances: Instances): ReadonlyMap<string, readonly ListedInstance[]> {
+export function groupInstancesByNode(instances: Instances): ReadonlyMap<string, readonly ListedInstance[]> {
   return Map.groupBy(instances.all, ({ nodeName }) => nodeName);
 }
 
@@ -165,7 +165,7 @@ export function isAbsenceKnown(
 }
 
 /** Groups Kubernetes nodes by the record in their label. */
-export function kubeNodesByRecord({ byName }: KubeNodes): ReadonlyMap<string, readonly KubeNode[]> {
+export function groupKubeNodesByRecord({ byName }: KubeNodes): ReadonlyMap<string, readonly KubeNode[]> {
   const labelled = [...byName.values()].filter(({ scaledNode }) => scaledNode !== undefined);
   return Map.groupBy(
     labelled.sort((one, other) => (one.name < other.name ? -1 : 1)),
@@ -174,7 +174,7 @@ export function kubeNodesByRecord({ byName }: KubeNodes): ReadonlyMap<string, re
 }
 
 /** Returns the Kubernetes nodes of a record, under every name with which it has joined. */
-export function joinedNodes(
+export function listJoinedNodes(
   { name, status }: Pick<ScaledNode, "name" | "status">,
   byRecord: ReadonlyMap<string, readonly KubeNode[]>,
   { byName }: KubeNodes,

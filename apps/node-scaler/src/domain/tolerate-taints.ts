@@ -14,7 +14,7 @@ export function tolerateTaints(
 ): Machines {
   const own = new Map(nodes.map(({ spec, status }) => [status.kubernetesNode, policies.get(spec.pool)]));
   const isHealthy = ({ node, taints }: Machine): boolean =>
-    !own.has(node) || undeclaredTaints(taints, own.get(node)).length === 0;
+    !own.has(node) || listUndeclaredTaints(taints, own.get(node)).length === 0;
   const byNode = new Map(
     [...machines.byNode].map(([name, machine]) => {
       const { taints, toleratedStanding: standing } = machine;
@@ -30,7 +30,7 @@ export function describeTaint({ key, value = "", effect }: Taint): string {
 }
 
 /** Returns the taints that the pool does not declare; all of them if the pool is no longer scaled. */
-export function undeclaredTaints(
+export function listUndeclaredTaints(
   taints: readonly Taint[],
   policy: Pick<PoolPolicy, "taints"> | undefined,
 ): readonly Taint[] {

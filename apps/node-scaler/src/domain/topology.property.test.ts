@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { aDemand, aMachine, aNode, aPool, aShortage, aSnapshot, applyPlan } from "../../test/scaling-snapshots.ts";
-import { compute, type ScalingPlan, type ScalingSnapshot } from "./compute.ts";
+import { computeScaling, type ScalingPlan, type ScalingSnapshot } from "./compute.ts";
 import type { Demand } from "./demand.ts";
 
 const KEY = "topology.kubernetes.io/zone";
@@ -75,12 +75,12 @@ it("gives a gang nodes of one zone, all of them or none, and is planned once", (
         ...others.map((pool, index) => aDemand(`other/${index}`, { pool })),
       ];
       const snapshot = { ...buildWorld(nodes, max, demands), unavailable: short.map((zone) => aShortage({ zone })) };
-      const plan = compute(snapshot);
+      const plan = computeScaling(snapshot);
       for (const [name, found] of zonesOf(snapshot, plan)) {
         expect(new Set(found).size).toBe(1);
         expect(found).toHaveLength(demands.filter(({ group }) => group === name).length);
       }
-      const again = compute(applyPlan(snapshot, plan, "r2"));
+      const again = computeScaling(applyPlan(snapshot, plan, "r2"));
       expect([again.start, again.stop, again.updates]).toEqual([[], [], []]);
     }),
     { numRuns: 500 },
@@ -109,7 +109,7 @@ it("completes a gang in the zone with the most free nodes for it, if the maximum
         const missing = Math.max(0, size - nodes.filter((one) => one.zone === zone).length);
         return missing <= headroom && (missing === 0 || zones.includes(zone)) ? [missing] : [];
       });
-      const plan = compute(snapshot);
+      const plan = computeScaling(snapshot);
       expect(plan.bindings.size).toBe(possible.length === 0 ? 0 : size);
       expect(plan.start).toHaveLength(possible.length === 0 ? 0 : Math.min(...possible));
       if (possible.length === 0) expect(plan.waits).toMatchObject([{ group: "g0" }]);

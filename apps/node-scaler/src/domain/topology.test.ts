@@ -11,7 +11,7 @@ import {
   applyPlan,
   NOW,
 } from "../../test/scaling-snapshots.ts";
-import { compute } from "./compute.ts";
+import { computeScaling } from "./compute.ts";
 
 const KEY = "topology.kubernetes.io/zone";
 const topology = { key: KEY };
@@ -36,7 +36,12 @@ describe("a gang in one zone", () => {
     ],
     [
       "uses another zone if its own is short",
-      { pools, unavailable: [aShortage({ zone: "a" })], nodes: [free("n1", "a")], demands: aGang(2, { topology }) },
+      {
+        pools,
+        unavailable: [aShortage({ zone: "a" })],
+        nodes: [free("n1", "a")],
+        demands: aGang(2, { topology }),
+      },
       { start: ["large in b for gang/0", "large in b for gang/1"] },
     ],
     [
@@ -166,9 +171,9 @@ describe("a gang in one zone", () => {
   it("is planned once", () => {
     const nodes = [free("n1", "a"), free("n2", "b"), free("n3", "b")];
     const snapshot = aSnapshot({ pools, nodes, demands: aGang(4, { topology }) });
-    const plan = compute(snapshot);
+    const plan = computeScaling(snapshot);
     expect(plan.start).toHaveLength(2);
-    const again = compute(applyPlan(snapshot, plan, "r2"));
+    const again = computeScaling(applyPlan(snapshot, plan, "r2"));
     expect([again.start, again.stop, again.updates]).toEqual([[], [], []]);
   });
 });

@@ -1,10 +1,10 @@
 import { restrictSelection, type NodeSelection } from "@muster/resources";
-import { compareNames, phaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
+import { compareNames, getPhaseRank, type ComputedNode, type FreeMachine, type Pool } from "./fit.ts";
 import type { Demand, Topology } from "./demand.ts";
 import { ZONE, type KnownPool } from "./may-accept.ts";
 
 /** The groups with a topology, with the possible domains of each. */
-export type Domains = {
+export type TopologyDomains = {
   /** Returns ascending values of the label, for the group of the demand with its choice of pools. Undefined if the group has no topology. */
   valuesFor(demand: Demand): readonly string[] | undefined;
   /** Restricts the demand to nodes with this value. */
@@ -24,7 +24,7 @@ export function indexDomains(
   demands: readonly Demand[],
   pools: ReadonlyMap<string, Pool>,
   { nodes, unscaledZones }: { readonly nodes: readonly AnyNode[]; readonly unscaledZones: ZoneCounts },
-): Domains {
+): TopologyDomains {
   const members = Map.groupBy(
     demands.filter(({ topology }) => topology !== undefined),
     keyOf,
@@ -75,7 +75,7 @@ export function compareDomains(one: DomainPlan, other: DomainPlan, keepsDomain: 
     return lacks.every(({ code }) => code === "POOL_MAX") ? 1 : 2;
   };
   const countReady = ({ bound }: DomainPlan): number =>
-    [...bound.values()].filter((node) => !("status" in node) || phaseRank(node) === 0).length;
+    [...bound.values()].filter((node) => !("status" in node) || getPhaseRank(node) === 0).length;
   const countOwn = ({ bound, group }: DomainPlan): number => {
     if (!keepsDomain) return 0;
     const names = new Set(group.demands.map(({ name }) => name));
@@ -92,7 +92,7 @@ export function compareDomains(one: DomainPlan, other: DomainPlan, keepsDomain: 
 }
 
 /** Restricts the demand to nodes with this value of the label of its topology. */
-export function restrictTo(demand: Demand, value: string): Demand {
+export function restrictToDomain(demand: Demand, value: string): Demand {
   return restrictBy(demand, value, restrictSelection);
 }
 
@@ -105,7 +105,7 @@ function restrictBy(demand: Demand, value: string, restrict: typeof restrictSele
 }
 
 /** Caches restrictions: demands with one selection share one object, so that its key is built once. */
-function rememberRestrictions(): Domains["restrict"] {
+function rememberRestrictions(): TopologyDomains["restrict"] {
   const known = new Map<NodeSelection | undefined, Map<string, NodeSelection>>();
   const restrict: typeof restrictSelection = (selection, requirement) => {
     const ofSelection = known.get(selection) ?? new Map<string, NodeSelection>();

@@ -7,13 +7,18 @@ import {
   dropExpired,
   rememberShortage,
   REMEMBERED_MS,
-  type Asked,
-  type Shortage,
+  type RequestedInstance,
+  type CapacityShortage,
 } from "./unavailability.ts";
 
-const spot: Asked = { provider: "cloud", instanceType: "large", spot: true };
-const onDemand: Asked = { ...spot, spot: false };
-const full = (zone?: string, subnet?: string): Shortage => ({ kind: "no-capacity", zone, subnet, message: "full" });
+const spot: RequestedInstance = { provider: "cloud", instanceType: "large", spot: true };
+const onDemand: RequestedInstance = { ...spot, spot: false };
+const full = (zone?: string, subnet?: string): CapacityShortage => ({
+  kind: "no-capacity",
+  zone,
+  subnet,
+  message: "full",
+});
 
 function memoryOf(...marks: readonly Unavailability[]): readonly Unavailability[] {
   return marks.reduce<readonly Unavailability[]>(rememberShortage, []);
@@ -38,7 +43,7 @@ it("remembers it again if it is found after its expiry", () => {
 });
 
 it("marks only spot for a shortage of spot, and only on-demand for one of on-demand", () => {
-  const short = (asked: Asked) => buildShortages(memoryOf(buildMark(asked, full(), 0)), 1);
+  const short = (asked: RequestedInstance) => buildShortages(memoryOf(buildMark(asked, full(), 0)), 1);
   expect(short(spot).isUnavailable("cloud", "large", true, undefined)).toBe(true);
   expect(short(spot).isUnavailable("cloud", "large", false, undefined)).toBe(false);
   expect(short(onDemand).isUnavailable("cloud", "large", true, undefined)).toBe(false);
@@ -53,7 +58,7 @@ it("marks a type without spot as unavailable for spot, in all zones", () => {
   expect(shortages.isUnavailable("cloud", "large", false, "a")).toBe(false);
 });
 
-it.each<[string, Shortage, { a: boolean; b: boolean; any: boolean }]>([
+it.each<[string, CapacityShortage, { a: boolean; b: boolean; any: boolean }]>([
   ["a zone", full("a"), { a: true, b: false, any: false }],
   ["a subnet whose zone is known", full("a", "subnet-1"), { a: true, b: false, any: false }],
   ["a subnet whose zone is not known", full(undefined, "subnet-1"), { a: true, b: true, any: true }],
@@ -77,7 +82,7 @@ it("finds the oldest mark that covers a zone, in whatever order they are recorde
   }
 });
 
-const kinds = fc.record<Asked>({
+const kinds = fc.record<RequestedInstance>({
   provider: fc.constantFrom("cloud", "other"),
   instanceType: fc.constantFrom("large", "small"),
   spot: fc.boolean(),
@@ -119,7 +124,7 @@ it("answers after any history, swept or not, as a search through all marks would
 });
 
 it("marks a zone that the provider does not have", () => {
-  const shortage: Shortage = {
+  const shortage: CapacityShortage = {
     ...full("zone-x"),
     kind: "no-capacity",
     zone: "zone-x",

@@ -4,7 +4,7 @@ import type { Unavailability } from "./demand.ts";
 export const REMEMBERED_MS = 600_000;
 
 /** The shortage that a provider reported instead of starting an instance. */
-export type Shortage =
+export type CapacityShortage =
   | {
       readonly kind: "no-capacity";
       readonly zone: string | undefined;
@@ -16,13 +16,13 @@ export type Shortage =
   | { readonly kind: "unsupported"; readonly message: string };
 
 /** A kind of instance of one provider. */
-export type Asked = { readonly provider: string; readonly instanceType: string; readonly spot: boolean };
+export type RequestedInstance = { readonly provider: string; readonly instanceType: string; readonly spot: boolean };
 
 /**
  * Builds the mark of a shortage, either of spot or of on-demand, as requested, because spot is often short while on-demand is not. A type that the provider
  * does not have is unavailable in all zones.
  */
-export function buildMark(asked: Asked, shortage: Shortage, nowMs: number): Unavailability {
+export function buildMark(asked: RequestedInstance, shortage: CapacityShortage, nowMs: number): Unavailability {
   const { provider, instanceType, spot } = asked;
   return {
     provider,
@@ -52,7 +52,7 @@ export function dropExpired(memory: readonly Unavailability[], nowMs: number): r
 }
 
 /** The shortages, indexed by kind. */
-export type Shortages = {
+export type CapacityShortages = {
   /**
    * Returns the oldest shortage of (type, spot) in a zone, or, with an undefined zone, where the provider would place it. Undefined if the kind can be
    * requested.
@@ -71,7 +71,7 @@ export type Shortages = {
  * Indexes the memory. The provider chooses the subnet, so a short subnet makes its whole zone short, or all zones if its zone is unknown. A shortage in one
  * zone does not affect others.
  */
-export function buildShortages(memory: readonly Unavailability[], nowMs: number): Shortages {
+export function buildShortages(memory: readonly Unavailability[], nowMs: number): CapacityShortages {
   const everywhere = new Map<string, Unavailability>();
   const byZone = new Map<string, Unavailability>();
   const byPool = new Map<string, Unavailability>();
@@ -82,7 +82,7 @@ export function buildShortages(memory: readonly Unavailability[], nowMs: number)
     else if (entry.zone === undefined) keepOldest(everywhere, kind, entry);
     else keepOldest(byZone, `${kind}\n${entry.zone}`, entry);
   }
-  const find: Shortages["find"] = (provider, instanceType, spot, zone, pool) => {
+  const find: CapacityShortages["find"] = (provider, instanceType, spot, zone, pool) => {
     const kind = kindOf(provider, instanceType, spot);
     const general = everywhere.get(kind);
     const local = zone === undefined ? undefined : byZone.get(`${kind}\n${zone}`);

@@ -13,7 +13,7 @@ type ProviderCall = {
  * Runs a call under one timeout. Throws an error as the fault that `toFault` returns, and otherwise unchanged; after the caller's abort, throws the signal's
  * reason.
  */
-export async function providerCall<T>(
+export async function callProvider<T>(
   { doing, timeoutMs, outer }: ProviderCall,
   toFault: (error: unknown) => Fault | undefined,
   body: (signal: AbortSignal) => Promise<T>,

@@ -1,7 +1,7 @@
 import type { PoolPolicy } from "../domain/pool.ts";
 
 /** The request to a provider to boot an instance. */
-export type Boot = {
+export type BootRequest = {
   /** The name of the node's record, which is never reused. Starting one name twice gives one instance. */
   readonly nodeName: string;
   readonly pool: string;
@@ -22,7 +22,7 @@ export type Boot = {
 type StartupTaint = { readonly key: string; readonly effect: "NoSchedule" };
 
 /** The outcome. Any other failure is thrown as a fault: the request may have taken effect. */
-export type Started =
+export type BootOutcome =
   | { readonly kind: "started"; readonly instanceId: string; readonly zone: string | undefined }
   /** The type is unavailable now, in the named zone or subnet, or in all. */
   | {
@@ -60,7 +60,7 @@ export type NodeProvider = AsyncDisposable & {
   readonly name: string;
   /** True if a node's volume must have the size that a pod requests. */
   readonly fixedSizeVolumes: boolean;
-  start(boot: Boot, signal: AbortSignal): Promise<Started>;
+  start(boot: BootRequest, signal: AbortSignal): Promise<BootOutcome>;
   /** Resolves when the order is accepted; the instance is gone once it is no longer listed. An unknown instance is no error. */
   stop(instance: Pick<Instance, "instanceId" | "nodeName">, signal: AbortSignal): Promise<void>;
   /** Lists every instance of this scaler, including `stopping` ones, and of no other. */

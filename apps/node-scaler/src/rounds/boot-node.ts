@@ -1,10 +1,15 @@
 import { labels, taints } from "@muster/proto";
-import { bootKindKey, decideBootOutcome, lengthenBackoff, type BootAnswer } from "../domain/decide-boot-outcome.ts";
+import {
+  buildBootKindKey,
+  decideBootOutcome,
+  lengthenBackoff,
+  type BootAnswer,
+} from "../domain/decide-boot-outcome.ts";
 import type { ScaledNode } from "../domain/node.ts";
 import type { PoolPolicy } from "../domain/pool.ts";
 import { buildMark, rememberShortage } from "../domain/unavailability.ts";
-import { inNodeSpan } from "../node-trace.ts";
-import type { Boot, NodeProvider } from "../providers/provider.ts";
+import { runInNodeSpan } from "../node-trace.ts";
+import type { BootRequest, NodeProvider } from "../providers/provider.ts";
 import { describeFailure, type Scaler } from "../scaler.ts";
 
 /** Requests the instance of a Creating node from the provider, and records its answer. Never rejects. */
@@ -16,7 +21,7 @@ export async function bootNode(scaler: Scaler, node: ScaledNode, policy: PoolPol
     "muster.spot": spec.spot,
     "muster.demand": node.status.boundTo ?? "",
   };
-  await inNodeSpan("boot node", name, attributes, async (span) => {
+  await runInNodeSpan("boot node", name, attributes, async (span) => {
     const beganMs = scaler.now();
     const provider = scaler.providers.get(policy.provider);
     if (provider === undefined) throw new Error(`pool ${policy.name} has no provider ${policy.provider}`);
@@ -27,7 +32,7 @@ export async function bootNode(scaler: Scaler, node: ScaledNode, policy: PoolPol
   }).catch((error: unknown) => scaler.report.failed("pool", `recording the outcome of the boot of ${name}`, error));
 }
 
-async function ask(scaler: Scaler, provider: NodeProvider, boot: Boot): Promise<BootAnswer> {
+async function ask(scaler: Scaler, provider: NodeProvider, boot: BootRequest): Promise<BootAnswer> {
   if (!scaler.isHeld()) return { kind: "failed", message: "this replica leads no more", retryAfterMs: 0 };
   try {
     return await provider.start(boot, scaler.orderSignal);
@@ -54,7 +59,7 @@ async function takeAnswer(
     report.planned("pool", { kind: "mark", node: node.name, because: outcome.shortage.kind, message: found.message });
   }
   const asked = { provider: policy.provider, instanceType: spec.instanceType, spot: spec.spot, zone: spec.zone };
-  const key = bootKindKey(asked);
+  const key = buildBootKindKey(asked);
   if (answer.kind === "failed")
     memory.backoffs.set(key, lengthenBackoff(memory.backoffs.get(key), { ...answer, asked }, now()));
   else if (answer.kind === "started") memory.backoffs.delete(key);
@@ -69,7 +74,7 @@ function buildBoot(
   { name, spec }: ScaledNode,
   policy: PoolPolicy,
   { poolLabel, name: scaler }: Pick<Scaler, "poolLabel" | "name">,
-): Boot {
+): BootRequest {
   const { pool, instanceType, bootImage, spot, zone, gpus, volumeGib, privateIpOnly } = spec;
   return {
     nodeName: name,

@@ -6,13 +6,13 @@ import { transitionBootFailures } from "../domain/transition-boot-failures.ts";
 import { tolerateTaints } from "../domain/tolerate-taints.ts";
 import { planStartupTaints } from "../domain/plan-startup-taints.ts";
 import { listInstances } from "../instance-lists.ts";
-import { inRoundSpan, traceBoot } from "../node-trace.ts";
+import { runInRoundSpan, traceBoot } from "../node-trace.ts";
 import { askMachines, type Scaler } from "../scaler.ts";
 
 const MAX_WRITES_IN_FLIGHT = 32;
 
 /** Observes the health of nodes and their holders, and records both. */
-export async function heartbeatRound(scaler: Scaler): Promise<void> {
+export async function runHeartbeatRound(scaler: Scaler): Promise<void> {
   const { memory, records, policies, cluster, term } = scaler;
   const listed = await askMachines(scaler, "heartbeat");
   const instances = await listInstances(scaler, "heartbeat", providersToAsk(scaler));
@@ -29,12 +29,12 @@ export async function heartbeatRound(scaler: Scaler): Promise<void> {
     machines,
     booting: new Set(memory.booting.keys()),
   });
-  noteBoots(scaler, await inRoundSpan("heartbeat", steps, () => take(scaler, steps)), watched);
+  noteBoots(scaler, await runInRoundSpan("heartbeat", steps, () => take(scaler, steps)), watched);
   await removeStartupTaints(scaler);
   if (machines === undefined) return;
   const nodes = records.list();
   const claims = planNodeClaims({ nowMs: scaler.now(), nodes, policies, machines, pods: cluster.pods() });
-  noteBoots(scaler, await inRoundSpan("heartbeat", claims, () => take(scaler, claims)), nodes);
+  noteBoots(scaler, await runInRoundSpan("heartbeat", claims, () => take(scaler, claims)), nodes);
   memory.hasObserved ||= cluster.nodes().known;
 }
 
@@ -62,7 +62,7 @@ function providersToAsk({ memory, records, providers }: Scaler): ReadonlySet<str
 /** Makes nodes usable that were found ready in this round, or were left tainted by an earlier one. */
 async function removeStartupTaints({ records, cluster, isHeld, report }: Scaler): Promise<void> {
   const steps = planStartupTaints(records.list(), cluster.nodes());
-  await inRoundSpan("heartbeat", steps, () =>
+  await runInRoundSpan("heartbeat", steps, () =>
     forEachSome(
       steps,
       MAX_WRITES_IN_FLIGHT,

@@ -3,21 +3,21 @@ import { throwFault } from "@muster/faults";
 import {
   buildComputedNodes,
   buildFreeMachines,
-  buildParts,
+  listMachinesInParts,
   buildPauses,
   buildUnseen,
   countUnscaledZones,
   isInUse,
-  type Use,
+  type NodeUse,
 } from "../domain/build-scaling-snapshot.ts";
-import { compute, type ScalingPlan, type StartStep } from "../domain/compute.ts";
+import { computeScaling, type ScalingPlan, type StartStep } from "../domain/compute.ts";
 import { observeMismatches } from "../domain/observe-mismatches.ts";
 import { observeSizes } from "../domain/node-sizes.ts";
 import type { ScaledNode } from "../domain/node.ts";
 import { buildTermination } from "../domain/plan-heartbeat.ts";
 import { tolerateTaints } from "../domain/tolerate-taints.ts";
 import { dropExpired } from "../domain/unavailability.ts";
-import { inRoundSpan, inStepSpan } from "../node-trace.ts";
+import { runInRoundSpan, runInStepSpan } from "../node-trace.ts";
 import type { Scaler } from "../scaler.ts";
 import { bootNode } from "./boot-node.ts";
 
@@ -28,7 +28,7 @@ const MAX_WRITES_IN_FLIGHT = 32;
  * Observes demand and nodes, and creates nodes or marks them to end. Rejects while records, demand or machines are unknown, and does nothing before this
  * leader's first complete heartbeat. Boots continue after the round; their records are written in it, so that the next round counts them.
  */
-export async function poolRound(scaler: Scaler): Promise<void> {
+export async function runPoolRound(scaler: Scaler): Promise<void> {
   const { memory, records, policies } = scaler;
   if (!memory.hasObserved) return;
   await records.checkCurrent();
@@ -38,18 +38,18 @@ export async function poolRound(scaler: Scaler): Promise<void> {
   const nodes = records.list();
   const kubeNodes = scaler.cluster.nodes();
   const machines = tolerateTaints(listed, nodes, policies);
-  const use: Use = { machines, pods: scaler.cluster.pods(), kubeNodes };
+  const use: NodeUse = { machines, pods: scaler.cluster.pods(), kubeNodes };
   const nowMs = scaler.now();
   memory.sizes = observeSizes(memory.sizes, { nodes, machines, kubeNodes });
   memory.unavailable = dropExpired(memory.unavailable, nowMs);
   const computed = buildComputedNodes(nodes, use, policies);
   const observed = { nodes: computed, demands, pools: policies, nowMs, forMs: scaler.unavailableMs };
   memory.mismatches = observeMismatches(memory.mismatches, observed);
-  const plan = compute({
+  const plan = computeScaling({
     nodes: computed,
     mismatches: memory.mismatches,
     machines: buildFreeMachines(nodes, use, policies),
-    parts: buildParts(nodes, use, policies),
+    parts: listMachinesInParts(nodes, use, policies),
     sizes: memory.sizes,
     unscaledZones: countUnscaledZones(use, policies),
     demands,
@@ -79,7 +79,7 @@ export async function poolRound(scaler: Scaler): Promise<void> {
     await markStops(scaler, plan, nodes, nowMs);
   };
   const attributes = { "muster.starts": plan.start.length, "muster.stops": plan.stop.length };
-  await inRoundSpan("pool", steps, work, attributes);
+  await runInRoundSpan("pool", steps, work, attributes);
 }
 
 /** Whether the node is becoming Available; the heartbeat decides when it is. */
@@ -110,7 +110,7 @@ async function writeUpdates(
   { records, report }: Scaler,
   plan: ScalingPlan,
   nodes: readonly ScaledNode[],
-  use: Use,
+  use: NodeUse,
 ): Promise<void> {
   const phases = new Map(nodes.flatMap((node) => (isBeingReleased(node) ? [] : [[node.name, node.status.phase]])));
   const inUse = nodes.filter((node) => isInUse(node, use));
@@ -145,7 +145,7 @@ async function start(scaler: Scaler, steps: readonly StartStep[], nowMs: number)
         .finally(() => memory.booting.delete(step.name));
       // The entry is set synchronously, because the heartbeat could otherwise treat the record as an abandoned boot.
       memory.booting.set(step.name, boot);
-      await inStepSpan("order node", step.name, step.because, () => created);
+      await runInStepSpan("order node", step.name, step.because, () => created);
     },
     ({ name }, error) => report.failed("pool", `writing the record of ${name}`, error),
   );
@@ -191,7 +191,7 @@ async function markStops(
       const terminate = buildTermination(because, node, policies, nowMs);
       const change = { node: name, expected: node.status.phase, spec: { terminate } };
       report.planned("pool", { kind: "mark", node: name, because: because.code });
-      await inStepSpan("mark node", name, because.code, async () => {
+      await runInStepSpan("mark node", name, because.code, async () => {
         await records.changeNode(change);
       });
     },

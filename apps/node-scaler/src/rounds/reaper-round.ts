@@ -1,15 +1,15 @@
 import { forEachSome, within } from "@muster/backoff";
 import { assertNever } from "@muster/faults";
 import type { NodeTrouble, ScaledNode } from "../domain/node.ts";
-import { nextStop, planReap, type ReapStep } from "../domain/plan-reap.ts";
-import { inNodeSpan, inRoundSpan } from "../node-trace.ts";
+import { planStopRetry, planReap, type ReapStep } from "../domain/plan-reap.ts";
+import { runInNodeSpan, runInRoundSpan } from "../node-trace.ts";
 import { listInstances } from "../instance-lists.ts";
 import { askMachines, describeFailure, type Scaler } from "../scaler.ts";
 
 const MAX_NODES_IN_FLIGHT = 16;
 
 /** Advances nodes that must end by one step. */
-export async function reaperRound(scaler: Scaler): Promise<void> {
+export async function runReaperRound(scaler: Scaler): Promise<void> {
   const { memory, records, cluster } = scaler;
   const ending = records
     .list()
@@ -48,7 +48,7 @@ export async function reaperRound(scaler: Scaler): Promise<void> {
       },
       ([node], error) => scaler.report.failed("reaper", `ending ${node}`, error),
     );
-  await inRoundSpan("reaper", steps, takeSteps);
+  await runInRoundSpan("reaper", steps, takeSteps);
 }
 
 /** Notes the reason in the record, because a node without its provider never ends. */
@@ -146,11 +146,11 @@ async function stop(
   { node, provider, instanceId, because }: StopStep,
 ): Promise<void> {
   const remember = (answer: { readonly accepted: boolean; readonly retryAfterMs: number }): void => {
-    memory.stops.set(node, nextStop(memory.stops.get(node), answer, now()));
+    memory.stops.set(node, planStopRetry(memory.stops.get(node), answer, now()));
   };
   const attributes = { "muster.instance": instanceId, "muster.because": because };
   try {
-    await inNodeSpan("stop node", node, attributes, async () => {
+    await runInNodeSpan("stop node", node, attributes, async () => {
       await providers.get(provider)?.stop({ instanceId, nodeName: node }, signal);
     });
     remember({ accepted: true, retryAfterMs: 0 });

@@ -1,10 +1,10 @@
 import { forEachSome, within } from "@muster/backoff";
 import { assertNever } from "@muster/faults";
-import { nextStop } from "../domain/plan-reap.ts";
-import { orphanSuspect, planScan, type ScanStep } from "../domain/plan-scan.ts";
-import { instanceKey, type Instances } from "../domain/sightings.ts";
+import { planStopRetry } from "../domain/plan-reap.ts";
+import { buildOrphanKey, planScan, type ScanStep } from "../domain/plan-scan.ts";
+import { buildInstanceKey, type Instances } from "../domain/sightings.ts";
 import { listInstances } from "../instance-lists.ts";
-import { inRoundSpan } from "../node-trace.ts";
+import { runInRoundSpan } from "../node-trace.ts";
 import { askMachines, describeFailure, type Scaler } from "../scaler.ts";
 
 const MAX_STEPS_IN_FLIGHT = 8;
@@ -12,7 +12,7 @@ const MAX_STEPS_IN_FLIGHT = 8;
 /**
  * Compares instances, records and Kubernetes nodes, and ends orphans. Rejects while records may be missing, because their instances would look like orphans.
  */
-export async function scanRound(scaler: Scaler): Promise<void> {
+export async function runScanRound(scaler: Scaler): Promise<void> {
   const { memory, records, cluster, policies } = scaler;
   await records.checkCurrent();
   const nodes = records.list();
@@ -39,7 +39,7 @@ export async function scanRound(scaler: Scaler): Promise<void> {
   });
   memory.suspects = suspects;
   for (const instance of memory.orphanStops.keys())
-    if (!suspects.has(orphanSuspect(instance))) memory.orphanStops.delete(instance);
+    if (!suspects.has(buildOrphanKey(instance))) memory.orphanStops.delete(instance);
   const failed = ({ kind: doing, because }: ScanStep, error: unknown): void =>
     scaler.report.failed("scan", `${doing} because of ${because}`, error);
   const takeSteps = (): Promise<unknown> =>
@@ -59,7 +59,7 @@ export async function scanRound(scaler: Scaler): Promise<void> {
       },
       failed,
     );
-  await inRoundSpan("scan", steps, takeSteps);
+  await runInRoundSpan("scan", steps, takeSteps);
 }
 
 /** Marks providers as silent without a new list since the latest scan, because two lists must confirm a finding. */
@@ -73,7 +73,7 @@ function keyOf(step: ScanStep): string {
     case "change":
       return `${step.kind} ${step.node}`;
     case "stop-orphan":
-      return `${step.kind} ${instanceKey(step)}`;
+      return `${step.kind} ${buildInstanceKey(step)}`;
     case "cordon":
     case "delete-kube-node":
       return `${step.kind} ${step.kubeNode}`;
@@ -109,9 +109,9 @@ async function stopOrphan(
   step: Extract<ScanStep, { readonly kind: "stop-orphan" }>,
 ): Promise<void> {
   const { instanceId, nodeName } = step;
-  const key = instanceKey(step);
+  const key = buildInstanceKey(step);
   const remember = (answer: { readonly accepted: boolean; readonly retryAfterMs: number }): void => {
-    memory.orphanStops.set(key, nextStop(memory.orphanStops.get(key), answer, now()));
+    memory.orphanStops.set(key, planStopRetry(memory.orphanStops.get(key), answer, now()));
   };
   try {
     await providers.get(step.provider)?.stop({ instanceId, nodeName }, signal);

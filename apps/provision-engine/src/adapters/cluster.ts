@@ -1,13 +1,13 @@
 import { readFile } from "node:fs/promises";
 import type { KubeConfig } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
-import { kubeCalls, withKubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
-import type { LeaseCluster, AccessOf } from "../types/workload.ts";
+import { makeKubeCalls, withKubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
+import type { LeaseCluster, RequestClusterAccess } from "../types/workload.ts";
 import type { KubeConfiguration } from "../config.ts";
 import { openCrashWatch } from "./crash-watch.ts";
 import type { CrashWatch } from "../lead/wake-leases.ts";
 import { withLeaseRights } from "./lease-rights.ts";
-import { leaseObjects } from "./lease-objects.ts";
+import { makeLeaseObjects } from "./lease-objects.ts";
 
 export type Cluster = LeaseCluster & {
   /** Id of this installation. */
@@ -25,11 +25,11 @@ export function openCluster(
   onProblem: (error: unknown, retryInMs: number) => void,
 ): Cluster & AsyncDisposable {
   const opened = new AsyncDisposableStack();
-  const calls = withLeaseRights(opened.use(kubeCalls(config, { timeoutMs: CALL_TIMEOUT_MS })), rest.namespace);
+  const calls = withLeaseRights(opened.use(makeKubeCalls(config, { timeoutMs: CALL_TIMEOUT_MS })), rest.namespace);
   const crashes = opened.use(openCrashWatch(config, rest.namespace, onProblem));
-  const accessOf = clusterAccess(config, calls, rest.slices.url);
+  const accessOf = makeRequestAccess(config, calls, rest.slices.url);
   const dispose = (): Promise<void> => opened.disposeAsync();
-  const objects = leaseObjects(calls, rest.installation);
+  const objects = makeLeaseObjects(calls, rest.installation);
   return { ...rest, calls, objects, crashes, accessOf, [Symbol.asyncDispose]: dispose };
 }
 
@@ -39,7 +39,7 @@ type TokenRequest = KubeObject & {
 };
 
 /** Requests tokens of service accounts. `url` is where users reach the API server, if it differs from the engine's address. Rejects as LeaseObjects do. */
-export function clusterAccess(config: KubeConfig, calls: KubeCalls, url: string | undefined): AccessOf {
+export function makeRequestAccess(config: KubeConfig, calls: KubeCalls, url: string | undefined): RequestClusterAccess {
   const cluster = config.getCurrentCluster();
   return async ({ name, namespace }, expirationSeconds, signal) => {
     const request: TokenRequest = {

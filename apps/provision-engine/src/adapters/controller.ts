@@ -1,5 +1,5 @@
 import { takeTurns } from "@muster/backoff";
-import { faultOf, throwFault } from "@muster/faults";
+import { findFault, throwFault } from "@muster/faults";
 import type { ControllerAddress } from "../config.ts";
 import type { PollAnswer, PollSourceDeps } from "../orders/poll-source.ts";
 import { readOrdersPage } from "./controller-messages.ts";
@@ -45,7 +45,7 @@ export function openController(address: ControllerAddress, nowMs: () => number):
     const backOffMs = backingOff.untilMs - nowMs();
     if (backOffMs > 0) return unavailable(backingOff.because, backOffMs);
     const answer = await send(address, request, signal).catch((error: unknown) => {
-      if (faultOf(error)?.code === "deadline_exceeded") backOff(RETRY_AFTER_MS, "has not answered in time");
+      if (findFault(error)?.code === "deadline_exceeded") backOff(RETRY_AFTER_MS, "has not answered in time");
       throw error;
     });
     const { status, headers } = answer;
@@ -78,7 +78,7 @@ async function send(
     return { status: response.status, headers: response.headers, text: await readText(response.body, maxBytes) };
   } catch (error) {
     signal.throwIfAborted();
-    if (faultOf(error) !== undefined) throw error;
+    if (findFault(error) !== undefined) throw error;
     if (late.aborted) throwFault({ code: "deadline_exceeded", operation: `${method} ${path}`, timeoutMs });
     return unavailable("cannot be reached", RETRY_AFTER_MS, error);
   }
@@ -127,7 +127,7 @@ type PageRead =
  * Polls a controller for orders over HTTP. After an unreadable page it requests smaller and smaller pages, so that it skips only the one order that cannot be
  * read.
  */
-export function httpPoll({ controller, engine, failed }: HttpPollOptions): PollSourceDeps["poll"] {
+export function makeHttpPoll({ controller, engine, failed }: HttpPollOptions): PollSourceDeps["poll"] {
   const read = async (from: bigint, limit: number, signal: AbortSignal): Promise<PageRead> => {
     const path = `engines/${engine}/orders?from=${String(from)}&limit=${limit}`;
     const { status, headers, text } = await controller.call({ method: "GET", path }, signal);
@@ -164,7 +164,7 @@ export function httpPoll({ controller, engine, failed }: HttpPollOptions): PollS
       return await ask(from, MAX_PAGE, signal);
     } catch (error) {
       if (signal.aborted) return { kind: "failed" };
-      const fault = faultOf(error);
+      const fault = findFault(error);
       failed("away", error instanceof Error ? error.message : String(error));
       return { kind: "failed", ...(fault?.code === "unavailable" && { retryAfterMs: fault.retryAfterMs }) };
     }

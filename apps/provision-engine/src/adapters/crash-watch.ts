@@ -1,10 +1,10 @@
 import type { KubeConfig, V1Pod } from "@kubernetes/client-node";
-import { informer, listWatch } from "@muster/kube";
+import { openInformer, listWatch } from "@muster/kube";
 import { labels } from "@muster/proto";
 import { readExits, type PodExits } from "../domain/count-exits.ts";
-import { originOf } from "../domain/lease.ts";
+import { getOrigin } from "../domain/lease.ts";
 import { isSliceNamespace } from "../types/kubernetes.ts";
-import { namespaceOf } from "../types/lease-names.ts";
+import { getNamespace } from "../types/lease-names.ts";
 import { readClaim } from "../types/workload-types.ts";
 import type { CrashWatch } from "../lead/wake-leases.ts";
 
@@ -26,7 +26,7 @@ export function openCrashWatch(
   own: string,
   onProblem: (error: unknown, retryInMs: number) => void,
 ): CrashWatch & AsyncDisposable {
-  const pods = informer<V1Pod, Seen, "lease">({
+  const pods = openInformer<V1Pod, Seen, "lease">({
     source: listWatch(config, "/api/v1/pods", { labelSelector: `${labels.managedBy}=muster,${labels.lease}` }),
     project: (pod) => {
       const { [labels.lease]: lease = "", [labels.leaseRun]: run = "" } = pod.metadata?.labels ?? {};
@@ -37,8 +37,8 @@ export function openCrashWatch(
   });
   return {
     exitsOf: (lease) => {
-      const namespace = namespaceOf(lease.order, readClaim(lease.order), own);
-      const { id, run } = originOf(lease);
+      const namespace = getNamespace(lease.order, readClaim(lease.order), own);
+      const { id, run } = getOrigin(lease);
       return pods.byIndex("lease", id).filter((each) => each.run === String(run) && each.namespace === namespace);
     },
     onExit: (listener) =>

@@ -1,44 +1,44 @@
 import type { NatsBus } from "@muster/bus";
 import { logLevelOf } from "@muster/faults";
-import { kubeFault } from "@muster/kube";
-import { buildResultBytes, nsFromMs } from "@muster/leases";
+import { toKubeFault } from "@muster/kube";
+import { buildResultBytes, toNanosecondsFromMs } from "@muster/leases";
 import { digest, readKeyFile, type Signer, verifySignature } from "@muster/leases/keys";
-import { explainCalls, logNotRemoved } from "@muster/ledger-client";
+import { makeExplainCalls, logNotRemoved } from "@muster/ledger-client";
 import { describeBrake } from "@muster/ledger-client/plan-sweep";
 import { buckets, streams } from "@muster/proto";
 import { reportForeignObjects, type ServiceContext } from "@muster/service";
-import { bucketFill, bucketCreatedAtMs, openView } from "@muster/store";
-import { openCleaner, type Cleaner } from "../lead/cleaner.ts";
+import { readBucketSize, readBucketCreatedAtMs, openView } from "@muster/store";
+import { openCleaner, type LeaseCleaner } from "../lead/cleaner.ts";
 import type { Config } from "../config.ts";
-import { leaseQueue } from "../types/lease-queue.ts";
-import { requestFor } from "../types/machine.ts";
-import { zdbOverhead, ZDB } from "../types/zdb.ts";
-import type { Overheads } from "../types/workload-types.ts";
+import { makeLeaseQueue } from "../types/lease-queue.ts";
+import { buildMachineRequest } from "../types/machine.ts";
+import { computeZdbOverhead, ZDB } from "../types/zdb.ts";
+import type { TypeOverheads } from "../types/workload-types.ts";
 import { writeDecision } from "../domain/stored-decision.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { referencedBy, type EngineOps } from "../lead/engine-ops.ts";
-import { followLeases, openHoldings } from "../holdings/holdings.ts";
+import { findReferencedLease, type EngineOps } from "../lead/engine-ops.ts";
+import { followLeases, openLeaseRegistry } from "../holdings/lease-registry.ts";
 import { foreseeOrder } from "../orders/foresee-order.ts";
-import { orderSecrets, type OrderSecrets, watchUnopened } from "../holdings/order-secrets.ts";
-import type { Ledger, Workload, WorkloadParts } from "../types/workload.ts";
-import { watchUnreadable, type Records } from "../holdings/records.ts";
+import { makeOrderSecrets, type OrderSecrets, watchUnopened } from "../holdings/order-secrets.ts";
+import type { LeaseLedger, Workload, WorkloadParts } from "../types/workload.ts";
+import { watchUnreadable, type LeaseRecords } from "../holdings/records.ts";
 import { openRoom, makeRecords, openLeases } from "./records.ts";
-import { feedbackOver, routeAnswers } from "./feedback.ts";
-import { openGrants, joinLeftovers, leaseLedger, openLedgerLeftovers } from "./ledger.ts";
+import { makeBusFeedback, routeAnswers } from "./feedback.ts";
+import { openGrants, joinLeftovers, makeLeaseLedger, openLedgerLeftovers } from "./ledger.ts";
 import type { Cluster } from "./cluster.ts";
 import { NO_PODS } from "./crash-watch.ts";
 import type { HandlerDeps } from "./handlers.ts";
 import { openHistory } from "./history.ts";
 import { openLeftovers } from "./leftovers.ts";
 import { startMetrics, type LeaseMetrics } from "./metrics.ts";
-import { openPolling, type Polled } from "./polling.ts";
+import { openPolling, type ControllerPolling } from "./polling.ts";
 
 export type Deps = AsyncDisposable & {
   readonly engine: EngineOps;
   readonly requests: HandlerDeps;
   /** Polled orders; undefined without a controller. */
-  readonly polled: Polled | undefined;
-  readonly cleaner: Cleaner;
+  readonly polled: ControllerPolling | undefined;
+  readonly cleaner: LeaseCleaner;
   /** Describes outdated state; undefined if everything is fresh. */
   readonly staleness: () => string | undefined;
 };
@@ -59,13 +59,13 @@ export async function openDeps(
   await bus.ensureStream(streams.events);
   await bus.ensureStream(streams.audit);
   await using undo = new AsyncDisposableStack();
-  const secrets = orderSecrets(signer, { unsealed: config.order.unsealedSecrets });
+  const secrets = makeOrderSecrets(signer, { unsealed: config.order.unsealedSecrets });
   const known = await openKnown(context, bus, secrets, undo);
   const { view, holdings, records, metrics, unopened } = known;
   const history = openHistory(bus);
-  const ledger = leaseLedger(bus);
+  const ledger = makeLeaseLedger(bus);
   const cleaner = cleanerOf(context, { bus, ledger, records, metrics, cluster });
-  const queue = leaseQueue(ledger, config.queue);
+  const queue = makeLeaseQueue(ledger, config.queue);
   const parts = { cluster, ledger, leaseQueue: queue, nowNs };
   const served = new Map(workloads({ ...parts, nameOf: holdings.nameOf }).map((each) => [each.type, each]));
   const requests: HandlerDeps = {
@@ -81,14 +81,14 @@ export async function openDeps(
     holdings,
     history,
     capacity: config.capacity,
-    asking: { ...explainCalls(bus), whyNoQueue: (record, of) => queue.whyNone(requestFor(record), of) },
+    asking: { ...makeExplainCalls(bus), whyNoQueue: (record, of) => queue.whyNone(buildMachineRequest(record), of) },
     cleaner,
     foresee: foreseeWith(config, { ...known, secrets, workloads: served }),
   };
   const grants = undo.use(await openGrants(bus));
   const sign = signResult(signer);
   const http = openPolling(context, metrics);
-  const overNats = feedbackOver(bus, config.order.engine);
+  const overNats = makeBusFeedback(bus, config.order.engine);
   const feedback = routeAnswers(overNats, http?.send);
   const opened = undo.move();
   return {
@@ -133,8 +133,8 @@ async function openKnown(
     }),
   );
   const overheads = overheadsOf(config);
-  const holdings = openHoldings(config.capacity, overheads);
-  const fill = () => bucketFill(connection, bucket.name);
+  const holdings = openLeaseRegistry(config.capacity, overheads);
+  const fill = () => readBucketSize(connection, bucket.name);
   const room = openRoom({ name: bucket.name, fill, promised: holdings.promised, nowMs: Date.now });
   const records = makeRecords(bucket, room);
   undo.defer(followLeases(view, holdings, config.order.engine));
@@ -175,15 +175,15 @@ function foreseeWith(
     around: holdings.around,
     overheads,
     phaseOf: (id: string) => holdings.find(id)?.phase,
-    referencedBy: (record: LeaseRecord) => referencedBy({ holdings, view, secrets }, record),
+    referencedBy: (record: LeaseRecord) => findReferencedLease({ holdings, view, secrets }, record),
     policy: { ...order, ...engine.pass },
     nowNs,
   };
   return (...asked) => foreseeOrder(deps, ...asked);
 }
 
-function overheadsOf({ kube }: Config): Overheads {
-  return kube?.zdb === undefined ? {} : { [ZDB.type]: zdbOverhead(kube.zdb) };
+function overheadsOf({ kube }: Config): TypeOverheads {
+  return kube?.zdb === undefined ? {} : { [ZDB.type]: computeZdbOverhead(kube.zdb) };
 }
 
 function engineReports({ config, logger }: ServiceContext<Config>, metrics: LeaseMetrics): EngineOps["report"] {
@@ -214,15 +214,15 @@ function cleanerOf(
     cluster,
   }: {
     readonly bus: NatsBus;
-    readonly ledger: Ledger;
-    readonly records: Records;
+    readonly ledger: LeaseLedger;
+    readonly records: LeaseRecords;
     readonly metrics: LeaseMetrics;
     readonly cluster: Pick<Cluster, "calls" | "installation"> | undefined;
   },
-): Cleaner {
+): LeaseCleaner {
   const failed = (error: unknown, kind?: string): void => {
     metrics.failed("clean-up");
-    if (kubeFault(error) === undefined)
+    if (toKubeFault(error) === undefined)
       logger.error({ err: error, kind }, "internal error of clean-up, which is retried");
     else logger.warn({ err: error, kind }, "clean-up cannot list all objects of leases");
   };
@@ -237,7 +237,7 @@ function cleanerOf(
       nowMs: Date.now,
       census: async () => ({
         records: (await records.list()).filter(({ record }) => record.order.engine === config.order.engine).length,
-        bucketCreatedMs: await bucketCreatedAtMs(bus.connection, buckets.leases),
+        bucketCreatedMs: await readBucketCreatedAtMs(bus.connection, buckets.leases),
       }),
       policy: { engine: config.order.engine, ...config.cleanup },
       report: {
@@ -263,7 +263,7 @@ function cleanerOf(
 
 /** Wall clock time, in which users sign; it may jump. */
 function nowNs(): bigint {
-  return nsFromMs(Date.now());
+  return toNanosecondsFromMs(Date.now());
 }
 
 function signResult({ sign }: Signer): EngineOps["sign"] {

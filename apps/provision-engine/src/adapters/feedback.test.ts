@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 import { SOURCES } from "../domain/lease.ts";
-import type { Answer } from "../lead/report-lease.ts";
+import type { LeaseFeedback } from "../lead/report-lease.ts";
 import { routeAnswers } from "./feedback.ts";
 
-const answer = (source: string): Answer => ({ id: "1-1", source, number: 1, result: undefined, deleted: true });
+const answer = (source: string): LeaseFeedback => ({ id: "1-1", source, number: 1, result: undefined, deleted: true });
 
 /** Receivers of feedback for an order of that source. */
 async function reported(source: string, hasController: boolean): Promise<string[]> {

@@ -2,7 +2,7 @@ import { publishEvent, type Bus } from "@muster/bus";
 import { throwFault } from "@muster/faults";
 import { muster, subjects } from "@muster/proto";
 import { SOURCES } from "../domain/lease.ts";
-import type { ReportDeps, Answer } from "../lead/report-lease.ts";
+import type { ReportDeps, LeaseFeedback } from "../lead/report-lease.ts";
 import { toWireResult } from "./messages.ts";
 import { toJsonResult } from "./controller-messages.ts";
 import type { Controller, ControllerAnswer } from "./controller.ts";
@@ -12,7 +12,7 @@ type SendFeedback = ReportDeps["feedback"];
 const RETRY_MS = 60_000;
 
 /** Publishes feedback to NATS; the stream drops repetitions within its deduplication window. */
-export function feedbackOver(bus: Bus, engine: string): SendFeedback {
+export function makeBusFeedback(bus: Bus, engine: string): SendFeedback {
   const { LeaseAnswered } = muster.provision.v1;
   return async ({ id, createdNs, number, result, deleted }) => {
     const message = { engine, id, result: result === undefined ? null : toWireResult(result), deleted };
@@ -35,7 +35,7 @@ export function routeAnswers(overNats: SendFeedback, controller: SendFeedback | 
 /** The Feedbacker for orders of a controller. Rejects with invalid_request if the controller refuses the feedback, and as controller calls do. */
 type HttpFeedback = {
   /** Sends Feedback, and then Deleted. */
-  send(answer: Answer, signal: AbortSignal): Promise<void>;
+  send(answer: LeaseFeedback, signal: AbortSignal): Promise<void>;
   /** UpdateStats. */
   updateStats(stats: object, signal: AbortSignal): Promise<void>;
 };

@@ -1,33 +1,33 @@
-import { describeBrake, type Brake } from "@muster/ledger-client/plan-sweep";
-import { pageLimit, type Handlers } from "@muster/bus";
+import { describeBrake, type SweepBrake } from "@muster/ledger-client/plan-sweep";
+import { computePageLimit, type Handlers } from "@muster/bus";
 import { throwFault } from "@muster/faults";
-import { nsFromMs, timestampOf, type Order } from "@muster/leases";
+import { toNanosecondsFromMs, toTimestamp, type Order } from "@muster/leases";
 import { toEnd, toOrder, toRenewal } from "@muster/leases/wire";
 import { muster, type LeaseService, type PropertiesOf } from "@muster/proto";
 import type { View } from "@muster/store";
-import type { Capacity } from "../domain/claim.ts";
+import type { EngineCapacity } from "../domain/claim.ts";
 import { type LeaseRecord, SOURCES } from "../domain/lease.ts";
 import { recordBytes } from "../domain/decide-quota.ts";
 import type { CleanupStep } from "../domain/plan-cleanup.ts";
-import type { Cleaner } from "../lead/cleaner.ts";
+import type { LeaseCleaner } from "../lead/cleaner.ts";
 import { countTicks } from "./count-ticks.ts";
-import type { Holdings } from "../holdings/holdings.ts";
-import { type Stored, type History, type Readable, unreadableLeases } from "../holdings/records.ts";
-import { end, renew, requireLease, takeOrder, type RequestDeps } from "../orders/requests.ts";
-import { explainAnswer, leaseMessage, type LeaseExplainCalls } from "./lease-message.ts";
-import { historyPage } from "./history.ts";
-import { PAGE_BYTES, phaseOf, toWireEvent } from "./messages.ts";
+import type { LeaseRegistry } from "../holdings/lease-registry.ts";
+import { type StoredLease, type LeaseHistory, type StoredValue, listUnreadableLeases } from "../holdings/records.ts";
+import { endLease, renewLease, requireLease, takeOrder, type RequestDeps } from "../orders/requests.ts";
+import { explainAnswer, toWireLease, type LeaseExplainCalls } from "./lease-message.ts";
+import { readHistoryPage } from "./history.ts";
+import { PAGE_BYTES, toWirePhase, toWireEvent } from "./messages.ts";
 
 export type HandlerDeps = RequestDeps & {
-  readonly view: Pick<View<Readable>, "entries" | "get" | "onChange">;
-  readonly holdings: RequestDeps["holdings"] & Pick<Holdings, "around" | "counters" | "find" | "phases">;
-  readonly history: Pick<History, "page">;
-  readonly capacity: Capacity;
+  readonly view: Pick<View<StoredValue>, "entries" | "get" | "onChange">;
+  readonly holdings: RequestDeps["holdings"] & Pick<LeaseRegistry, "around" | "counters" | "find" | "phases">;
+  readonly history: Pick<LeaseHistory, "page">;
+  readonly capacity: EngineCapacity;
   /** Why an order would FAIL immediately; empty: no reason is known. */
   readonly foresee: (record: LeaseRecord, before: readonly Order[], signal: AbortSignal) => Promise<string>;
   /** The calls to other services for an explanation. */
   readonly asking: LeaseExplainCalls;
-  readonly cleaner: Pick<Cleaner, "sweep" | "brake" | "schedule" | "waitsFor">;
+  readonly cleaner: Pick<LeaseCleaner, "sweep" | "brake" | "schedule" | "waitsFor">;
   /** Number of the oldest ongoing leases with secrets that the key cannot open. */
   readonly unopened: () => number;
   /** The public key of the results' signatures, in base58. */
@@ -45,7 +45,7 @@ const ANY_PHASE: number = muster.provision.v1.LeasePhase.LEASE_PHASE_UNSPECIFIED
 export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
   const nowMs = (): number => Number(deps.nowNs() / 1_000_000n);
   const counts = countTicks(COUNT_EVERY_MS, nowMs);
-  const lease = async (stored: Promise<Stored>) => ({ lease: leaseMessage(deps, await stored) });
+  const lease = async (stored: Promise<StoredLease>) => ({ lease: toWireLease(deps, await stored) });
   return {
     orderLease: async ({ requestId, order, dryRun, before, skipForesight }, { signal }) => {
       const read = readOrder(order ?? missing("order"));
@@ -55,10 +55,11 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
       const { stored, outcome } = ordered;
       const isForeseen = dryRun && !skipForesight;
       const refusedBecause = isForeseen ? await deps.foresee(stored.record, before.map(readOrder), signal) : "";
-      return { lease: leaseMessage(deps, stored), outcome, refusedBecause };
+      return { lease: toWireLease(deps, stored), outcome, refusedBecause };
     },
-    renewLease: ({ requestId, renewal }) => lease(renew(deps, requestId, toRenewal(renewal ?? missing("renewal")))),
-    endLease: ({ requestId, end: request }) => lease(end(deps, requestId, toEnd(request ?? missing("end")))),
+    renewLease: ({ requestId, renewal }) =>
+      lease(renewLease(deps, requestId, toRenewal(renewal ?? missing("renewal")))),
+    endLease: ({ requestId, end: request }) => lease(endLease(deps, requestId, toEnd(request ?? missing("end")))),
     getLease: ({ id }) => lease(requireLease(deps, id)),
     explainLease: async ({ id }) => {
       const { record } = await requireLease(deps, id);
@@ -66,18 +67,18 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
     },
     listLeases: (request) => Promise.resolve(leasesPage(deps, request)),
     listLeaseHistory: async (query, { signal }) => {
-      const page = await historyPage(deps, query, signal);
+      const page = await readHistoryPage(deps, query, signal);
       return { ...page, events: page.events.map(toWireEvent) };
     },
     getEngine: ({ engine }) => {
       const own = ownEngine(deps, engine);
-      return Promise.resolve({ engine: own, key: deps.key, now: timestampOf(deps.nowNs()) });
+      return Promise.resolve({ engine: own, key: deps.key, now: toTimestamp(deps.nowNs()) });
     },
     getCounters: async ({ engine, afterNumber }, { signal }) => {
       ownEngine(deps, engine);
       const isCounted = afterNumber < Math.floor(nowMs() / COUNT_EVERY_MS);
       if (!isCounted) await counts.next(signal);
-      return countersMessage(deps);
+      return toWireCounters(deps);
     },
     cleanupResources: async ({ dryRun, confirm }, { signal }) => {
       const { steps, brake } = await deps.cleaner.sweep({ isDryRun: dryRun, confirmed: confirm }, signal);
@@ -106,9 +107,9 @@ function leasesPage(
   deps: HandlerDeps,
   { limit, continue: after, user, type, phase }: muster.provision.v1.ListLeasesRequest,
 ): PropertiesOf<typeof muster.provision.v1.ListLeasesReply> {
-  const size = pageLimit(limit, MAX_PAGE);
+  const size = computePageLimit(limit, MAX_PAGE);
   const wanted: number = phase;
-  const page: Stored[] = [];
+  const page: StoredLease[] = [];
   let bytes = 0;
   let isMore = false;
   for (const { key, value, revision } of deps.view.entries()) {
@@ -116,7 +117,7 @@ function leasesPage(
     const { record } = value;
     if (user !== "" && record.order.user !== user) continue;
     if (type !== "" && record.order.type !== type) continue;
-    const own: number = phaseOf(record);
+    const own: number = toWirePhase(record);
     if (wanted !== ANY_PHASE && own !== wanted) continue;
     const weight = recordBytes(record);
     isMore = page.length === size || (page.length > 0 && bytes + weight > PAGE_BYTES);
@@ -125,9 +126,9 @@ function leasesPage(
     bytes += weight;
   }
   return {
-    leases: page.map((each) => leaseMessage(deps, each)),
+    leases: page.map((each) => toWireLease(deps, each)),
     continue: isMore ? (page.at(-1)?.record.order.id ?? "") : "",
-    unreadable: after === "" ? unreadableLeases(deps.view).slice(0, MAX_UNREADABLE) : [],
+    unreadable: after === "" ? listUnreadableLeases(deps.view).slice(0, MAX_UNREADABLE) : [],
   };
 }
 
@@ -137,8 +138,8 @@ function ownEngine({ policy }: HandlerDeps, named: string): string {
   return policy.engine;
 }
 
-function toWireSchedule({ mode, nextMs }: ReturnType<Cleaner["schedule"]>) {
-  return { mode, nextLook: nextMs === undefined ? null : timestampOf(nsFromMs(nextMs)) };
+function toWireSchedule({ mode, nextMs }: ReturnType<LeaseCleaner["schedule"]>) {
+  return { mode, nextLook: nextMs === undefined ? null : toTimestamp(toNanosecondsFromMs(nextMs)) };
 }
 
 function toWireStep({
@@ -151,7 +152,7 @@ function toWireStep({
 }
 
 /** The present counters of an engine. */
-export function countersMessage({
+export function toWireCounters({
   holdings,
   capacity,
   policy,
@@ -182,7 +183,7 @@ function readOrder(message: muster.provision.v1.Order): Order {
   }
 }
 
-function toWireUnits(units: Capacity): muster.provision.v1.ResourceUnits {
+function toWireUnits(units: EngineCapacity): muster.provision.v1.ResourceUnits {
   const { cru, mru, hru, sru } = units;
   return { cru: wireUnit(cru), mruBytes: wireUnit(mru), hruBytes: wireUnit(hru), sruBytes: wireUnit(sru) };
 }
@@ -200,6 +201,6 @@ function refuse(field: string, reason: string): never {
 }
 
 /** Empty: nothing is held. */
-function textOf(brake: Brake | undefined): string {
+function textOf(brake: SweepBrake | undefined): string {
   return brake === undefined ? "" : describeBrake(brake);
 }

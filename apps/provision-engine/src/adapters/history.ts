@@ -1,15 +1,15 @@
-import { openTrail, type Bus } from "@muster/bus";
+import { openAuditTrail, type Bus } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
 import { throwFault } from "@muster/faults";
 import type { View } from "@muster/store";
 import { toEvent, toWireEvent, PAGE_BYTES } from "./messages.ts";
-import type { History, Readable } from "../holdings/records.ts";
+import type { LeaseHistory, StoredValue } from "../holdings/records.ts";
 import { buildHistory } from "../domain/build-history.ts";
-import { eventBytes } from "../domain/decide-quota.ts";
+import { countEventBytes } from "../domain/decide-quota.ts";
 import type { LeaseEvent } from "../domain/lease.ts";
 
-export function openHistory(bus: Bus): History {
-  return openTrail(bus, {
+export function openHistory(bus: Bus): LeaseHistory {
+  return openAuditTrail(bus, {
     type: muster.provision.v1.LeaseEvent,
     subjectOf: subjects.leaseAudited,
     keyOf: ({ lease }) => lease,
@@ -20,8 +20,8 @@ export function openHistory(bus: Bus): History {
 }
 
 type HistoryDeps = {
-  readonly history: Pick<History, "page">;
-  readonly view: Pick<View<Readable>, "get">;
+  readonly history: Pick<LeaseHistory, "page">;
+  readonly view: Pick<View<StoredValue>, "get">;
 };
 
 const EVENTS = { fallback: 100, max: 500 };
@@ -32,7 +32,7 @@ const TOKEN = /^(\d+)(?:-(\d*))?$/;
  * A page of the history of the order that has the id, or had it last. `continue` comes from the previous page; empty: the newest page, or in the reply no older
  * events.
  */
-export async function historyPage(
+export async function readHistoryPage(
   { history, view }: HistoryDeps,
   { id, limit, continue: token }: { readonly id: string; readonly limit: number; readonly continue: string },
   signal: AbortSignal,
@@ -43,7 +43,7 @@ export async function historyPage(
   for (let asked = most; ; asked = Math.ceil(asked / 2)) {
     const query = { limit: asked, before: before === undefined ? undefined : Number(before) };
     const page = await history.page(id, query, signal);
-    if (page.items.length > 1 && eventBytes(page.items) > PAGE_BYTES) continue;
+    if (page.items.length > 1 && countEventBytes(page.items) > PAGE_BYTES) continue;
     const { events, order, isWhole } = buildHistory(page.items, wanted);
     const isMore = page.before !== undefined && !isWhole;
     return { events, continue: isMore ? `${page.before}-${order ?? ""}` : "" };

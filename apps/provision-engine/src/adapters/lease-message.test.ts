@@ -1,22 +1,22 @@
 import { expect, it } from "vitest";
 import { FaultError } from "@muster/faults";
 import { muster } from "@muster/proto";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { openHoldings } from "../holdings/holdings.ts";
-import { leaseMessage, explainAnswer, type LeaseExplainCalls } from "./lease-message.ts";
+import { openLeaseRegistry } from "../holdings/lease-registry.ts";
+import { toWireLease, explainAnswer, type LeaseExplainCalls } from "./lease-message.ts";
 
 const NETWORK = { id: "1-1", type: "network", data: '{"name":"home"}' };
 
 function reported(network: Partial<Omit<LeaseRecord, "order">>, users: readonly string[] = []) {
-  const holdings = openHoldings({}, {});
-  const record = aLease({ order: NETWORK, phase: "DECOMMISSIONING", ...network });
+  const holdings = openLeaseRegistry({}, {});
+  const record = makeLeaseRecord({ order: NETWORK, phase: "DECOMMISSIONING", ...network });
   holdings.learn({ record, revision: 1 });
   for (const id of users) {
     const order = { id, type: "volume", data: '{"size":1,"type":"ssd","network":"home"}' };
-    holdings.learn({ record: aLease({ order, phase: "ACTIVE", expiresAtNs: 7_000_000_001n }), revision: 1 });
+    holdings.learn({ record: makeLeaseRecord({ order, phase: "ACTIVE", expiresAtNs: 7_000_000_001n }), revision: 1 });
   }
-  return leaseMessage({ holdings, nowNs: () => 0n }, { record, revision: 1 });
+  return toWireLease({ holdings, nowNs: () => 0n }, { record, revision: 1 });
 }
 
 it("lists the leases that block the end of a network, with their ends, and is not stuck", () => {
@@ -37,8 +37,8 @@ it.each<[what: string, record: Partial<Omit<LeaseRecord, "order">>, stuck: boole
 });
 
 const { ExplainReservationReply } = muster.reservation.v1;
-const LEASES = { holdings: openHoldings({}, {}), nowNs: () => 0n };
-const WAITING = aLease({ order: { id: "3-2", type: "machine" }, phase: "PROVISIONING", run: 2 });
+const LEASES = { holdings: openLeaseRegistry({}, {}), nowNs: () => 0n };
+const WAITING = makeLeaseRecord({ order: { id: "3-2", type: "machine" }, phase: "PROVISIONING", run: 2 });
 
 /** A ledger in which every owner waits, or that does not answer. */
 function callsOf(ledger: "answers" | "away" | "no queue"): {
@@ -87,9 +87,9 @@ it("explains it without a ledger that does not answer, and reports that", async 
 });
 
 it.each([
-  ["of another type", aLease({ order: { type: "container" }, phase: "PROVISIONING" }), false],
-  ["that is active", aLease({ order: { type: "machine" }, phase: "ACTIVE" }), false],
-  ["that is over", aLease({ order: { type: "machine" }, phase: "ENDED" }), true],
+  ["of another type", makeLeaseRecord({ order: { type: "container" }, phase: "PROVISIONING" }), false],
+  ["that is active", makeLeaseRecord({ order: { type: "machine" }, phase: "ACTIVE" }), false],
+  ["that is over", makeLeaseRecord({ order: { type: "machine" }, phase: "ENDED" }), true],
 ])("asks no service about a lease %s", async (_what, lease, isOver) => {
   const { calls, asked } = callsOf("answers");
   expect(await explainAnswer(LEASES, calls, lease)).toMatchObject({ phase: lease.phase, isOver });

@@ -1,29 +1,29 @@
-import { faultOf } from "@muster/faults";
-import { timestampOf } from "@muster/leases";
+import { findFault } from "@muster/faults";
+import { toTimestamp } from "@muster/leases";
 import type { muster, PropertiesOf } from "@muster/proto";
-import { askMachines, explanationMessage, NOTHING_ASKED, type ExplainCalls } from "@muster/ledger-client";
+import { askMachines, toWireExplanation, NO_ANSWERS, type ExplainCalls } from "@muster/ledger-client";
 import { decideAdmission, decideDecommission } from "../domain/decide-admission.ts";
 import { describeReason } from "../domain/describe-reason.ts";
 import { isStuck } from "../domain/decide-retry.ts";
 import { decideReference, toReferenced } from "../domain/decide-take-over.ts";
-import { type LeaseSeen, type LeaseUsers, explainLease, phaseOfLease } from "../domain/explain-lease.ts";
+import { type LeaseSeen, type LeaseUsers, explainLease, getLeasePhase } from "../domain/explain-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import type { Surroundings } from "../domain/claim.ts";
+import type { ClaimSurroundings } from "../domain/claim.ts";
 import { readClaim } from "../types/workload-types.ts";
-import type { Holdings } from "../holdings/holdings.ts";
-import type { Stored } from "../holdings/records.ts";
-import { phaseOf, toWireRecord } from "./messages.ts";
-import { leaseOwner, MACHINE, OWNER_KIND } from "../types/machine.ts";
+import type { LeaseRegistry } from "../holdings/lease-registry.ts";
+import type { StoredLease } from "../holdings/records.ts";
+import { toWirePhase, toWireRecord } from "./messages.ts";
+import { buildLeaseOwner, MACHINE, OWNER_KIND } from "../types/machine.ts";
 
 type SeenLeases = {
-  readonly holdings: Pick<Holdings, "around" | "find">;
+  readonly holdings: Pick<LeaseRegistry, "around" | "find">;
   readonly nowNs: () => bigint;
 };
 
 type Message<Name extends "Lease" | "LeaseUser"> = PropertiesOf<(typeof muster.provision.v1)[Name]>;
 
 /** A lease as replies show it. */
-export function leaseMessage(leases: SeenLeases, { record, revision }: Stored): Message<"Lease"> {
+export function toWireLease(leases: SeenLeases, { record, revision }: StoredLease): Message<"Lease"> {
   const { waitingBecause, isStuck: stuck, users } = seeLease(leases, record);
   return {
     record: toWireRecord(record),
@@ -47,17 +47,17 @@ function seeLease(leases: SeenLeases, record: LeaseRecord): LeaseSeen {
   };
 }
 
-const NO_USERS: Surroundings["users"] = { some: [], count: 0 };
+const NO_USERS: ClaimSurroundings["users"] = { some: [], count: 0 };
 
 function userMessage(user: LeaseUsers["some"][number]): Message<"LeaseUser"> {
   const { order, expiresAtNs } = user;
-  return { id: order.id, type: order.type, phase: phaseOf(user), expiresAt: timestampOf(expiresAtNs) };
+  return { id: order.id, type: order.type, phase: toWirePhase(user), expiresAt: toTimestamp(expiresAtNs) };
 }
 
 function explainWait(
   { holdings, nowNs }: SeenLeases,
   { order, phase, trouble }: LeaseRecord,
-  users: Surroundings["users"],
+  users: ClaimSurroundings["users"],
 ): string {
   if (phase === "DECOMMISSIONING") {
     const release = decideDecommission({ users });
@@ -87,14 +87,14 @@ export async function explainAnswer(
 ): Promise<muster.explain.v1.Explanation.$Properties> {
   const { order, phase } = record;
   const waitsForLedger = order.type === MACHINE.type && phase === "PROVISIONING";
-  const asked = waitsForLedger ? await askMachines(calls, leaseOwner(record)) : NOTHING_ASKED;
+  const asked = waitsForLedger ? await askMachines(calls, buildLeaseOwner(record)) : NO_ANSWERS;
   const isUnqueued = waitsForLedger && asked.reservation === undefined && asked.ledgerTrouble === undefined;
   const whyNoQueue = isUnqueued ? await askQueue(calls, record) : undefined;
   const nowMs = Number(leases.nowNs() / 1_000_000n);
   const isOver = phase === "ENDED" || phase === "FAILED";
   const seen = seeLease(leases, record);
   const reason = explainLease({ ...seen, ...(whyNoQueue !== undefined && { whyNoQueue }) }, asked.seen, nowMs);
-  return explanationMessage({ kind: OWNER_KIND, name: order.id, ...phaseOfLease(record), isOver }, reason, asked);
+  return toWireExplanation({ kind: OWNER_KIND, name: order.id, ...getLeasePhase(record), isOver }, reason, asked);
 }
 
 /** Time limit of the ledger calls of an explanation. */
@@ -104,7 +104,7 @@ async function askQueue(calls: LeaseExplainCalls, record: LeaseRecord): Promise<
   try {
     return await calls.whyNoQueue(record, AbortSignal.timeout(QUEUE_TIMEOUT_MS));
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     return undefined;
   }
 }

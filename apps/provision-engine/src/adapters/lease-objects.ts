@@ -1,4 +1,4 @@
-import { backoffMs, pause, type BackoffLimits } from "@muster/backoff";
+import { computeBackoffMs, pause, type BackoffLimits } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import {
   listPages,
@@ -10,8 +10,8 @@ import {
   type KubeResource,
 } from "@muster/kube";
 import { labels } from "@muster/proto";
-import { originOf } from "../domain/lease.ts";
-import { leaseLabels, leaseSelector, ownerOf, type Labels } from "../types/lease-names.ts";
+import { getOrigin } from "../domain/lease.ts";
+import { buildLeaseLabels, buildLeaseSelector, getOwner, type Labels } from "../types/lease-names.ts";
 import { KINDS, type ObjectKind } from "../types/object-kinds.ts";
 import type { Lease, LeaseObjects, Observation, NewObject } from "../types/workload.ts";
 import { releaseTurnWhile } from "../lead/user-turns.ts";
@@ -22,7 +22,7 @@ type Patience = BackoffLimits & { readonly totalMs: number };
 const PATIENCE: Patience = { firstMs: 50, maxMs: 2000, totalMs: 30_000 };
 
 /** `installation` is the id of this installation, a label of every object. */
-export function leaseObjects(calls: KubeCalls, installation: string, patience: Patience = PATIENCE): LeaseObjects {
+export function makeLeaseObjects(calls: KubeCalls, installation: string, patience: Patience = PATIENCE): LeaseObjects {
   const until = pollUntilReady(patience);
   return {
     untilReady: until,
@@ -56,7 +56,7 @@ async function ensureOnce<Object extends KubeObject>(
 ): Promise<Observation<Object>> {
   const { name, namespace } = object.metadata;
   const { apiVersion } = kind;
-  const metadata = { ...object.metadata, labels: { ...object.metadata.labels, ...leaseLabels(lease) } };
+  const metadata = { ...object.metadata, labels: { ...object.metadata.labels, ...buildLeaseLabels(lease) } };
   const wanted = { apiVersion, kind: kind.kind, ...object, metadata };
   const creation = calls.create<Object>(resourceOf(kind, namespace), wanted, { signal });
   const made = await withKubeFault(unlessFault(creation, "already_exists"));
@@ -66,11 +66,11 @@ async function ensureOnce<Object extends KubeObject>(
     return { kind: "ready", value: made };
   }
   const found = await find<Object>(calls, kind, { name, ...(namespace !== undefined && { namespace }) }, signal);
-  const owner = found && ownerOf(found.metadata?.labels, lease);
+  const owner = found && getOwner(found.metadata?.labels, lease);
   const isGoing = found?.metadata?.deletionTimestamp !== undefined;
   if (owner === "other" && !isGoing) return throwFault({ code: "already_exists", kind: kind.kind, id: name });
   if (owner === "later-run")
-    return throwFault({ code: "conflict", id, expectedRevision: originOf(lease).run, actualRevision: 0 });
+    return throwFault({ code: "conflict", id, expectedRevision: getOrigin(lease).run, actualRevision: 0 });
   if (found !== undefined && owner === "this-run" && !isGoing) return { kind: "ready", value: found };
   if (found !== undefined) await remove(calls, kind, found, signal);
   return { kind: "pending", because: `the removal of an earlier ${id}` };
@@ -105,13 +105,13 @@ async function list<Object extends KubeObject>(
   what: {
     readonly kind: ObjectKind;
     readonly namespace: string | undefined;
-    readonly of: readonly ReturnType<typeof ownerOf>[];
+    readonly of: readonly ReturnType<typeof getOwner>[];
   },
   signal: AbortSignal,
 ): Promise<readonly Object[]> {
-  const query = { labelSelector: leaseSelector(originOf(lease).id) };
+  const query = { labelSelector: buildLeaseSelector(getOrigin(lease).id) };
   const { items } = await withKubeFault(calls.list<Object>(resourceOf(what.kind, what.namespace), { query, signal }));
-  return items.filter(({ metadata }) => what.of.includes(ownerOf(metadata?.labels, lease)));
+  return items.filter(({ metadata }) => what.of.includes(getOwner(metadata?.labels, lease)));
 }
 
 async function remove(
@@ -177,7 +177,7 @@ function pollUntilReady(patience: Patience): LeaseObjects["untilReady"] {
       if (seen.kind === "ready") return seen.value;
       if (performance.now() >= endsAtMs)
         throwFault({ code: "deadline_exceeded", operation: seen.because, timeoutMs: patience.totalMs });
-      await releaseTurnWhile(() => pause(backoffMs(attempt, patience), signal));
+      await releaseTurnWhile(() => pause(computeBackoffMs(attempt, patience), signal));
     }
   };
 }

@@ -1,4 +1,4 @@
-import { backoffMs, pause } from "@muster/backoff";
+import { computeBackoffMs, pause } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
 import {
   isForbidden,
@@ -126,7 +126,7 @@ function grantRights(calls: KubeCalls) {
     const endsAtMs = performance.now() + PROPAGATION.totalMs;
     for (let attempt = 1; !(await isInForce(namespace, signal)); attempt++) {
       if (performance.now() >= endsAtMs) throw refusal;
-      await pause(backoffMs(attempt, PROPAGATION), signal.signal);
+      await pause(computeBackoffMs(attempt, PROPAGATION), signal.signal);
     }
   };
 }

@@ -1,16 +1,16 @@
-import { client, type Bus } from "@muster/bus";
-import { ledgerCalls, listenReservations, type LedgerCalls } from "@muster/ledger-client";
+import { makeClient, type Bus } from "@muster/bus";
+import { makeLedgerCalls, listenReservations, type LedgerCalls } from "@muster/ledger-client";
 import { ReservationService } from "@muster/proto";
 import type { HintDeps } from "../lead/wake-leases.ts";
-import { leaseOfOwner, OWNER_KIND } from "../types/machine.ts";
-import type { Ledger } from "../types/workload.ts";
+import { parseLeaseOwner, OWNER_KIND } from "../types/machine.ts";
+import type { LeaseLedger } from "../types/workload.ts";
 import { RESERVATION, type FoundObject } from "../domain/plan-cleanup.ts";
 import type { Leftovers } from "../lead/cleaner.ts";
 
 /** The reservations of leases. */
-export function leaseLedger(bus: Bus): Ledger {
-  const calls = client(bus, ReservationService);
-  const reservations = ledgerCalls(calls, OWNER_KIND);
+export function makeLeaseLedger(bus: Bus): LeaseLedger {
+  const calls = makeClient(bus, ReservationService);
+  const reservations = makeLedgerCalls(calls, OWNER_KIND);
   return { ...reservations, listMachines: calls.listMachines, listQueues: calls.listQueues };
 }
 
@@ -19,7 +19,7 @@ export async function openGrants(bus: Pick<Bus, "listen">): Promise<HintDeps["gr
   const listeners = new Set<(lease: string) => void>();
   const heard = await listenReservations(bus, [OWNER_KIND], {
     granted: ({ ownerId }) => {
-      const lease = leaseOfOwner(ownerId);
+      const lease = parseLeaseOwner(ownerId);
       if (lease !== undefined) for (const listener of listeners) listener(lease.id);
     },
   });
@@ -49,7 +49,7 @@ export function openLedgerLeftovers(
       try {
         for await (const { reservations } of ledger.list(options))
           for (const { id: uid, ownerId: name, createdAtMs: createdMs } of reservations) {
-            const lease = leaseOfOwner(name);
+            const lease = parseLeaseOwner(name);
             const object = { kind: RESERVATION, namespace: "", name, uid, lease, isTerminating: false, createdMs };
             // The ledger belongs to this installation.
             objects.push({ ...object, otherInstallation: undefined });

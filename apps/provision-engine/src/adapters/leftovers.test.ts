@@ -2,12 +2,12 @@ import type { KubeCalls, KubeObject } from "@muster/kube";
 import { labels } from "@muster/proto";
 import { expect, it } from "vitest";
 import { openCleaner } from "../lead/cleaner.ts";
-import { aLease } from "../../test/a-lease.ts";
-import { leaseLabels } from "../types/lease-names.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
+import { buildLeaseLabels } from "../types/lease-names.ts";
 import { openLeftovers } from "./leftovers.ts";
 
 const { signal } = new AbortController();
-const ofLease = leaseLabels(aLease({ order: { id: "1-1" } }));
+const ofLease = buildLeaseLabels(makeLeaseRecord({ order: { id: "1-1" } }));
 const object = (name: string, namespace: string | undefined, itsLabels: Record<string, string> = ofLease) => ({
   metadata: { name, uid: name, labels: itsLabels, ...(namespace !== undefined && { namespace }) },
 });

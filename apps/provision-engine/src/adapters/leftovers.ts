@@ -1,9 +1,9 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { listPages, unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
-import { otherInstallation } from "@muster/names";
+import { findOtherInstallation } from "@muster/names";
 import { labels } from "@muster/proto";
 import { isSliceNamespace } from "../types/kubernetes.ts";
-import { useKey, type Found, type FoundObject } from "../domain/plan-cleanup.ts";
+import { buildUseKey, type FoundObjects, type FoundObject } from "../domain/plan-cleanup.ts";
 import { type ObjectKind, KINDS } from "../types/object-kinds.ts";
 import type { Leftovers } from "../lead/cleaner.ts";
 
@@ -30,7 +30,7 @@ export function openLeftovers(
       if (within !== undefined && isSliceNamespace(within)) return { objects: [], unlisted: [] };
       const kinds = within === undefined ? SWEPT_KINDS : SWEPT_KINDS.filter((each) => each !== KINDS.namespace);
       const listed = await Promise.all(
-        kinds.map(async (kind): Promise<Found> => {
+        kinds.map(async (kind): Promise<FoundObjects> => {
           try {
             const query = { labelSelector: SELECTOR };
             const objects: FoundObject[] = [];
@@ -87,14 +87,14 @@ function isOfLease({ metadata }: KubeObject): boolean {
 }
 
 function namespaceKey({ metadata }: KubeObject): string {
-  return useKey(KINDS.namespace.kind, "", metadata?.namespace ?? "");
+  return buildUseKey(KINDS.namespace.kind, "", metadata?.namespace ?? "");
 }
 
 function usedKeys(pod: V1Pod & KubeObject): string[] {
   const { metadata, spec } = pod;
   const namespace = metadata?.namespace ?? "";
   const claims = (spec?.volumes ?? []).flatMap(({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName ?? []);
-  return [namespaceKey(pod), ...claims.map((claim) => useKey(KINDS.volumeClaim.kind, namespace, claim))];
+  return [namespaceKey(pod), ...claims.map((claim) => buildUseKey(KINDS.volumeClaim.kind, namespace, claim))];
 }
 
 function toFound({ kind }: ObjectKind, { metadata }: KubeObject, installation: string): FoundObject {
@@ -107,7 +107,7 @@ function toFound({ kind }: ObjectKind, { metadata }: KubeObject, installation: s
     uid: metadata?.uid ?? "",
     createdMs: metadata?.creationTimestamp && Date.parse(String(metadata.creationTimestamp)),
     lease: id !== undefined && Number.isSafeInteger(run) && run > 0 ? { id, run } : undefined,
-    otherInstallation: otherInstallation(metadata?.labels?.[labels.installation], installation),
+    otherInstallation: findOtherInstallation(metadata?.labels?.[labels.installation], installation),
     isTerminating: metadata?.deletionTimestamp !== undefined,
   };
 }

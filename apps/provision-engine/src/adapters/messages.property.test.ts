@@ -3,7 +3,7 @@ import { toEnd, toOrder, toRenewal, toWireOrder } from "@muster/leases/wire";
 import { muster } from "@muster/proto";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { withEvent } from "../domain/lease-change.ts";
 import { recordCodec } from "./messages.ts";
@@ -148,7 +148,7 @@ it("reads fields that a message lacks as empty", () => {
 });
 
 const feedback = {};
-const ordered = toWireOrder(aLease().order);
+const ordered = toWireOrder(makeLeaseRecord().order);
 
 it.each([
   ["it has no order", { feedback }],
@@ -162,7 +162,7 @@ it.each([
 });
 
 it("reads and keeps an event that only another version knows", () => {
-  const [known] = withEvent(aLease(), "ORDERED", "", 1n).outbox;
-  const later = { ...aLease(), outbox: [{ ...known, eventType: "FROZEN" }] } as LeaseRecord;
+  const [known] = withEvent(makeLeaseRecord(), "ORDERED", "", 1n).outbox;
+  const later = { ...makeLeaseRecord(), outbox: [{ ...known, eventType: "FROZEN" }] } as LeaseRecord;
   expect(recordCodec.decode(recordCodec.encode(later))).toMatchObject({ record: { outbox: later.outbox } });
 });

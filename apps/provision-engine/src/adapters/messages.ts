@@ -1,15 +1,24 @@
-import { timestampOf, type Result } from "@muster/leases";
-import { textOf, toEnd, toNs, toOrder, toRenewal, toWireEnd, toWireOrder, toWireRenewal } from "@muster/leases/wire";
-import { enums, lowercaseNames, muster } from "@muster/proto";
-import { protoCodec, type Codec } from "@muster/store";
-import type { Readable } from "../holdings/records.ts";
+import { toTimestamp, type Result } from "@muster/leases";
+import {
+  toTimeText,
+  toEnd,
+  toNs,
+  toOrder,
+  toRenewal,
+  toWireEnd,
+  toWireOrder,
+  toWireRenewal,
+} from "@muster/leases/wire";
+import { enums, toLowercaseNames, muster } from "@muster/proto";
+import { makeProtoCodec, type Codec } from "@muster/store";
+import type { StoredValue } from "../holdings/records.ts";
 import {
   ENDING_CAUSES,
-  type Ending,
+  type LeaseEnding,
   type FeedbackPending,
   type LeaseEvent,
   type LeaseRecord,
-  type Origin,
+  type LeaseOrigin,
   type CrashWindow,
 } from "../domain/lease.ts";
 
@@ -18,12 +27,12 @@ const wire = muster.provision.v1;
 /** Maximum size of a page of leases or events, so that a reply fits a NATS message. A single item may exceed it. */
 export const PAGE_BYTES = 512 * 1024;
 
-const STATES = lowercaseNames(enums.ResultState);
+const STATES = toLowercaseNames(enums.ResultState);
 
-const records = protoCodec(wire.LeaseRecord);
+const records = makeProtoCodec(wire.LeaseRecord);
 
 /** Decoding never throws, so that an unreadable record is not mistaken for a missing one. */
-export const recordCodec: Codec<Readable, LeaseRecord> = {
+export const recordCodec: Codec<StoredValue, LeaseRecord> = {
   encode: (record) => records.encode(toWireRecord(record)),
   decode: (bytes) => {
     try {
@@ -37,7 +46,7 @@ export const recordCodec: Codec<Readable, LeaseRecord> = {
 export function toWireResult({ createdNs, state, data, ...rest }: Result): muster.provision.v1.Result.$Properties {
   return {
     ...rest,
-    created: timestampOf(createdNs),
+    created: toTimestamp(createdNs),
     state: STATES.numbers[state],
     dataJson: new TextEncoder().encode(data),
   };
@@ -50,13 +59,13 @@ function toResult({ id, type, created, state, message, signature, dataJson }: mu
     createdNs: toNs(created),
     state: STATES.requireName(state, "state of a result"),
     message,
-    data: textOf(dataJson),
+    data: toTimeText(dataJson),
     signature,
   };
 }
 
 export function toWireEvent({ atNs, ...rest }: LeaseEvent): muster.provision.v1.LeaseEvent.$Properties {
-  return { ...rest, at: timestampOf(atNs) };
+  return { ...rest, at: toTimestamp(atNs) };
 }
 
 export function toEvent(event: muster.provision.v1.LeaseEvent): LeaseEvent {
@@ -65,7 +74,7 @@ export function toEvent(event: muster.provision.v1.LeaseEvent): LeaseEvent {
 }
 
 /** The wire number of a record's phase. */
-export function phaseOf({ phase }: Pick<LeaseRecord, "phase">): number {
+export function toWirePhase({ phase }: Pick<LeaseRecord, "phase">): number {
   return enums.LeasePhase.numbers[phase];
 }
 
@@ -75,15 +84,15 @@ export function toWireRecord(record: LeaseRecord): muster.provision.v1.LeaseReco
   return {
     ...rest,
     order: toWireOrder(order),
-    phase: phaseOf(record),
+    phase: toWirePhase(record),
     result: result && toWireResult(result),
-    expiresAt: timestampOf(expiresAtNs),
+    expiresAt: toTimestamp(expiresAtNs),
     renewal: renewal && toWireRenewal(renewal),
     ending: ending && toWireEnding(ending),
-    notBefore: timestampOf(notBeforeNs),
+    notBefore: toTimestamp(notBeforeNs),
     feedback: toWireFeedback(feedback),
     outbox: outbox.map(toWireEvent),
-    endedAt: endedAtNs === undefined ? undefined : timestampOf(endedAtNs),
+    endedAt: endedAtNs === undefined ? undefined : toTimestamp(endedAtNs),
     crashes: crashes && toWireCrashes(crashes),
   };
 }
@@ -120,13 +129,13 @@ function toRecord(message: muster.provision.v1.LeaseRecord): LeaseRecord {
   };
 }
 
-function toOrigin({ id, run }: muster.provision.v1.LeaseOrigin): Origin {
+function toOrigin({ id, run }: muster.provision.v1.LeaseOrigin): LeaseOrigin {
   return { id, run };
 }
 
 function toWireCrashes({ sinceNs, exits, pods }: CrashWindow): muster.provision.v1.CrashWindow.$Properties {
-  const counted = pods.map(({ lastNs, ...rest }) => ({ ...rest, last: timestampOf(lastNs) }));
-  return { since: timestampOf(sinceNs), exits, pods: counted };
+  const counted = pods.map(({ lastNs, ...rest }) => ({ ...rest, last: toTimestamp(lastNs) }));
+  return { since: toTimestamp(sinceNs), exits, pods: counted };
 }
 
 function toCrashes({ since, exits, pods }: muster.provision.v1.CrashWindow): CrashWindow {
@@ -134,18 +143,18 @@ function toCrashes({ since, exits, pods }: muster.provision.v1.CrashWindow): Cra
   return { sinceNs: toNs(since), exits, pods: counted };
 }
 
-function toWireEnding({ atNs, request, ...rest }: Ending): muster.provision.v1.Ending.$Properties {
-  return { ...rest, at: timestampOf(atNs), request: request && toWireEnd(request) };
+function toWireEnding({ atNs, request, ...rest }: LeaseEnding): muster.provision.v1.Ending.$Properties {
+  return { ...rest, at: toTimestamp(atNs), request: request && toWireEnd(request) };
 }
 
-function toEnding({ cause, message, at, request }: muster.provision.v1.Ending): Ending {
+function toEnding({ cause, message, at, request }: muster.provision.v1.Ending): LeaseEnding {
   const known = ENDING_CAUSES.find((each) => each === cause);
   if (known === undefined) throw new Error(`"${cause}" is no cause of an end that this version knows`);
   return { cause: known, message, atNs: toNs(at), request: request && toEnd(request) };
 }
 
 function toWireFeedback({ notBeforeNs, ...rest }: FeedbackPending): muster.provision.v1.FeedbackPending.$Properties {
-  return { ...rest, notBefore: timestampOf(notBeforeNs) };
+  return { ...rest, notBefore: toTimestamp(notBeforeNs) };
 }
 
 function toFeedback(pending: muster.provision.v1.FeedbackPending): FeedbackPending {

@@ -1,33 +1,33 @@
 import { pause } from "@muster/backoff";
 import { runPeriodically } from "@muster/controller";
 import type { Logger, ServiceContext } from "@muster/service";
-import type { Cleaner } from "../lead/cleaner.ts";
+import type { LeaseCleaner } from "../lead/cleaner.ts";
 import type { Config } from "../config.ts";
 import { SOURCES } from "../domain/lease.ts";
 import { type LeaseSource, pollSource } from "../orders/poll-source.ts";
 import type { TakePolledDeps } from "../orders/take-polled.ts";
-import type { Answer } from "../lead/report-lease.ts";
+import type { LeaseFeedback } from "../lead/report-lease.ts";
 import { toJsonStats } from "./controller-messages.ts";
-import { openController, httpPoll } from "./controller.ts";
-import { COUNT_EVERY_MS, countersMessage, type HandlerDeps } from "./handlers.ts";
+import { openController, makeHttpPoll } from "./controller.ts";
+import { COUNT_EVERY_MS, toWireCounters, type HandlerDeps } from "./handlers.ts";
 import { openHttpFeedback } from "./feedback.ts";
 import type { LeaseMetrics } from "./metrics.ts";
 
 /** The work with a controller while this replica leads. */
-export type Polled = {
+export type ControllerPolling = {
   readonly source: LeaseSource;
   readonly take: TakePolledDeps;
   readonly stats: PushStatsDeps;
 };
 
 type Polling = {
-  readonly send: (answer: Answer) => Promise<void>;
+  readonly send: (answer: LeaseFeedback) => Promise<void>;
   readonly open: (
     deps: Pick<TakePolledDeps, "feedback" | "sign"> & {
       readonly requests: HandlerDeps;
-      readonly cleaner: Pick<Cleaner, "historyTaken">;
+      readonly cleaner: Pick<LeaseCleaner, "historyTaken">;
     },
-  ) => Polled;
+  ) => ControllerPolling;
 };
 
 const HTTP = SOURCES.controller;
@@ -43,7 +43,7 @@ export function openPolling(
   const { engine } = config.order;
   const controller = openController(address, Date.now);
   const { send, updateStats } = openHttpFeedback(controller, engine);
-  const poll = httpPoll({
+  const poll = makeHttpPoll({
     controller,
     engine,
     failed: (what, reason) => {
@@ -57,7 +57,7 @@ export function openPolling(
       source: pollSource({ name: HTTP, poll, nowMs: Date.now, pause, everyMs: pollMs }),
       take: { requests, ...rest, ...reportsOfPolled(logger, metrics, cleaner), retryWaitingMs: RETRY_WAITING_MS },
       stats: {
-        stats: () => toJsonStats(countersMessage(requests)),
+        stats: () => toJsonStats(toWireCounters(requests)),
         push: updateStats,
         pause,
         failed: (error) => {
@@ -73,7 +73,7 @@ export function openPolling(
 function reportsOfPolled(
   logger: Logger,
   metrics: LeaseMetrics,
-  cleaner: Pick<Cleaner, "historyTaken">,
+  cleaner: Pick<LeaseCleaner, "historyTaken">,
 ): Pick<TakePolledDeps, "historyTaken" | "failed"> {
   return {
     historyTaken: (source) => {

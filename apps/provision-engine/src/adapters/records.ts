@@ -1,9 +1,9 @@
 import { throwFault } from "@muster/faults";
 import { buckets } from "@muster/proto";
 import { openBucket, type Bucket } from "@muster/store";
-import { buildStorable, promisedBytes, decideRoom, type Fill } from "../domain/decide-quota.ts";
+import { buildStorable, countPromisedBytes, decideRoom, type StoreSize } from "../domain/decide-quota.ts";
 import { isOngoing, type LeaseRecord } from "../domain/lease.ts";
-import type { Stored, Readable, Records } from "../holdings/records.ts";
+import type { StoredLease, StoredValue, LeaseRecords } from "../holdings/records.ts";
 import { recordCodec } from "./messages.ts";
 
 /** Maximum number of unpublished events. A lease with more accepts no changes by its user until its history is published. */
@@ -17,7 +17,7 @@ export const MAX_USER_RECORD_BYTES = 400 * 1024;
 /** By then leases may have ended and records may be removed. */
 const FULL_RETRY_MS = 1000;
 
-type LeaseBucket = Bucket<Readable, LeaseRecord>;
+type LeaseBucket = Bucket<StoredValue, LeaseRecord>;
 
 export function openLeases(connection: Parameters<typeof openBucket>[0]): Promise<LeaseBucket> {
   return openBucket(connection, {
@@ -29,8 +29,8 @@ export function openLeases(connection: Parameters<typeof openBucket>[0]): Promis
 }
 
 /** `room` limits what users may fill of the bucket. */
-export function makeRecords(bucket: LeaseBucket, room: Room = UNLIMITED): Records {
-  const write = async ({ revision }: Stored, record: LeaseRecord): Promise<Stored> => ({
+export function makeRecords(bucket: LeaseBucket, room: Room = UNLIMITED): LeaseRecords {
+  const write = async ({ revision }: StoredLease, record: LeaseRecord): Promise<StoredLease> => ({
     record,
     revision: await bucket.update(record.order.id, record, revision),
   });
@@ -55,7 +55,7 @@ export function makeRecords(bucket: LeaseBucket, room: Room = UNLIMITED): Record
         "record" in value ? [{ record: value.record, revision }] : [],
       ),
     create: async (record) => {
-      await room.take(checkSize(record) + promisedBytes(record));
+      await room.take(checkSize(record) + countPromisedBytes(record));
       return { record, revision: await bucket.create(record.order.id, record) };
     },
     change: async (stored, next) => {
@@ -83,7 +83,7 @@ function checkSize(record: LeaseRecord): number {
 }
 
 function growth(before: LeaseRecord, next: LeaseRecord, bytes: number): number {
-  return Math.max(0, bytes - bytesOf(before) + promisedBytes(next) - promisedBytes(before));
+  return Math.max(0, bytes - bytesOf(before) + countPromisedBytes(next) - countPromisedBytes(before));
 }
 
 function bytesOf(record: LeaseRecord): number {
@@ -105,14 +105,14 @@ const RETRY_MS = 10_000;
 
 type RoomDeps = {
   readonly name: string;
-  readonly fill: () => Promise<Fill>;
+  readonly fill: () => Promise<StoreSize>;
   /** Bytes that the engine will still write for existing leases. */
   readonly promised: () => number;
   readonly nowMs: () => number;
 };
 
 export function openRoom({ name, fill, promised, nowMs }: RoomDeps): Room {
-  let asked: { readonly atMs: number; readonly fill: Promise<Fill>; taken: number } | undefined;
+  let asked: { readonly atMs: number; readonly fill: Promise<StoreSize>; taken: number } | undefined;
   return {
     take: async (bytes) => {
       if (asked === undefined || nowMs() - asked.atMs >= FRESH_MS) asked = { atMs: nowMs(), fill: fill(), taken: 0 };

@@ -1,8 +1,8 @@
 import type { Client, Handlers } from "@muster/bus";
 import { FaultError } from "@muster/faults";
-import { LeaseService, leaseServiceOf, muster, type LeaseServiceOfEngine } from "@muster/proto";
+import { LeaseService, buildLeaseService, muster, type LeaseServiceOfEngine } from "@muster/proto";
 import { expect, it } from "vitest";
-import { routeHandlers } from "./route.ts";
+import { makeRouteHandlers } from "./route.ts";
 
 const { CleanupResourcesRequest } = muster.provision.v1;
 const call = { deadlineMs: 1000, pageBytes: Infinity, signal: new AbortController().signal };
@@ -21,11 +21,16 @@ it.each([
   {
     what: "that another engine has no replica",
     engine: "b",
-    elsewhere: leaseServiceOf("b").area,
+    elsewhere: buildLeaseService("b").area,
     says: 'engine "b", which',
   },
 ])("reports $what about something unavailable", async ({ engine, elsewhere, says }) => {
-  const handlers = routeHandlers({ engine: "a", own: saying("own"), other: () => saying(elsewhere), nowMs: () => 0 });
+  const handlers = makeRouteHandlers({
+    engine: "a",
+    own: saying("own"),
+    other: () => saying(elsewhere),
+    nowMs: () => 0,
+  });
   const asked = handlers.cleanupResources(CleanupResourcesRequest.create({ engine }), call);
   await expect(asked).rejects.toMatchObject({ fault: { dependency: expect.stringContaining(says) as unknown } });
 });

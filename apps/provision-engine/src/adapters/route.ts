@@ -1,6 +1,6 @@
 import type { CallContext, Client, Handlers } from "@muster/bus";
-import { faultOf, throwFault } from "@muster/faults";
-import { leaseServiceOf, type LeaseService, type LeaseServiceOfEngine } from "@muster/proto";
+import { findFault, throwFault } from "@muster/faults";
+import { buildLeaseService, type LeaseService, type LeaseServiceOfEngine } from "@muster/proto";
 import { isEngineId } from "../config.ts";
 
 type RouteDeps = {
@@ -30,7 +30,7 @@ type EngineMethods = {
 const RETRY_MS = 1000;
 
 /** Routes requests that name another engine to it. If that engine has no replica, the request fails before its caller's deadline. */
-export function routeHandlers({ engine: here, own, other, nowMs }: RouteDeps): Handlers<typeof LeaseService> {
+export function makeRouteHandlers({ engine: here, own, other, nowMs }: RouteDeps): Handlers<typeof LeaseService> {
   const routed =
     <Method extends Routed>(method: Method, engineOf: (request: Requests[Method]) => string | null | undefined) =>
     async (request: Requests[Method], { deadlineMs, pageBytes, signal }: CallContext): Promise<Replies[Method]> => {
@@ -43,9 +43,9 @@ export function routeHandlers({ engine: here, own, other, nowMs }: RouteDeps): H
       try {
         return await ask(other(engine));
       } catch (error) {
-        const fault = faultOf(error);
+        const fault = findFault(error);
         // The other engine itself reports its unavailable dependencies, and a missing leader.
-        if (fault?.code !== "unavailable" || fault.dependency !== leaseServiceOf(engine).area) throw error;
+        if (fault?.code !== "unavailable" || fault.dependency !== buildLeaseService(engine).area) throw error;
         const dependency = `engine "${engine}", which has no running replica,`;
         return throwFault({ code: "unavailable", dependency, retryAfterMs: RETRY_MS }, { cause: error });
       }

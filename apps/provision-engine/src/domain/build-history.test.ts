@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
 import { buildHistory } from "./build-history.ts";
 import { withEvent } from "./lease-change.ts";
 
 const eventsOf = (createdNs: bigint) => {
-  const ordered = withEvent(aLease({ order: { id: "1-1", createdNs }, events: 0 }), "ORDERED", "", 1n);
+  const ordered = withEvent(makeLeaseRecord({ order: { id: "1-1", createdNs }, events: 0 }), "ORDERED", "", 1n);
   return withEvent(ordered, "DECOMMISSIONED", "", 2n).outbox;
 };
 const [older, later] = [eventsOf(5n), eventsOf(50n)];

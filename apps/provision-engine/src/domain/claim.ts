@@ -1,7 +1,7 @@
-import type { Phase } from "./lease.ts";
+import type { LeasePhase } from "./lease.ts";
 
 /** The resources and dependencies of a workload, read from its data. */
-export type Claim = {
+export type LeaseClaim = {
   readonly units: ResourceUnits;
   /** Name of the network that this workload creates; undefined for other types. */
   readonly network: string | undefined;
@@ -9,15 +9,15 @@ export type Claim = {
   readonly needs: { readonly networks: readonly string[]; readonly volumes: readonly string[] };
 };
 
-export type Problem = { readonly field: string; readonly reason: string };
+export type ClaimProblem = { readonly field: string; readonly reason: string };
 
-export type Read<Value> =
+export type ReadResult<Value> =
   | { readonly ok: true; readonly value: Value }
   /** At least one problem. */
-  | { readonly ok: false; readonly problems: readonly Problem[] };
+  | { readonly ok: false; readonly problems: readonly ClaimProblem[] };
 
 /** Joins all problems in one line. */
-export function describeProblems(problems: readonly Problem[]): string {
+export function describeProblems(problems: readonly ClaimProblem[]): string {
   return problems.map(({ field, reason }) => `${field} ${reason}`).join("; ");
 }
 
@@ -45,18 +45,18 @@ export function subtractUnits(a: ResourceUnits, b: ResourceUnits): ResourceUnits
 export type DiskType = "ssd" | "hdd";
 
 /** Disk space, counted as SRU or HRU. */
-export function diskUnits(type: DiskType, bytes: bigint): ResourceUnits {
+export function computeDiskUnits(type: DiskType, bytes: bigint): ResourceUnits {
   return type === "ssd" ? { ...NO_UNITS, sru: bytes } : { ...NO_UNITS, hru: bytes };
 }
 
 /** Total capacity; a unit that is missing is unlimited. */
-export type Capacity = { readonly [Unit in keyof ResourceUnits]?: bigint };
+export type EngineCapacity = { readonly [Unit in keyof ResourceUnits]?: bigint };
 
 /** The fields of another lease of the same user that a decision needs. */
-export type Neighbour = {
+export type NeighbourLease = {
   readonly id: string;
   readonly type: string;
-  readonly phase: Phase;
+  readonly phase: LeasePhase;
   /** Name of the network that it creates; undefined for other types. */
   readonly network: string | undefined;
   /** Name of the network that it belongs to. */
@@ -64,12 +64,12 @@ export type Neighbour = {
 };
 
 /** The fields of a referenced lease that decide whether it may be taken over. */
-export type Referenced =
+export type ReferencedLease =
   | {
       readonly kind: "lease";
       readonly id: string;
       readonly type: string;
-      readonly phase: Phase;
+      readonly phase: LeasePhase;
       readonly expiresAtNs: bigint;
       /** Both leases belong to one user. */
       readonly isOfUser: boolean;
@@ -82,14 +82,14 @@ export type Referenced =
   | { readonly kind: "unreadable"; readonly id: string };
 
 /** Everything around a lease that decisions about it depend on. */
-export type Surroundings = {
+export type ClaimSurroundings = {
   /** Resources that other leases hold or may hold. */
   readonly held: ResourceUnits;
-  readonly capacity: Capacity;
+  readonly capacity: EngineCapacity;
   /** Resources of each lease of its type beyond those in its order. */
   readonly overhead: ResourceUnits;
   /** The leases that its order needs, by id or network, and networks of its own name: at most one per name and phase. */
-  readonly named: readonly Neighbour[];
+  readonly named: readonly NeighbourLease[];
   /** Leases that use it or may mount it: some ids, and the total number. */
   readonly users: { readonly some: readonly string[]; readonly count: number };
 };

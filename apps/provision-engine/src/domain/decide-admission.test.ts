@@ -1,22 +1,23 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { decideAdmission, decideDecommission } from "./decide-admission.ts";
-import type { Phase } from "./lease.ts";
-import { NO_UNITS, type ResourceUnits, type Claim, type Neighbour, type Surroundings } from "./claim.ts";
+import type { LeasePhase } from "./lease.ts";
+import { NO_UNITS, type ResourceUnits, type LeaseClaim, type NeighbourLease, type ClaimSurroundings } from "./claim.ts";
 import { ALONE, withText } from "../../test/a-lease.ts";
 
-const claim = (units: Partial<ResourceUnits> = {}, needs: Partial<Claim["needs"]> = {}): Claim => ({
+const claim = (units: Partial<ResourceUnits> = {}, needs: Partial<LeaseClaim["needs"]> = {}): LeaseClaim => ({
   units: { ...NO_UNITS, ...units },
   network: undefined,
   needs: { networks: [], volumes: [], ...needs },
 });
-const decide = (wanted: Claim, around: Partial<Surroundings>) =>
+const decide = (wanted: LeaseClaim, around: Partial<ClaimSurroundings>) =>
   withText(decideAdmission(wanted, { ...ALONE, held: NO_UNITS, capacity: {}, ...around }));
-const other = (phase: Phase, changes: Partial<Neighbour>): Neighbour => {
+const other = (phase: LeasePhase, changes: Partial<NeighbourLease>): NeighbourLease => {
   return { id: "1-2", type: "volume", phase, network: undefined, within: undefined, ...changes };
 };
-const volume = (phase: Phase, changes: Partial<Neighbour> = {}) => other(phase, changes);
-const network = (phase: Phase, name = "net") => other(phase, { id: `1-3.${phase}`, type: "network", network: name });
+const volume = (phase: LeasePhase, changes: Partial<NeighbourLease> = {}) => other(phase, changes);
+const network = (phase: LeasePhase, name = "net") =>
+  other(phase, { id: `1-3.${phase}`, type: "network", network: name });
 
 it("grants exactly the free capacity, and no byte more", () => {
   const holdings = { held: { ...NO_UNITS, mru: 3n }, capacity: { mru: 5n } };
@@ -53,7 +54,7 @@ it.each([
 
 const LATER = { kind: "later", leases: ["1-2"] } as const;
 
-it.each<[string, Neighbour[], object]>([
+it.each<[string, NeighbourLease[], object]>([
   ["an active volume", [volume("ACTIVE")], { kind: "yes", because: "the capacity suffices" }],
   ["a volume on its way", [volume("ORDERED")], { ...LATER, because: "volume 1-2 is being provisioned" }],
   ["a volume on its way", [volume("PROVISIONING")], { ...LATER, because: "volume 1-2 is being provisioned" }],
@@ -72,7 +73,7 @@ it.each<[string, Neighbour[], object]>([
   expect(decide(claim({}, { volumes: ["1-2"] }), { named })).toEqual(admission);
 });
 
-it.each<[string, Neighbour[], object]>([
+it.each<[string, NeighbourLease[], object]>([
   ["an active network", [network("ACTIVE"), network("ORDERED")], { kind: "yes", because: "the capacity suffices" }],
   [
     "a network on its way",

@@ -1,6 +1,6 @@
 import type { LeaseReason } from "./lease-reason.ts";
 import { mayHoldResources } from "./lease.ts";
-import { addUnits, type ResourceUnits, type Claim, type Neighbour, type Surroundings } from "./claim.ts";
+import { addUnits, type ResourceUnits, type LeaseClaim, type NeighbourLease, type ClaimSurroundings } from "./claim.ts";
 
 export type Admission =
   | { readonly kind: "yes"; readonly because: LeaseReason }
@@ -13,12 +13,12 @@ const UNITS = ["mru", "cru", "sru", "hru"] as const;
 /**
  * Decides whether a lease may be provisioned now: its dependencies are active and belong to its user, and the capacity suffices. It may use the last free unit.
  */
-export function decideAdmission(claim: Claim, around: Surroundings): Admission {
+export function decideAdmission(claim: LeaseClaim, around: ClaimSurroundings): Admission {
   const need = decideNeeds(claim, around);
   return need.kind === "yes" ? decideCapacity(addUnits(claim.units, around.overhead), around) : need;
 }
 
-function decideNeeds({ needs, network }: Claim, { named }: Surroundings): Admission {
+function decideNeeds({ needs, network }: LeaseClaim, { named }: ClaimSurroundings): Admission {
   const volumes = needs.volumes.map((id) => {
     const found = named.filter((each) => each.id === id && each.type === "volume");
     return decideReach(id, found, needs.networks) ?? decideNeed(`volume ${id}`, found);
@@ -35,7 +35,7 @@ function decideNeeds({ needs, network }: Claim, { named }: Surroundings): Admiss
 }
 
 /** A network belongs to one lease: its user renews that lease instead. */
-function decideNetwork(name: string, named: readonly Neighbour[]): Admission {
+function decideNetwork(name: string, named: readonly NeighbourLease[]): Admission {
   const others = named.filter((each) => mayHoldResources(each.phase) && each.network === name);
   const [other] = others;
   if (other === undefined) return { kind: "yes", because: { code: "network-free", network: name } };
@@ -50,7 +50,7 @@ function decideNetwork(name: string, named: readonly Neighbour[]): Admission {
 }
 
 /** A volume can be mounted only in its own network, or outside of networks if it has none. */
-function decideReach(id: string, found: readonly Neighbour[], networks: readonly string[]): Admission | undefined {
+function decideReach(id: string, found: readonly NeighbourLease[], networks: readonly string[]): Admission | undefined {
   const [network] = networks;
   const elsewhere = found.find(({ within }) => within !== network);
   if (elsewhere === undefined) return undefined;
@@ -58,18 +58,18 @@ function decideReach(id: string, found: readonly Neighbour[], networks: readonly
   return { kind: "no", because: { code: "volume-elsewhere", volume: id, within } };
 }
 
-function decideNeed(need: string, found: readonly Neighbour[]): Admission {
+function decideNeed(need: string, found: readonly NeighbourLease[]): Admission {
   if (found.some(({ phase }) => phase === "ACTIVE")) return { kind: "yes", because: { code: "need-active", need } };
   const coming = found.filter(({ phase }) => phase === "ORDERED" || phase === "PROVISIONING");
   if (coming.length > 0) return { kind: "later", leases: idsOf(coming), because: { code: "need-coming", need } };
   return { kind: "no", because: { code: "need-missing", need } };
 }
 
-function idsOf(leases: readonly Neighbour[]): string[] {
+function idsOf(leases: readonly NeighbourLease[]): string[] {
   return leases.map(({ id }) => id);
 }
 
-function decideCapacity(units: ResourceUnits, { capacity, held }: Surroundings): Admission {
+function decideCapacity(units: ResourceUnits, { capacity, held }: ClaimSurroundings): Admission {
   for (const unit of UNITS) {
     const limit = capacity[unit];
     if (limit === undefined || units[unit] === 0n) continue;
@@ -93,7 +93,7 @@ type Release =
 export const MAX_NAMED_USERS = 5;
 
 /** A network stays while leases use it, a volume while it may be mounted. */
-export function decideDecommission({ users }: Pick<Surroundings, "users">): Release {
+export function decideDecommission({ users }: Pick<ClaimSurroundings, "users">): Release {
   const [first] = users.some;
   if (first === undefined) return { kind: "yes", because: { code: "unused" } };
   const named = users.some.slice(0, MAX_NAMED_USERS);

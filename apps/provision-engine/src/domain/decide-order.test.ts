@@ -4,7 +4,7 @@ import {
   buildOrderBytes,
   buildRenewalBytes,
   MAX_DURATION_NS,
-  endOf,
+  computeEndNs,
   type EndRequest,
   type Order,
   SEALED_PREFIX,
@@ -13,10 +13,10 @@ import {
 import { digest, readSigner, type Signer, verifySignature } from "@muster/leases/keys";
 import { MAX_DATA_BYTES } from "@muster/leases/data";
 import { describe, expect, it } from "vitest";
-import { aLease, anOrder } from "../../test/a-lease.ts";
+import { makeLeaseRecord, makeOrder } from "../../test/a-lease.ts";
 import { decideOrder, MAX_CLOCK_SKEW_NS, type OrderPolicy, type OrderVerdict } from "./decide-order.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type RequestVerdict } from "./decide-request.ts";
-import type { LeaseRecord, Phase } from "./lease.ts";
+import type { LeaseRecord, LeasePhase } from "./lease.ts";
 import { hashOrder } from "./signed-content.ts";
 import { transitionLease } from "./transition-lease.ts";
 
@@ -34,7 +34,7 @@ const NOW = 10_000_000_000n;
 const CONTEXT = { nowNs: NOW, verify: verifySignature, digest, source: "nats", requestId: "r", traceparent: "t" };
 
 function signedOrder(changes: Partial<Order> = {}, by: Signer = user): Order {
-  const order = anOrder({ user: user.userId, createdNs: NOW, durationNs: 1_000_000_000n, ...changes });
+  const order = makeOrder({ user: user.userId, createdNs: NOW, durationNs: 1_000_000_000n, ...changes });
   return { ...order, signature: by.sign(buildOrderBytes(order)) };
 }
 const decide = (order: Order, stored?: LeaseRecord, policy: Partial<OrderPolicy> = {}): OrderVerdict =>
@@ -52,7 +52,7 @@ describe("an order", () => {
     const order = signedOrder();
     const verdict = decide(order);
     expect(verdict).toMatchObject({ kind: "create", record: { order, phase: "ORDERED", run: 1, source: "nats" } });
-    expect(verdict).toMatchObject({ record: { expiresAtNs: endOf(order), requestId: "r", traceparent: "t" } });
+    expect(verdict).toMatchObject({ record: { expiresAtNs: computeEndNs(order), requestId: "r", traceparent: "t" } });
     expect(verdict).toMatchObject({
       record: { outbox: [{ id: `1-1.${order.createdNs}.1`, eventType: "ORDERED", atNs: NOW }] },
     });
@@ -129,7 +129,10 @@ describe("an order", () => {
     expect(listed(old(8_000_000_000n)).kind).toBe("create");
     const tooOld = "is 8s ago, and orders older than 8s are not accepted (PROVISION_LISTED_AGE_MS); sign a new one";
     expect(listed(old(8_000_000_001n))).toEqual(refused("created", tooOld, "deleted"));
-    expect(decide(older, aLease({ order: older }))).toMatchObject({ kind: "change", change: { kind: "resent" } });
+    expect(decide(older, makeLeaseRecord({ order: older }))).toMatchObject({
+      kind: "change",
+      change: { kind: "resent" },
+    });
   });
 
   it("is valid until exactly its end, and as far ahead as the clock skew allows", () => {
@@ -145,19 +148,22 @@ describe("an order", () => {
     const unreadable = "is not JSON, so its secrets cannot be found, and are not stored";
     expect(decide(torn)).toEqual(refused("data", unreadable, "error"));
     expect(decide(open, undefined, { unsealedSecrets: true }).kind).toBe("create");
-    expect(decide(open, aLease({ order: open })).kind).toBe("change");
+    expect(decide(open, makeLeaseRecord({ order: open })).kind).toBe("change");
     expect(decide(signedOrder({ type: "zdb", data: `{"password":"${SEALED_PREFIX}x"}` })).kind).toBe("create");
   });
 
   it("that is repeated, even after its end, only has its answer sent again", () => {
     const order = signedOrder({ createdNs: 1n, durationNs: 1n });
     for (const phase of ["ACTIVE", "ENDED", "FAILED"] as const)
-      expect(decide(order, aLease({ phase, order }))).toMatchObject({ kind: "change", change: { kind: "resent" } });
+      expect(decide(order, makeLeaseRecord({ phase, order }))).toMatchObject({
+        kind: "change",
+        change: { kind: "resent" },
+      });
   });
 
   it("whose data are no longer stored is recognised by every byte, and restores them", () => {
     const order = signedOrder({ data: '{"say":"hello"}' });
-    const over = aLease({ phase: "FAILED", order });
+    const over = makeLeaseRecord({ phase: "FAILED", order });
     const { next } = transitionLease(over, { kind: "compacted", orderHash: hashOrder(order, digest) }, NOW);
     expect(next?.order.data).toBe("");
     const verdict = decide(order, next);
@@ -173,17 +179,19 @@ describe("an order", () => {
 
   it("with the id of another one does not change that one", () => {
     const exists = { kind: "refuse", fault: { code: "already_exists", kind: "lease", id: "1-1" }, answer: "nothing" };
-    expect(decide(signedOrder({ data: "[]" }), aLease({ order: signedOrder() }))).toMatchObject(exists);
+    expect(decide(signedOrder({ data: "[]" }), makeLeaseRecord({ order: signedOrder() }))).toMatchObject(exists);
     const foreign = signedOrder({ user: other.userId }, other);
-    expect(decide(foreign, aLease({ order: signedOrder() }))).toMatchObject(exists);
+    expect(decide(foreign, makeLeaseRecord({ order: signedOrder() }))).toMatchObject(exists);
   });
 
   it("is accepted unsigned only if signatures are not verified", () => {
-    expect(decide(anOrder({ createdNs: NOW, user: "12" }), undefined, { verifySignatures: false }).kind).toBe("create");
+    expect(decide(makeOrder({ createdNs: NOW, user: "12" }), undefined, { verifySignatures: false }).kind).toBe(
+      "create",
+    );
   });
 
   it("with a legacy signature is accepted only if that is allowed", () => {
-    const order = anOrder({ createdNs: NOW, user: user.userId, signatureFormat: "legacy" });
+    const order = makeOrder({ createdNs: NOW, user: user.userId, signatureFormat: "legacy" });
     const legacy = { ...order, signature: user.sign(buildLegacyOrderBytes(order)) };
     const reason = "legacy is not accepted here: it does not cover id, time and duration";
     expect(decide(legacy)).toEqual(refused("signature_format", reason));
@@ -193,8 +201,9 @@ describe("an order", () => {
   });
 });
 
-const lease = (changes: Partial<LeaseRecord> = {}): LeaseRecord => aLease({ order: signedOrder(), ...changes });
-const END = endOf(signedOrder());
+const lease = (changes: Partial<LeaseRecord> = {}): LeaseRecord =>
+  makeLeaseRecord({ order: signedOrder(), ...changes });
+const END = computeEndNs(signedOrder());
 
 function aRenewal(changes: Partial<Renewal> = {}, by: Signer = user): Renewal {
   const wish = { id: "1-1", engine: "main", user: by.userId, expiresAtNs: END + 5n, sequence: 1, ...changes };
@@ -300,7 +309,7 @@ describe("an end", () => {
 });
 
 describe("a withdrawal", () => {
-  it.each<[Phase, string]>([
+  it.each<[LeasePhase, string]>([
     ["ACTIVE", "ending"],
     ["ORDERED", "ending"],
     ["FAILED", "ending"],

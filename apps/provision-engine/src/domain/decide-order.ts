@@ -1,17 +1,23 @@
-import { faultOf, formatDuration, type Fault } from "@muster/faults";
+import { findFault, formatDuration, type Fault } from "@muster/faults";
 import {
   buildLegacyOrderBytes,
   buildOrderBytes,
   MAX_DURATION_NS,
-  endOf,
+  computeEndNs,
   findUnsealed,
   isOver,
   type Order,
   splitId,
 } from "@muster/leases";
 import { MAX_DATA_BYTES } from "@muster/leases/data";
-import { type LeaseRecord, relistsOrders } from "./lease.ts";
-import { isOrderOf, type Digest, verifySigned, wrong, type Verify } from "./signed-content.ts";
+import { type LeaseRecord, isRelistingOrders } from "./lease.ts";
+import {
+  isOrderOf,
+  type ComputeDigest,
+  verifySigned,
+  buildSignatureFault,
+  type VerifySignature,
+} from "./signed-content.ts";
 import { withEvent, type LeaseChange } from "./lease-change.ts";
 
 /** The clock of a signer may be this far ahead of ours: 5 minutes. */
@@ -37,8 +43,8 @@ export type OrderPolicy = {
 
 export type OrderContext = {
   readonly nowNs: bigint;
-  readonly verify: Verify;
-  readonly digest: Digest;
+  readonly verify: VerifySignature;
+  readonly digest: ComputeDigest;
   readonly source: string;
   readonly requestId: string;
   readonly traceparent: string;
@@ -77,8 +83,8 @@ export function decideOrder(
   const untimely = checkTimes(order, context, policy);
   if (untimely !== undefined) return refuseOrder(untimely.fault, untimely.answer);
   const unsealed = policy.unsealedSecrets ? undefined : findUnsealed("order", order);
-  if (unsealed === "") return refuseOrder(wrong("data", UNREADABLE), "error");
-  if (unsealed !== undefined) return refuseOrder(wrong(`data.${unsealed}`, UNSEALED), "error");
+  if (unsealed === "") return refuseOrder(buildSignatureFault("data", UNREADABLE), "error");
+  if (unsealed !== undefined) return refuseOrder(buildSignatureFault(`data.${unsealed}`, UNSEALED), "error");
   return { kind: "create", record: newRecord(order, context), because: "order-is-new" };
 }
 
@@ -100,18 +106,21 @@ function checkFields(order: Order, { engine }: OrderPolicy): Fault | undefined {
   try {
     splitId(order.id);
   } catch (error) {
-    return faultOf(error);
+    return findFault(error);
   }
-  if (order.engine !== engine) return wrong("engine", `"${order.engine}" is not this one, which is "${engine}"`);
-  if (!TYPE.test(order.type)) return wrong("type", `"${order.type.slice(0, 64)}" is not the name of a type`);
+  if (order.engine !== engine)
+    return buildSignatureFault("engine", `"${order.engine}" is not this one, which is "${engine}"`);
+  if (!TYPE.test(order.type))
+    return buildSignatureFault("type", `"${order.type.slice(0, 64)}" is not the name of a type`);
   if (new TextEncoder().encode(order.data).length > MAX_DATA_BYTES)
-    return wrong("data", `is larger than ${MAX_DATA_BYTES} bytes`);
+    return buildSignatureFault("data", `is larger than ${MAX_DATA_BYTES} bytes`);
   if ((order.reference?.length ?? 0) > MAX_REFERENCE_CHARACTERS)
-    return wrong("reference", `is longer than ${MAX_REFERENCE_CHARACTERS} characters`);
-  if (order.reference === order.id) return wrong("reference", "is the lease itself; it must name an older one");
-  if (order.durationNs <= 0n) return wrong("duration", "is not above zero");
-  if (order.durationNs > MAX_DURATION_NS) return wrong("duration", "is above the maximum of 2^63 - 1 ns");
-  if (order.createdNs <= 0n) return wrong("created", "is missing");
+    return buildSignatureFault("reference", `is longer than ${MAX_REFERENCE_CHARACTERS} characters`);
+  if (order.reference === order.id)
+    return buildSignatureFault("reference", "is the lease itself; it must name an older one");
+  if (order.durationNs <= 0n) return buildSignatureFault("duration", "is not above zero");
+  if (order.durationNs > MAX_DURATION_NS) return buildSignatureFault("duration", "is above the maximum of 2^63 - 1 ns");
+  if (order.createdNs <= 0n) return buildSignatureFault("created", "is missing");
   return undefined;
 }
 
@@ -119,21 +128,27 @@ function checkSignature(order: Order, { verify }: OrderContext, policy: OrderPol
   if (!policy.verifySignatures) return undefined;
   if (order.signatureFormat === "muster-lease-v1") return verifySigned(order, buildOrderBytes(order), verify);
   if (policy.legacySignatures) return verifySigned(order, buildLegacyOrderBytes(order), verify);
-  return wrong("signature_format", "legacy is not accepted here: it does not cover id, time and duration");
+  return buildSignatureFault(
+    "signature_format",
+    "legacy is not accepted here: it does not cover id, time and duration",
+  );
 }
 
 /** Maximum ages of orders that are not known yet. */
 export type OrderAges = Pick<OrderPolicy, "maxOrderAgeNs" | "maxListedAgeNs">;
 
 /** After this time an unknown order is refused, so its lease record may be removed. */
-export function acceptedUntilNs({ order, source }: Pick<LeaseRecord, "order" | "source">, ages: OrderAges): bigint {
-  const endsAtNs = endOf(order);
+export function computeAcceptedUntilNs(
+  { order, source }: Pick<LeaseRecord, "order" | "source">,
+  ages: OrderAges,
+): bigint {
+  const endsAtNs = computeEndNs(order);
   const oldAtNs = order.createdNs + ageOf(source, ages).maxNs;
   return endsAtNs < oldAtNs ? endsAtNs : oldAtNs;
 }
 
 function ageOf(source: string, { maxOrderAgeNs, maxListedAgeNs }: OrderAges) {
-  return relistsOrders(source)
+  return isRelistingOrders(source)
     ? { maxNs: maxListedAgeNs, setting: "PROVISION_LISTED_AGE_MS" }
     : { maxNs: maxOrderAgeNs, setting: "PROVISION_ORDER_AGE_MS" };
 }
@@ -143,17 +158,20 @@ function checkTimes(
   { nowNs, source }: OrderContext,
   policy: OrderPolicy,
 ): Pick<OrderVerdict & { kind: "refuse" }, "fault" | "answer"> | undefined {
-  const endsAtNs = endOf(order);
+  const endsAtNs = computeEndNs(order);
   if (isOver(endsAtNs, nowNs))
-    return { fault: wrong("duration", `ended ${formatNs(nowNs - endsAtNs)} ago`), answer: "deleted" };
-  if (isOver(acceptedUntilNs({ order, source }, policy), nowNs)) {
+    return { fault: buildSignatureFault("duration", `ended ${formatNs(nowNs - endsAtNs)} ago`), answer: "deleted" };
+  if (isOver(computeAcceptedUntilNs({ order, source }, policy), nowNs)) {
     const { maxNs, setting } = ageOf(source, policy);
     const age = `is ${formatNs(nowNs - order.createdNs)} ago, and orders older than ${formatNs(maxNs)} are not accepted`;
-    return { fault: wrong("created", `${age} (${setting}); sign a new one`), answer: "deleted" };
+    return { fault: buildSignatureFault("created", `${age} (${setting}); sign a new one`), answer: "deleted" };
   }
   const aheadNs = order.createdNs - nowNs;
   if (aheadNs > MAX_CLOCK_SKEW_NS) {
-    const fault = wrong("created", `is ${formatNs(aheadNs)} ahead; ${formatNs(MAX_CLOCK_SKEW_NS)} are tolerated`);
+    const fault = buildSignatureFault(
+      "created",
+      `is ${formatNs(aheadNs)} ahead; ${formatNs(MAX_CLOCK_SKEW_NS)} are tolerated`,
+    );
     return { fault, answer: "error" };
   }
   return undefined;
@@ -170,7 +188,7 @@ function newRecord(order: Order, { nowNs, source, requestId, traceparent }: Orde
     phase: "ORDERED",
     run: 1,
     result: undefined,
-    expiresAtNs: endOf(order),
+    expiresAtNs: computeEndNs(order),
     renewal: undefined,
     ending: undefined,
     attempts: 0,

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
 import { decidePolled, POLL_START, transitionPoll, type PollEvent, type PollState } from "./decide-polled.ts";
 import type { FeedbackPending, LeaseRecord } from "./lease.ts";
 
-const pending = (what: Partial<FeedbackPending>) => ({ feedback: { ...aLease().feedback, ...what } });
-const lease = (changes: Partial<LeaseRecord> = {}) => aLease({ source: "http", ...changes });
+const pending = (what: Partial<FeedbackPending>) => ({ feedback: { ...makeLeaseRecord().feedback, ...what } });
+const lease = (changes: Partial<LeaseRecord> = {}) => makeLeaseRecord({ source: "http", ...changes });
 const listed = { source: "http", withdrawn: false, isAnswered: false };
 const answered = { ...listed, isAnswered: true };
 const withdrawn = { ...listed, withdrawn: true };

@@ -1,20 +1,20 @@
 import { describeFault } from "@muster/faults";
 import { expect, it } from "vitest";
 import { recordCodec } from "../adapters/messages.ts";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
 import {
   decideQuota,
   isAlive,
-  promisedBytes,
+  countPromisedBytes,
   recordBytes,
-  regainedBytes,
+  countRegainedBytes,
   buildStorable,
   decideRoom,
 } from "./decide-quota.ts";
-import type { Phase, LeaseRecord } from "./lease.ts";
+import type { LeasePhase, LeaseRecord } from "./lease.ts";
 import { withEvent } from "./lease-change.ts";
 
-const PHASES: readonly Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
+const PHASES: readonly LeasePhase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
 const POLICY = { maxLeases: 3, maxBytes: 1000 };
 
 it.each([
@@ -40,8 +40,8 @@ it("gives no retry time for an order that exceeds the whole quota of its user", 
 });
 
 it("estimates the size of records by their texts, and not below their stored size", () => {
-  const small = aLease();
-  const large = aLease({ order: { data: "ü".repeat(30_000) }, trouble: "t".repeat(2000) });
+  const small = makeLeaseRecord();
+  const large = makeLeaseRecord({ order: { data: "ü".repeat(30_000) }, trouble: "t".repeat(2000) });
   expect(recordBytes(large) - recordBytes(small)).toBeGreaterThanOrEqual(62_000 - small.order.data.length);
   for (const each of [small, large]) {
     const stored = recordCodec.encode(each).length;
@@ -57,20 +57,24 @@ it("counts leases that are not over, and reserves room for results that do not e
     "ACTIVE",
     "DECOMMISSIONING",
   ]);
-  const promising = PHASES.filter((phase) => promisedBytes(aLease({ phase, order: { data: "12345" } })) === 5);
+  const promising = PHASES.filter(
+    (phase) => countPromisedBytes(makeLeaseRecord({ phase, order: { data: "12345" } })) === 5,
+  );
   expect(promising).toEqual(["ORDERED", "PROVISIONING"]);
 });
 
 it("counts the data that a repeated order restores", () => {
   const order = { data: "ü2345" };
-  expect(regainedBytes(aLease({ order, phase: "FAILED" }), order)).toBe(0);
-  expect(regainedBytes(aLease({ order: { data: "" }, phase: "FAILED", orderHash: new Uint8Array(32) }), order)).toBe(6);
+  expect(countRegainedBytes(makeLeaseRecord({ order, phase: "FAILED" }), order)).toBe(0);
+  expect(
+    countRegainedBytes(makeLeaseRecord({ order: { data: "" }, phase: "FAILED", orderHash: new Uint8Array(32) }), order),
+  ).toBe(6);
 });
 
 const bytesOf = ({ requestId, outbox }: LeaseRecord): number =>
   outbox.reduce((sum, { message }) => sum + message.length + 10, requestId.length);
 
-const heavy = withEvent(aLease({ requestId: "r".repeat(500) }), "FAILED", "m".repeat(500), 1n);
+const heavy = withEvent(makeLeaseRecord({ requestId: "r".repeat(500) }), "FAILED", "m".repeat(500), 1n);
 
 it.each([
   ["the whole record if it fits", 1010, { requestId: heavy.requestId, outbox: heavy.outbox }],

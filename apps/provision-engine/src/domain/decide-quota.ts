@@ -11,7 +11,7 @@ export type QuotaPolicy = {
 };
 
 /** Current usage of a user. */
-export type Usage = { readonly leases: number; readonly bytes: number };
+export type UserUsage = { readonly leases: number; readonly bytes: number };
 
 /** Upper estimates of a record without its texts, and of an event without its message. */
 const RECORD_BYTES = 700;
@@ -20,7 +20,7 @@ const EVENT_BYTES = 200;
 const RETRY_MS = 60_000;
 
 /** Returns the fault of a user who would exceed a limit; undefined if the addition fits. */
-export function decideQuota(user: string, added: Usage, usage: Usage, policy: QuotaPolicy): Fault | undefined {
+export function decideQuota(user: string, added: UserUsage, usage: UserUsage, policy: QuotaPolicy): Fault | undefined {
   const { maxLeases, maxBytes } = policy;
   // A request that exceeds the limit alone can never succeed.
   const retryAfterMs = added.leases > maxLeases || added.bytes > maxBytes ? 0 : RETRY_MS;
@@ -45,26 +45,29 @@ export function isAlive({ phase }: Pick<LeaseRecord, "phase">): boolean {
 export function recordBytes({ order, result, trouble, ending, outbox }: LeaseRecord): number {
   const texts = [order.data, result?.data ?? "", result?.message ?? "", ending?.message ?? "", trouble];
   const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), RECORD_BYTES);
-  return bytes + eventBytes(outbox);
+  return bytes + countEventBytes(outbox);
 }
 
 /** Approximate size of events. */
-export function eventBytes(events: readonly Pick<LeaseEvent, "message">[]): number {
+export function countEventBytes(events: readonly Pick<LeaseEvent, "message">[]): number {
   return events.reduce((sum, { message }) => sum + EVENT_BYTES + Buffer.byteLength(message), 0);
 }
 
 /** Maximum growth of a record without a result: a result may be as large as the data of its order. */
-export function promisedBytes({ order, phase }: Pick<LeaseRecord, "order" | "phase">): number {
+export function countPromisedBytes({ order, phase }: Pick<LeaseRecord, "order" | "phase">): number {
   return phase === "ORDERED" || phase === "PROVISIONING" ? Buffer.byteLength(order.data) : 0;
 }
 
 /** Growth of a compacted record that runs again, because its order restores its data. */
-export function regainedBytes({ orderHash }: Pick<LeaseRecord, "orderHash">, { data }: Pick<Order, "data">): number {
+export function countRegainedBytes(
+  { orderHash }: Pick<LeaseRecord, "orderHash">,
+  { data }: Pick<Order, "data">,
+): number {
   return orderHash === undefined ? 0 : Buffer.byteLength(data);
 }
 
 /** Fill level of a store. */
-export type Fill = {
+export type StoreSize = {
   readonly bytes: number;
   /** Undefined: no limit. */
   readonly maxBytes: number | undefined;
@@ -76,7 +79,7 @@ const RESERVED_SHARE = 0.1;
 type RoomVerdict = { readonly kind: "room" } | { readonly kind: "none"; readonly limit: number };
 
 /** Decides whether a client's write fits beside the bytes that the engine will still write for existing leases (`promised`). */
-export function decideRoom({ bytes, maxBytes }: Fill, promised: number, added: number): RoomVerdict {
+export function decideRoom({ bytes, maxBytes }: StoreSize, promised: number, added: number): RoomVerdict {
   if (maxBytes === undefined) return { kind: "room" };
   const limit = Math.floor(maxBytes * (1 - RESERVED_SHARE));
   return bytes + promised + added <= limit ? { kind: "room" } : { kind: "none", limit };

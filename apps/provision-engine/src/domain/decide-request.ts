@@ -11,7 +11,7 @@ import {
 import { MAX_CLOCK_SKEW_NS, type OrderContext, type OrderPolicy } from "./decide-order.ts";
 import type { LeaseRecord } from "./lease.ts";
 import type { LeaseChange } from "./lease-change.ts";
-import { verifySigned, wrong } from "./signed-content.ts";
+import { verifySigned, buildSignatureFault } from "./signed-content.ts";
 
 /**
  * Why a request changes a lease, and the functions that set it:
@@ -41,15 +41,18 @@ export function decideRenewal(
   const last = stored.renewal?.sequence ?? 0;
   if (sequence === last && stored.renewal?.expiresAtNs === expiresAtNs)
     return { kind: "nothing", because: "renewal-applied" };
-  if (sequence <= last) return refuse(wrong("sequence", `${sequence} is not above ${last}, the last one`));
+  if (sequence <= last)
+    return refuse(buildSignatureFault("sequence", `${sequence} is not above ${last}, the last one`));
   if (stored.heir !== undefined)
-    return refuse(wrong("id", `lease ${renewal.id} was taken over by lease ${stored.heir}; renew that one`));
+    return refuse(
+      buildSignatureFault("id", `lease ${renewal.id} was taken over by lease ${stored.heir}; renew that one`),
+    );
   const over = whyNotRenewable(stored, context.nowNs);
-  if (over !== undefined) return refuse(wrong("id", `lease ${renewal.id} ${over}`));
+  if (over !== undefined) return refuse(buildSignatureFault("id", `lease ${renewal.id} ${over}`));
   if (expiresAtNs > stored.order.createdNs + MAX_DURATION_NS)
-    return refuse(wrong("expires_at", "is beyond the maximum duration"));
+    return refuse(buildSignatureFault("expires_at", "is beyond the maximum duration"));
   if (expiresAtNs <= stored.expiresAtNs)
-    return refuse(wrong("expires_at", "is not after the present end of the lease"));
+    return refuse(buildSignatureFault("expires_at", "is not after the present end of the lease"));
   return { kind: "change", change: { kind: "renewed", renewal }, because: "renewed-by-user" };
 }
 
@@ -63,10 +66,10 @@ export function decideEnd(
   const fault = checkRequest(request, (order) => buildEndBytes(request, order), stored, context, policy);
   if (fault !== undefined || stored === undefined) return refuse(fault ?? notFound(request.id));
   if (request.createdNs - context.nowNs > MAX_CLOCK_SKEW_NS)
-    return refuse(wrong("created", "is more than 5 minutes ahead"));
+    return refuse(buildSignatureFault("created", "is more than 5 minutes ahead"));
   // The end may be signed with another clock than the order.
   if (stored.order.createdNs - request.createdNs > MAX_CLOCK_SKEW_NS)
-    return refuse(wrong("created", "is before its order"));
+    return refuse(buildSignatureFault("created", "is before its order"));
   if (stored.phase === "ENDED") return { kind: "nothing", because: "has-ended" };
   const ending = { cause: "REQUESTED", message: "", request } as const;
   return { kind: "change", change: { kind: "ending", ending }, because: "ended-by-user" };
@@ -76,7 +79,7 @@ export function decideEnd(
 export function decideWithdrawal(id: string, source: string, stored: LeaseRecord | undefined): RequestVerdict {
   if (stored === undefined) return refuse(notFound(id));
   if (stored.source !== source)
-    return refuse(wrong("id", `lease ${id} came from ${stored.source}, not from ${source}`));
+    return refuse(buildSignatureFault("id", `lease ${id} came from ${stored.source}, not from ${source}`));
   if (stored.phase === "ENDED") return { kind: "change", change: { kind: "resent" }, because: "end-sent-again" };
   const ending = { cause: "WITHDRAWN", message: "", request: undefined } as const;
   return { kind: "change", change: { kind: "ending", ending }, because: "withdrawn-by-source" };
@@ -97,7 +100,8 @@ function checkRequest(
   { verify }: RequestContext,
   { engine, verifySignatures }: OrderPolicy,
 ): Fault | undefined {
-  if (request.engine !== engine) return wrong("engine", `"${request.engine}" is not this one, which is "${engine}"`);
+  if (request.engine !== engine)
+    return buildSignatureFault("engine", `"${request.engine}" is not this one, which is "${engine}"`);
   // The owner of a lease is not disclosed to other users.
   if (stored === undefined || stored.order.user !== request.user) return notFound(request.id);
   return verifySignatures ? verifySigned(request, contentFor(stored.order), verify) : undefined;

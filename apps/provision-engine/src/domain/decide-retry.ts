@@ -1,11 +1,13 @@
-import { nsFromMs } from "@muster/leases";
+import { toNanosecondsFromMs } from "@muster/leases";
 import { isOngoing, type LeaseRecord } from "./lease.ts";
 
 export type RetryPolicy = { readonly firstMs: number; readonly maxMs: number };
 
 /** Returns the time of the next attempt: the pause doubles up to `maxMs`. */
 export function decideRetry(failures: number, nowNs: bigint, { firstMs, maxMs }: RetryPolicy): bigint {
-  return nowNs + nsFromMs(Math.round(Math.min(maxMs, firstMs * 2 ** Math.min(Math.max(failures - 1, 0), 40))));
+  return (
+    nowNs + toNanosecondsFromMs(Math.round(Math.min(maxMs, firstMs * 2 ** Math.min(Math.max(failures - 1, 0), 40))))
+  );
 }
 
 /** Failed attempts of a decommission after which the operator is alerted: about five minutes with the default pauses. */
@@ -19,12 +21,12 @@ type LeaseProgress = Pick<LeaseRecord, "phase" | "attempts" | "expiresAtNs">;
 
 /** Whether a lease is still in force minutes after its expiry, because its end could not be written. */
 export function isOverdue(lease: Pick<LeaseProgress, "phase" | "expiresAtNs">, nowNs: bigint): boolean {
-  const afterNs = overdueAfterNs(lease);
+  const afterNs = computeOverdueAfterNs(lease);
   return afterNs !== undefined && nowNs > afterNs;
 }
 
 /** Strictly after this time the lease is overdue; undefined if it ends or has ended. */
-export function overdueAfterNs(lease: Pick<LeaseProgress, "phase" | "expiresAtNs">): bigint | undefined {
+export function computeOverdueAfterNs(lease: Pick<LeaseProgress, "phase" | "expiresAtNs">): bigint | undefined {
   return isOngoing(lease) ? lease.expiresAtNs + OVERDUE_AFTER_NS : undefined;
 }
 

@@ -1,8 +1,8 @@
 import { isOver, type Order } from "@muster/leases";
 import type { Admission } from "./decide-admission.ts";
 import type { LeaseReason } from "./lease-reason.ts";
-import { originOf, type LeaseRecord } from "./lease.ts";
-import type { Referenced } from "./claim.ts";
+import { getOrigin, type LeaseRecord } from "./lease.ts";
+import type { ReferencedLease } from "./claim.ts";
 import type { LeaseChange } from "./lease-change.ts";
 
 /** `isSame`: whether both orders have equal data once their secrets are opened. */
@@ -10,7 +10,7 @@ export function toReferenced(
   order: Order,
   { order: older, phase, expiresAtNs, heir }: LeaseRecord,
   isSame: boolean,
-): Referenced {
+): ReferencedLease {
   const { id, type, user, engine } = older;
   const [isOfUser, isOfEngine] = [user === order.user, engine === order.engine];
   return { kind: "lease", id, type, phase, expiresAtNs, isOfUser, isOfEngine, isSame, heir };
@@ -22,7 +22,7 @@ export function toReferenced(
  */
 export function decideReference(
   { id, type }: Pick<Order, "id" | "type">,
-  referenced: Referenced | undefined,
+  referenced: ReferencedLease | undefined,
   nowNs: bigint,
 ): Admission | undefined {
   if (referenced === undefined) return undefined;
@@ -66,7 +66,7 @@ export function decideTakeOver(
   const { id } = order;
   if (older?.record.heir === id) {
     const { crashes } = older.record;
-    const change = { kind: "taken-over", madeFor: originOf(older.record), crashes } as const;
+    const change = { kind: "taken-over", madeFor: getOrigin(older.record), crashes } as const;
     return { kind: "take", change, because: { code: "handed-over", lease: older.record.order.id } };
   }
   if (phase === "PROVISIONING") {

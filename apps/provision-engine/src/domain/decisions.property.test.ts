@@ -2,16 +2,16 @@ import type { Order } from "@muster/leases";
 import { digest, readSigner } from "@muster/leases/keys";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { openHoldings } from "../holdings/holdings.ts";
-import { aLease, anOrder } from "../../test/a-lease.ts";
+import { openLeaseRegistry } from "../holdings/lease-registry.ts";
+import { makeLeaseRecord, makeOrder } from "../../test/a-lease.ts";
 import { decideOrder, type OrderVerdict } from "./decide-order.ts";
 import { decidePolled, type PolledVerdict } from "./decide-polled.ts";
 import { decideDecommission } from "./decide-admission.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type RequestVerdict } from "./decide-request.ts";
-import { mayHoldResources, type LeaseRecord, type Phase } from "./lease.ts";
+import { mayHoldResources, type LeaseRecord, type LeasePhase } from "./lease.ts";
 import { transitionLease } from "./transition-lease.ts";
 
-const PHASES: readonly Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
+const PHASES: readonly LeasePhase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
 const POLICY = {
   engine: "main",
   verifySignatures: true,
@@ -41,7 +41,7 @@ const aRecord = fc
   .map(({ phase, expiresAtNs, sequence }) => {
     const order = { user: USER, createdNs: 100n, durationNs: 900n };
     const renewal = { id: "1-1", engine: "main", user: USER, expiresAtNs, sequence, signature };
-    return aLease({ phase, order, expiresAtNs, renewal: sequence === 0 ? undefined : renewal });
+    return makeLeaseRecord({ phase, order, expiresAtNs, renewal: sequence === 0 ? undefined : renewal });
   });
 
 type Wish = typeof aWish extends fc.Arbitrary<infer Value> ? Value : never;
@@ -52,7 +52,7 @@ function decide(wish: Wish, stored: LeaseRecord | undefined, nowNs: bigint): Req
   const verify = (): boolean => isSigned;
   switch (kind) {
     case "order": {
-      const order = anOrder({ user, createdNs: 100n, durationNs: 900n });
+      const order = makeOrder({ user, createdNs: 100n, durationNs: 900n });
       return decideOrder(order, stored, { nowNs, verify, digest, source, requestId: "", traceparent: "" }, POLICY);
     }
     case "renewal":
@@ -112,7 +112,7 @@ it("does nothing for a controller that has the result", () => {
           const wished = decideWithdrawal("1-1", listed.source, record);
           if (wished.kind === "change") record = transitionLease(record, wished.change, 500n).next ?? record;
         }
-        if (verdict.kind === "order") record ??= aLease({ phase: "ORDERED" });
+        if (verdict.kind === "order") record ??= makeLeaseRecord({ phase: "ORDERED" });
         expect(verdict.kind === "order" && listed.withdrawn).toBe(false);
         expect(verdict.kind === "report-deleted" && record !== undefined).toBe(false);
       }
@@ -136,7 +136,7 @@ it("keeps a network or a volume for exactly those leases of its user that may us
     network,
     mounts,
   }: typeof other extends fc.Arbitrary<infer Value> ? Value : never) =>
-    aLease({
+    makeLeaseRecord({
       phase,
       order: {
         id,
@@ -150,15 +150,15 @@ it("keeps a network or a volume for exactly those leases of its user that may us
         }),
       },
     });
-  const volume: Order = anOrder({ id: "1-1", type: "volume", data: '{"size":1,"type":"ssd","network":"net"}' });
-  const network: Order = anOrder({ id: "1-2", type: "network", data: '{"name":"net"}' });
+  const volume: Order = makeOrder({ id: "1-1", type: "volume", data: '{"size":1,"type":"ssd","network":"net"}' });
+  const network: Order = makeOrder({ id: "1-2", type: "network", data: '{"name":"net"}' });
   fc.assert(
     fc.property(fc.uniqueArray(other, { selector: ({ id }) => id }), (others) => {
       const leases = others.map(asLease);
       const there = others.filter(({ user, phase }) => user === "user" && mayHoldResources(phase));
       const expected = (held: boolean): string => (held ? "later" : "yes");
       for (const all of [leases, leases.toReversed()]) {
-        const holdings = openHoldings({}, {});
+        const holdings = openLeaseRegistry({}, {});
         for (const record of all) holdings.learn({ record, revision: 1 });
         expect(decideDecommission(holdings.around(volume)).kind).toBe(
           expected(there.some(({ mounts }) => mounts.includes("1-1"))),

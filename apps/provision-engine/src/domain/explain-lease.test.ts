@@ -1,13 +1,13 @@
 import type { SeenMachines } from "@muster/ledger-client/explanation";
 import type { Result } from "@muster/leases";
 import { expect, it } from "vitest";
-import { aLease } from "../../test/a-lease.ts";
-import { explainLease, phaseOfLease, type LeaseSeen } from "./explain-lease.ts";
-import type { Ending, LeaseRecord } from "./lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
+import { explainLease, getLeasePhase, type LeaseSeen } from "./explain-lease.ts";
+import type { LeaseEnding, LeaseRecord } from "./lease.ts";
 
 const NOW_MS = 1_700_003_600_123;
 const EXPIRES_NS = 1_700_007_200_123_456_789n;
-const ENDING: Ending = { cause: "CRASHED", message: "4 exits", atNs: 7_000_000n, request: undefined };
+const ENDING: LeaseEnding = { cause: "CRASHED", message: "4 exits", atNs: 7_000_000n, request: undefined };
 const ERROR: Result = {
   id: "4711-1",
   type: "debug",
@@ -17,14 +17,17 @@ const ERROR: Result = {
   data: "null",
   signature: new Uint8Array(),
 };
-const USERS = { count: 2, some: [aLease({ order: { id: "4711-2", type: "container" }, expiresAtNs: EXPIRES_NS })] };
+const USERS = {
+  count: 2,
+  some: [makeLeaseRecord({ order: { id: "4711-2", type: "container" }, expiresAtNs: EXPIRES_NS })],
+};
 
 type Changes = Omit<Partial<LeaseRecord>, "order"> & Partial<Omit<LeaseSeen, "record">>;
 
 /** A lease that ends in an hour. */
 function seen({ waitingBecause = "", isStuck = false, users = NO_USERS, ...changes }: Changes): LeaseSeen {
   return {
-    record: aLease({ order: { id: "4711-1" }, expiresAtNs: EXPIRES_NS, ...changes }),
+    record: makeLeaseRecord({ order: { id: "4711-1" }, expiresAtNs: EXPIRES_NS, ...changes }),
     waitingBecause,
     isStuck,
     users,
@@ -89,5 +92,5 @@ it.each<[sinceMs: number, lease: Changes]>([
   [7, { phase: "FAILED", ending: ENDING }],
 ])("is in its phase since %i", (sinceMs, lease) => {
   const { record } = seen(lease);
-  expect(phaseOfLease(record)).toEqual({ phase: record.phase, sinceMs });
+  expect(getLeasePhase(record)).toEqual({ phase: record.phase, sinceMs });
 });

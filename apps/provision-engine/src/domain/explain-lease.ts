@@ -1,5 +1,5 @@
 import { formatElapsed } from "@muster/faults";
-import { because, reasonOfWait, type Reason, type SeenMachines } from "@muster/ledger-client/explanation";
+import { buildReason, buildWaitReason, type StateReason, type SeenMachines } from "@muster/ledger-client/explanation";
 import type { LeaseRecord } from "./lease.ts";
 
 /** Leases that use another one: the first few of them. */
@@ -25,16 +25,16 @@ export type LeaseSeen = {
  * Explains the phase of a lease: ORDERED, WAITING, PROVISIONING, NOT_YET, ACTIVE, TROUBLED, NOT_TAKEN_DOWN, IN_USE, the cause of its end, FAILED,
  * QUEUE_UNKNOWN, or the ledger's code for its wait. `machines`: the machines that a lease waits for.
  */
-export function explainLease(seen: LeaseSeen, machines: SeenMachines | undefined, nowMs: number): Reason {
+export function explainLease(seen: LeaseSeen, machines: SeenMachines | undefined, nowMs: number): StateReason {
   const { record, waitingBecause } = seen;
   const { id } = record.order;
   switch (record.phase) {
     case "ORDERED":
       return waitingBecause === ""
         ? { code: "ORDERED", message: "it was accepted, and begins next", next: ENGINE }
-        : because("WAITING", waitingBecause);
+        : buildReason("WAITING", waitingBecause);
     case "PROVISIONING":
-      return reasonOfWait(machines) ?? explainQueue(seen) ?? explainProvisioning(waitingBecause);
+      return buildWaitReason(machines) ?? explainQueue(seen) ?? explainProvisioning(waitingBecause);
     case "ACTIVE":
       if (waitingBecause !== "")
         return {
@@ -61,7 +61,7 @@ export function explainLease(seen: LeaseSeen, machines: SeenMachines | undefined
 }
 
 /** The phase of a lease and since when; 0: the record has no time of it. */
-export function phaseOfLease(record: Pick<LeaseRecord, "order" | "phase" | "result" | "ending" | "endedAtNs">): {
+export function getLeasePhase(record: Pick<LeaseRecord, "order" | "phase" | "result" | "ending" | "endedAtNs">): {
   readonly phase: string;
   readonly sinceMs: number;
 } {
@@ -69,7 +69,7 @@ export function phaseOfLease(record: Pick<LeaseRecord, "order" | "phase" | "resu
   return { phase, sinceMs: toMs(sinceNsOf(record) ?? 0n) };
 }
 
-function sinceNsOf({ order, phase, result, ending, endedAtNs }: Parameters<typeof phaseOfLease>[0]) {
+function sinceNsOf({ order, phase, result, ending, endedAtNs }: Parameters<typeof getLeasePhase>[0]) {
   switch (phase) {
     case "ORDERED":
       return order.createdNs;
@@ -87,20 +87,20 @@ function sinceNsOf({ order, phase, result, ending, endedAtNs }: Parameters<typeo
 
 const ENGINE = "`muster doctor` says whether an engine runs";
 
-function explainQueue({ whyNoQueue }: LeaseSeen): Reason | undefined {
+function explainQueue({ whyNoQueue }: LeaseSeen): StateReason | undefined {
   if (whyNoQueue === undefined) return undefined;
   const next = "name a queue without queues below it in PROVISION_QUEUE of the provision-engine";
   return { code: "QUEUE_UNKNOWN", message: `its machines are not requested: ${whyNoQueue}`, next };
 }
 
-function explainProvisioning(waitingBecause: string): Reason {
+function explainProvisioning(waitingBecause: string): StateReason {
   return waitingBecause === ""
-    ? because("PROVISIONING", "it is being made")
-    : because("NOT_YET", `it is being provisioned, and retried: ${waitingBecause}`);
+    ? buildReason("PROVISIONING", "it is being made")
+    : buildReason("NOT_YET", `it is being provisioned, and retried: ${waitingBecause}`);
 }
 
 /** Waiting for other leases and retrying count as no failure. */
-function explainEnding(seen: LeaseSeen, nowMs: number): Reason {
+function explainEnding(seen: LeaseSeen, nowMs: number): StateReason {
   const { record, isStuck, users, waitingBecause } = seen;
   const { ending } = record;
   const code = ending?.cause ?? "ENDING";
@@ -119,10 +119,10 @@ function explainEnding(seen: LeaseSeen, nowMs: number): Reason {
     };
   }
   const how = waitingBecause === "" ? "it is taken down" : "its resources are removed, and the removal is retried";
-  return because(code, `${how}: ${whyOf(seen)}`);
+  return buildReason(code, `${how}: ${whyOf(seen)}`);
 }
 
-function explainEnded(seen: LeaseSeen): Reason {
+function explainEnded(seen: LeaseSeen): StateReason {
   const { ending, result } = seen.record;
   const down =
     result === undefined ? "it never became ACTIVE, and all of its resources are removed" : "all of it is taken down";

@@ -1,5 +1,5 @@
 import type { Renewal, Result } from "@muster/leases";
-import type { Ending, LeaseEventType, LeaseRecord, Origin, CrashWindow } from "./lease.ts";
+import type { LeaseEnding, LeaseEventType, LeaseRecord, LeaseOrigin, CrashWindow } from "./lease.ts";
 
 /** A change of a lease. */
 export type LeaseChange =
@@ -7,13 +7,13 @@ export type LeaseChange =
   | { readonly kind: "resent"; readonly data?: string }
   | { readonly kind: "renewed"; readonly renewal: Renewal }
   /** With CRASHED, `result` is the error that stays in the record. */
-  | { readonly kind: "ending"; readonly ending: Omit<Ending, "atNs">; readonly result?: Result }
+  | { readonly kind: "ending"; readonly ending: Omit<LeaseEnding, "atNs">; readonly result?: Result }
   /** With `takesOver`, nothing is created. */
   | { readonly kind: "provisioning"; readonly takesOver?: string }
   /** Its workload passes to the heir. */
   | { readonly kind: "migrated"; readonly heir: string }
   /** The workload of the lease in `takesOver` is now this lease's, with the exits counted so far. */
-  | { readonly kind: "taken-over"; readonly madeFor: Origin; readonly crashes: CrashWindow | undefined }
+  | { readonly kind: "taken-over"; readonly madeFor: LeaseOrigin; readonly crashes: CrashWindow | undefined }
   | { readonly kind: "provisioned"; readonly result: Result }
   | { readonly kind: "provision-failed"; readonly result: Result }
   | { readonly kind: "decommissioned" }
@@ -35,7 +35,7 @@ export type LeaseChange =
       readonly recreated?: readonly string[];
     }
   /** The feedback of this number has arrived. */
-  | { readonly kind: "feedback-sent"; readonly number: number; readonly resigned?: Resigned }
+  | { readonly kind: "feedback-sent"; readonly number: number; readonly resigned?: SignatureChange }
   | { readonly kind: "feedback-delayed"; readonly number: number; readonly notBeforeNs: bigint }
   /** The source refuses the feedback. `notBeforeNs` undefined: it is abandoned. */
   | {
@@ -50,7 +50,7 @@ export type LeaseChange =
   | { readonly kind: "compacted"; readonly orderHash: Uint8Array };
 
 /** The signature of a stored result, and the one that it was sent with. */
-export type Resigned = { readonly before: Uint8Array; readonly after: Uint8Array };
+export type SignatureChange = { readonly before: Uint8Array; readonly after: Uint8Array };
 
 /**
  * Why a lease changes, and the functions that set it (`transition-lease.ts`, from feedback-sent on `transition-feedback.ts`):
@@ -112,11 +112,11 @@ export type LeaseTransition =
   | { readonly next: LeaseRecord; readonly because: ChangeReason }
   | { readonly next: undefined; readonly because: NoChangeReason };
 
-export function changeTo(next: LeaseRecord, because: ChangeReason): LeaseTransition {
+export function changeLease(next: LeaseRecord, because: ChangeReason): LeaseTransition {
   return { next, because };
 }
 
-export function unchanged(because: NoChangeReason): LeaseTransition {
+export function keepUnchanged(because: NoChangeReason): LeaseTransition {
   return { next: undefined, because };
 }
 

@@ -1,5 +1,5 @@
 import type { ResourceUnits } from "./claim.ts";
-import type { EndingCause, Phase } from "./lease.ts";
+import type { EndingCause, LeasePhase } from "./lease.ts";
 
 type Lease = { readonly lease: string };
 type Need = { readonly need: string };
@@ -34,7 +34,7 @@ type Reasons = {
   readonly "reference-on-another-engine": Lease;
   readonly "reference-of-another-type": Lease & { readonly type: string; readonly ordered: string };
   readonly "reference-taken-over": Lease & { readonly heir: string };
-  readonly "reference-ended": Lease & { readonly phase: Phase };
+  readonly "reference-ended": Lease & { readonly phase: LeasePhase };
   readonly "reference-expired": Lease;
   readonly "reference-with-other-data": Lease;
   readonly "reference-coming": Lease;

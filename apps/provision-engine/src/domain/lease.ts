@@ -12,7 +12,7 @@ export type CrashWindow = {
  * ORDERED -> PROVISIONING -> ACTIVE -> DECOMMISSIONING -> ENDED, or FAILED if provisioning fails. In PROVISIONING and DECOMMISSIONING resources of the lease
  * may exist; in ORDERED, ENDED and FAILED none do. ENDED never runs again; FAILED runs again when its order is sent again.
  */
-export type Phase = "ORDERED" | "PROVISIONING" | "ACTIVE" | "DECOMMISSIONING" | "ENDED" | "FAILED";
+export type LeasePhase = "ORDERED" | "PROVISIONING" | "ACTIVE" | "DECOMMISSIONING" | "ENDED" | "FAILED";
 
 /**
  * Why a lease ends, and the function that sets it.
@@ -27,7 +27,7 @@ export type EndingCause = (typeof ENDING_CAUSES)[number];
 
 export const ENDING_CAUSES = ["EXPIRED", "REQUESTED", "WITHDRAWN", "CRASHED", "PROVISION_FAILED", "MIGRATED"] as const;
 
-export type Ending = {
+export type LeaseEnding = {
   readonly cause: EndingCause;
   readonly message: string;
   readonly atNs: bigint;
@@ -89,14 +89,14 @@ export type LeaseRecord = {
   readonly order: Order;
   /** Name of the source that receives the feedback. */
   readonly source: string;
-  readonly phase: Phase;
+  readonly phase: LeasePhase;
   /** Number of the current run, from 1. Objects carry it, so that the late removal of an earlier run cannot remove those of a later one. */
   readonly run: number;
   readonly result: Result | undefined;
   readonly expiresAtNs: bigint;
   /** The renewal in force. */
   readonly renewal: Renewal | undefined;
-  readonly ending: Ending | undefined;
+  readonly ending: LeaseEnding | undefined;
   /** Failed attempts of the present phase. */
   readonly attempts: number;
   readonly notBeforeNs: bigint;
@@ -117,7 +117,7 @@ export type LeaseRecord = {
   /** The lease whose workload this one is about to take over. */
   readonly takesOver: string | undefined;
   /** Undefined: its objects were created for this lease itself. */
-  readonly madeFor: Origin | undefined;
+  readonly madeFor: LeaseOrigin | undefined;
   /** The lease that has taken over its workload. */
   readonly heir: string | undefined;
   /** Hash of the signed order. Undefined: the record is complete. Otherwise it is compacted: the data of the order and of a successful result are removed. */
@@ -125,10 +125,10 @@ export type LeaseRecord = {
 };
 
 /** The lease, and its run, that a workload was first created for: its names and labels keep both after a take-over. */
-export type Origin = { readonly id: string; readonly run: number };
+export type LeaseOrigin = { readonly id: string; readonly run: number };
 
 /** Identifies the objects of a lease by their names and labels. */
-export function originOf({ order, run, madeFor }: Pick<LeaseRecord, "order" | "run" | "madeFor">): Origin {
+export function getOrigin({ order, run, madeFor }: Pick<LeaseRecord, "order" | "run" | "madeFor">): LeaseOrigin {
   return madeFor ?? { id: order.id, run };
 }
 
@@ -144,7 +144,7 @@ export function isOngoing({ phase }: Pick<LeaseRecord, "phase">): boolean {
 }
 
 /** Whether resources of the lease may exist. */
-export function mayHoldResources(phase: Phase): boolean {
+export function mayHoldResources(phase: LeasePhase): boolean {
   return phase === "PROVISIONING" || phase === "ACTIVE" || phase === "DECOMMISSIONING";
 }
 
@@ -152,6 +152,6 @@ export function mayHoldResources(phase: Phase): boolean {
 export const SOURCES = { service: "api", stream: "nats", controller: "http" } as const;
 
 /** Whether a source repeats old orders: a controller lists all of its orders at each start, and keeps unaccepted ones for any time. */
-export function relistsOrders(source: string): boolean {
+export function isRelistingOrders(source: string): boolean {
   return source === SOURCES.controller;
 }

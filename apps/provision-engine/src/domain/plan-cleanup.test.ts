@@ -1,16 +1,16 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { describeBrake, MAX_LEFT_AT_ANY_SHARE } from "@muster/ledger-client/plan-sweep";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "./lease.ts";
 import {
   planCleanup,
-  useKey,
+  buildUseKey,
   type CleanupSnapshot,
   type FoundObject,
   type LeaseTruth,
   decideCleanupBrake,
-  type Census,
+  type RecordCount,
   type CleanupStep,
 } from "./plan-cleanup.ts";
 
@@ -28,7 +28,7 @@ const object = (changes: Partial<FoundObject> = {}): FoundObject => ({
 });
 const lease = (changes: Partial<LeaseRecord> = {}): LeaseTruth => ({
   kind: "record",
-  record: aLease({ run: 2, ...changes }),
+  record: makeLeaseRecord({ run: 2, ...changes }),
 });
 const NONE: LeaseTruth = { kind: "none" };
 const snapshot = (changes: Partial<CleanupSnapshot> = {}): CleanupSnapshot => ({
@@ -42,7 +42,7 @@ const snapshot = (changes: Partial<CleanupSnapshot> = {}): CleanupSnapshot => ({
 });
 const plan = (changes: Partial<CleanupSnapshot>) => planCleanup(snapshot(changes), POLICY).map((step) => step.kind);
 const ofTruth = (truth: LeaseTruth): Partial<CleanupSnapshot> => ({ truth: new Map([["1-1", truth]]) });
-const mounted = new Set([useKey("PersistentVolumeClaim", "muster-n", "lease-1-1")]);
+const mounted = new Set([buildUseKey("PersistentVolumeClaim", "muster-n", "lease-1-1")]);
 
 it.each<[string, Partial<CleanupSnapshot>, string]>([
   ["an object without a record is removed", {}, "remove"],
@@ -89,7 +89,7 @@ it.each<[string, Partial<CleanupSnapshot>, string]>([
   ["an object of a later run than that of the record is kept", ofTruth(lease({ phase: "ENDED", run: 1 })), "keep"],
   [
     "an object of a lease of another engine is kept",
-    ofTruth(lease({ phase: "ENDED", order: aLease({ order: { engine: "west" } }).order })),
+    ofTruth(lease({ phase: "ENDED", order: makeLeaseRecord({ order: { engine: "west" } }).order })),
     "keep",
   ],
   ["an object with an unreadable record is kept", ofTruth({ kind: "unknown", because: "?" }), "keep"],
@@ -113,9 +113,9 @@ it("keeps a namespace while it contains an object of a lease, or a running pod",
   expect(plan({ objects, leftSince })).toEqual(["remove", "remove"]);
   expect(plan({ objects, leftSince, inUse: mounted })).toEqual(["suspect", "keep"]);
   expect(plan({ objects, leftSince: new Map([["u-2", 0]]) })).toEqual(["suspect", "suspect"]);
-  expect(plan({ objects: [namespace], leftSince, inUse: new Set([useKey("Namespace", "", "muster-n")]) })).toEqual([
-    "keep",
-  ]);
+  expect(plan({ objects: [namespace], leftSince, inUse: new Set([buildUseKey("Namespace", "", "muster-n")]) })).toEqual(
+    ["keep"],
+  );
   const unlisted = ["PersistentVolumeClaim"];
   expect(plan({ objects: [namespace], leftSince, unlisted })).toEqual(["keep"]);
   expect(plan({ unlisted })).toEqual(["remove"]);
@@ -157,7 +157,7 @@ const arbitrarySnapshot = fc
         lease: { id: `1-${at}`, run: runs[at] ?? 1 },
       }),
     );
-    const keys = objects.map(({ kind, namespace, name }) => useKey(kind, namespace, name));
+    const keys = objects.map(({ kind, namespace, name }) => buildUseKey(kind, namespace, name));
     return snapshot({
       objects,
       unlisted,
@@ -192,7 +192,7 @@ it("plans one step for each object in any order, and removes only undoubted, unu
 });
 
 const BRAKE_POLICY = { maxObjects: 50, maxPercent: 50 };
-const CENSUS: Census = { records: 3, bucketCreatedMs: 1_000_000 };
+const CENSUS: RecordCount = { records: 3, bucketCreatedMs: 1_000_000 };
 const steps = (keep: number, left: number, createdMs = 2_000_000): CleanupStep[] =>
   Array.from({ length: keep + left }, (_, at) => ({
     kind: at < keep ? "keep" : at % 2 === 0 ? "suspect" : "remove",
@@ -213,7 +213,7 @@ const gone = (found: readonly CleanupStep[]) =>
 const brake = (found: readonly CleanupStep[], census = CENSUS, confirmed = 0) =>
   decideCleanupBrake(found, { truth: gone(found) }, census, confirmed, BRAKE_POLICY);
 
-it.each<[string, readonly CleanupStep[], Census, number, string | undefined]>([
+it.each<[string, readonly CleanupStep[], RecordCount, number, string | undefined]>([
   ["a few leftovers are removed", steps(0, MAX_LEFT_AT_ANY_SHARE), CENSUS, 0, undefined],
   ["half of many objects are removed", steps(20, 20), CENSUS, 0, undefined],
   ["more than half of many objects are held up", steps(20, 21), CENSUS, 0, "more than 50 %"],

@@ -1,13 +1,13 @@
 import {
   planSweep,
   type OwnedObject,
-  type Standing,
+  type OwnerStanding,
   type SweepStep,
   decideSweepBrake,
-  type Brake,
+  type SweepBrake,
   type BrakePolicy,
 } from "@muster/ledger-client/plan-sweep";
-import { originOf, type LeaseRecord, type Origin } from "./lease.ts";
+import { getOrigin, type LeaseRecord, type LeaseOrigin } from "./lease.ts";
 
 /** An object in the cluster, or a reservation in the ledger, that claims to belong to a lease. */
 export type FoundObject = OwnedObject & {
@@ -23,7 +23,7 @@ export type FoundObject = OwnedObject & {
   readonly isTerminating: boolean;
 };
 
-export type Found = {
+export type FoundObjects = {
   readonly objects: readonly FoundObject[];
   /** Kinds that could not be listed, so that `objects` may be incomplete. */
   readonly unlisted: readonly string[];
@@ -36,12 +36,12 @@ export type LeaseTruth =
   | { readonly kind: "unknown"; readonly because: string };
 
 /** Volume claims and namespaces that are in use. Undefined: unknown. */
-export type InUse = ReadonlySet<string> | undefined;
+export type OccupiedKeys = ReadonlySet<string> | undefined;
 
-export type CleanupSnapshot = Found & {
+export type CleanupSnapshot = FoundObjects & {
   readonly truth: ReadonlyMap<string, LeaseTruth>;
-  /** Keys of `useKey`. */
-  readonly inUse: InUse;
+  /** Keys of `buildUseKey`. */
+  readonly inUse: OccupiedKeys;
   /** By uid: since when every sweep has found the object left over. */
   readonly leftSince: ReadonlyMap<string, number>;
   readonly nowMs: number;
@@ -71,11 +71,11 @@ export function mayBeUsed(object: FoundObject): boolean {
 }
 
 /** Name of its namespace; for a namespace, its own name. */
-export function placeOf(object: FoundObject): string {
+export function getObjectPlace(object: FoundObject): string {
   return isNamespace(object) ? object.name : object.namespace;
 }
 
-export function useKey(kind: string, namespace: string, name: string): string {
+export function buildUseKey(kind: string, namespace: string, name: string): string {
   return `${kind} ${namespace}/${name}`;
 }
 
@@ -96,7 +96,7 @@ export function isStaleReservation(
  */
 export function planCleanup(snapshot: CleanupSnapshot, { engine, graceMs }: CleanupPolicy): CleanupStep[] {
   const { objects, leftSince, nowMs } = snapshot;
-  return keepOccupied(planSweep(objects, standingOf(snapshot, engine), { leftSince, nowMs, graceMs }));
+  return keepOccupied(planSweep(objects, decideStanding(snapshot, engine), { leftSince, nowMs, graceMs }));
 }
 
 /** A namespace is removed after all lease objects in it. */
@@ -110,11 +110,11 @@ export function keepOccupied(steps: readonly CleanupStep[]): CleanupStep[] {
 }
 
 /** Returns the function that decides whether an object is left over, by the snapshot. */
-export function standingOf(
+export function decideStanding(
   { truth, inUse, unlisted }: Pick<CleanupSnapshot, "truth" | "inUse" | "unlisted">,
   engine: string,
-): (object: FoundObject) => Standing {
-  const owned = (because: string): Standing => ({ kind: "owned", because });
+): (object: FoundObject) => OwnerStanding {
+  const owned = (because: string): OwnerStanding => ({ kind: "owned", because });
   return (object) => {
     const { lease, kind, namespace, name } = object;
     // Users choose lease ids: a lease of the same id in this installation may be another one.
@@ -125,7 +125,7 @@ export function standingOf(
     if (!left.isLeftOver) return owned(left.because);
     if (mayBeUsed(object)) {
       if (inUse === undefined) return owned("its use is unknown");
-      if (inUse.has(useKey(kind, namespace, name))) return owned(`${left.because}, but it is in use`);
+      if (inUse.has(buildUseKey(kind, namespace, name))) return owned(`${left.because}, but it is in use`);
     }
     const unseen = isNamespace(object) ? unlisted.filter((each) => each !== RESERVATION) : [];
     if (unseen.length > 0) return owned(`its content is unknown: ${unseen.join(", ")} could not be listed`);
@@ -134,7 +134,7 @@ export function standingOf(
 }
 
 function decideLeftOver(
-  { id, run }: Origin,
+  { id, run }: LeaseOrigin,
   truth: LeaseTruth | undefined,
   engine: string,
 ): { readonly isLeftOver: boolean; readonly because: string } {
@@ -149,7 +149,7 @@ function decideLeftOver(
       if (order.engine !== engine)
         return { isLeftOver: false, because: `its lease is served by engine ${order.engine}` };
       if (takesOver !== undefined) return { isLeftOver: false, because: `lease ${order.id} takes it over` };
-      const { id: origin, run: current } = originOf(truth.record);
+      const { id: origin, run: current } = getOrigin(truth.record);
       if (origin !== id && phase === "ACTIVE")
         return { isLeftOver: true, because: `its lease has the workload of lease ${origin}` };
       if (run > current)
@@ -163,7 +163,7 @@ function decideLeftOver(
 }
 
 /** Facts about the lease records that clean-up relies on. */
-export type Census = {
+export type RecordCount = {
   /** Number of leases of this engine that have a record. */
   readonly records: number;
   /** When the bucket of records was created, by the clock of NATS. */
@@ -177,10 +177,10 @@ const MAX_CLOCK_SKEW_MS = 60_000;
 export function decideCleanupBrake(
   steps: readonly CleanupStep[],
   { truth }: Pick<CleanupSnapshot, "truth">,
-  { records, bucketCreatedMs: bucketCreatedAtMs }: Census,
+  { records, bucketCreatedMs: bucketCreatedAtMs }: RecordCount,
   confirmed: number,
   policy: BrakePolicy,
-): Brake | undefined {
+): SweepBrake | undefined {
   const leftOver = steps.filter((step) => step.kind !== "keep");
   const older = leftOver.filter(
     ({ object: { lease, createdMs: madeMs } }) =>

@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "./lease.ts";
 import { MAX_GATHER_NS, planReport } from "./plan-feedback.ts";
 import { withEvent } from "./lease-change.ts";
 
 const NOW = 50n * MAX_GATHER_NS;
-const { feedback } = aLease();
-const reported = aLease();
+const { feedback } = makeLeaseRecord();
+const reported = makeLeaseRecord();
 const happened = (record: LeaseRecord, atNs: bigint): LeaseRecord => withEvent(record, "ORDERED", "", atNs);
 const pending = { ...reported, feedback: { ...feedback, deleted: true } };
 const delayed = (notBeforeNs: bigint): LeaseRecord => ({ ...reported, feedback: { ...pending.feedback, notBeforeNs } });

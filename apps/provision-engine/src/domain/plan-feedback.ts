@@ -1,4 +1,4 @@
-import { isOver, type Result, nsFromMs } from "@muster/leases";
+import { isOver, type Result, toNanosecondsFromMs } from "@muster/leases";
 import { describeFault, isRetryable, type Fault } from "@muster/faults";
 import type { LeaseRecord, FeedbackPending } from "./lease.ts";
 import type { LeaseChange } from "./lease-change.ts";
@@ -83,11 +83,11 @@ export function decideFeedbackRetry(
 ): Extract<LeaseChange, { kind: "feedback-delayed" | "feedback-refused" }> {
   if (fault !== undefined && isRefusal(fault)) {
     const isLast = refusals + 1 >= policy.maxRefusals;
-    const notBeforeNs = isLast ? undefined : nowNs + nsFromMs(policy.refusedRetryMs);
+    const notBeforeNs = isLast ? undefined : nowNs + toNanosecondsFromMs(policy.refusedRetryMs);
     return { kind: "feedback-refused", number, message: describeFault(fault), notBeforeNs };
   }
   const ownNs = decideRetry(attempts + 1, nowNs, policy.retry);
-  const askedNs = fault?.code === "unavailable" ? nowNs + nsFromMs(Math.round(fault.retryAfterMs)) : nowNs;
+  const askedNs = fault?.code === "unavailable" ? nowNs + toNanosecondsFromMs(Math.round(fault.retryAfterMs)) : nowNs;
   return { kind: "feedback-delayed", number, notBeforeNs: askedNs > ownNs ? askedNs : ownNs };
 }
 

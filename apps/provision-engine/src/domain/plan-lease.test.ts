@@ -1,18 +1,18 @@
 import { MAX_DURATION_NS } from "@muster/leases";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ALONE, aLease, anOrder } from "../../test/a-lease.ts";
+import { ALONE, makeLeaseRecord, makeOrder } from "../../test/a-lease.ts";
 import { readClaim } from "../types/workload-types.ts";
 import { decideRetry } from "./decide-retry.ts";
 import { toReferenced } from "./decide-take-over.ts";
 import { takeSnapshot, type LeaseSnapshot, planLease, type LeasePlan, type LeasePolicy } from "./plan-lease.ts";
-import type { LeaseRecord, Phase } from "./lease.ts";
-import { NO_UNITS, type Neighbour } from "./claim.ts";
-import { asJson, readDecision, writeDecision } from "./stored-decision.ts";
+import type { LeaseRecord, LeasePhase } from "./lease.ts";
+import { NO_UNITS, type NeighbourLease } from "./claim.ts";
+import { toDecisionJson, readDecision, writeDecision } from "./stored-decision.ts";
 import { withEvent } from "./lease-change.ts";
 
 const TOMBSTONE = 100n;
-const END = aLease().expiresAtNs;
+const END = makeLeaseRecord().expiresAtNs;
 const AGE = { maxOrderAgeNs: END, maxListedAgeNs: 5n * END };
 const orderHash = new Uint8Array(32);
 const POLICY: LeasePolicy = { tombstoneNs: TOMBSTONE, crash: { windowNs: 100n } };
@@ -45,10 +45,10 @@ function planTwice(snapshot: LeaseSnapshot, nowNs: bigint): LeasePlan {
   const stored = readDecision(writeDecision({ snapshot, policy: POLICY, nowNs }, planned));
   expect(stored.snapshot).toEqual(snapshot);
   expect(planLease(stored.snapshot, stored.policy, stored.nowNs)).toEqual(planned);
-  expect(stored.plan).toEqual(asJson(planned));
+  expect(stored.plan).toEqual(toDecisionJson(planned));
   return planned;
 }
-const volume = (phase: Phase): Neighbour => ({
+const volume = (phase: LeasePhase): NeighbourLease => ({
   id: "1-2",
   type: "volume",
   phase,
@@ -66,7 +66,7 @@ const expire = {
 };
 
 describe("an order", () => {
-  const ordered = aLease({ phase: "ORDERED" });
+  const ordered = makeLeaseRecord({ phase: "ORDERED" });
 
   it("begins once it is admitted", () => {
     expect(plan(ordered, END)).toEqual({
@@ -77,7 +77,7 @@ describe("an order", () => {
   });
 
   it("waits for its dependencies, but not beyond its end", () => {
-    const mounts = aLease({ phase: "ORDERED", order: mounting });
+    const mounts = makeLeaseRecord({ phase: "ORDERED", order: mounting });
     const named = [volume("PROVISIONING")];
     const waitsFor = { leases: ["1-2"], until: "changed" };
     const because = { code: "need-coming", need: "volume 1-2" } as const;
@@ -88,7 +88,7 @@ describe("an order", () => {
 
   it("fails if it is not admitted, its type is unknown or not served, or its data are wrong", () => {
     const failed = (order: Partial<LeaseRecord["order"]>, seen: Seen = {}) =>
-      plan(aLease({ phase: "ORDERED", order }), END, seen);
+      plan(makeLeaseRecord({ phase: "ORDERED", order }), END, seen);
     const message = "failed to apply provision: this user has no active volume 1-2; order it first";
     expect(failed(mounting)).toMatchObject({ kind: "fail", message });
     expect(failed({}, { isServed: false })).toMatchObject({
@@ -102,37 +102,37 @@ describe("an order", () => {
 });
 
 describe("a lease", () => {
-  const phases = (...each: Phase[]) => each;
+  const phases = (...each: LeasePhase[]) => each;
 
   it.each(phases("ORDERED", "PROVISIONING", "ACTIVE"))("that is %s ends as soon as its time is over", (phase) => {
-    const record = aLease({ phase, notBeforeNs: END + 50n });
+    const record = makeLeaseRecord({ phase, notBeforeNs: END + 50n });
     expect(plan(record, END + 1n)).toEqual(expire);
     expect(plan(record, END)).not.toEqual(expire);
   });
 
   it("that is ACTIVE waits for its end, even for one that never comes", () => {
-    expect(plan(aLease(), 5n)).toMatchObject({ kind: "wait", untilNs: END });
-    const endless = aLease({ order: { durationNs: MAX_DURATION_NS } });
+    expect(plan(makeLeaseRecord(), 5n)).toMatchObject({ kind: "wait", untilNs: END });
+    const endless = makeLeaseRecord({ order: { durationNs: MAX_DURATION_NS } });
     expect(plan(endless, MAX_DURATION_NS)).toMatchObject({ kind: "wait", untilNs: MAX_DURATION_NS + 1_000n });
   });
 
   it("that is ACTIVE has its exits counted, and ends after four within their window", () => {
     const pod = { pod: "p", startedNs: 0n, exits: 1, lastNs: 5n, how: "exit code 1 (Error)" };
-    const once = plan(aLease(), 5n, { exits: [pod] });
+    const once = plan(makeLeaseRecord(), 5n, { exits: [pod] });
     expect(once).toMatchObject({ kind: "change", change: { kind: "exited", crashes: { sinceNs: 5n, exits: 1 } } });
     if (once.kind !== "change" || once.change.kind !== "exited") throw new Error("it is not counted");
     const { crashes } = once.change;
-    expect(plan(aLease({ crashes }), 5n, { exits: [pod] })).toMatchObject({ kind: "wait" });
-    expect(plan(aLease({ crashes }), 5n, { exits: [{ ...pod, exits: 4, lastNs: 90n }] })).toMatchObject({
+    expect(plan(makeLeaseRecord({ crashes }), 5n, { exits: [pod] })).toMatchObject({ kind: "wait" });
+    expect(plan(makeLeaseRecord({ crashes }), 5n, { exits: [{ ...pod, exits: 4, lastNs: 90n }] })).toMatchObject({
       kind: "give-up",
       message: "exited 4 times, last with exit code 1 (Error)",
     });
-    expect(plan(aLease({ crashes }), END + 1n, { exits: [{ ...pod, exits: 4 }] })).toEqual(expire);
+    expect(plan(makeLeaseRecord({ crashes }), END + 1n, { exits: [{ ...pod, exits: 4 }] })).toEqual(expire);
   });
 
   it("that is PROVISIONING continues, after a failure later, but not beyond its end", () => {
-    expect(plan(aLease({ phase: "PROVISIONING" }), 5n)).toMatchObject({ kind: "provision" });
-    const failed = aLease({ phase: "PROVISIONING", notBeforeNs: 10n, trouble: "boom" });
+    expect(plan(makeLeaseRecord({ phase: "PROVISIONING" }), 5n)).toMatchObject({ kind: "provision" });
+    const failed = makeLeaseRecord({ phase: "PROVISIONING", notBeforeNs: 10n, trouble: "boom" });
     expect(plan(failed, 10n)).toEqual({
       kind: "wait",
       untilNs: 10n,
@@ -145,7 +145,7 @@ describe("a lease", () => {
 
   it("that is DECOMMISSIONING is removed, and after a failure later", () => {
     const ending = { cause: "EXPIRED", message: "", atNs: 1n, request: undefined } as const;
-    const record = aLease({ phase: "DECOMMISSIONING", ending });
+    const record = makeLeaseRecord({ phase: "DECOMMISSIONING", ending });
     expect(plan(record, 5n)).toEqual({ kind: "decommission", because: { code: "ends", cause: "EXPIRED" } });
     const failed = { ...record, notBeforeNs: END + 5n, trouble: "boom" };
     expect(plan(failed, END + 5n)).toEqual({
@@ -158,20 +158,20 @@ describe("a lease", () => {
 
   it("that others need is not removed, however long ago it ended", () => {
     const users = { some: ["1-3"], count: 1 };
-    const record = aLease({ phase: "DECOMMISSIONING" });
+    const record = makeLeaseRecord({ phase: "DECOMMISSIONING" });
     expect(plan(record, END + 5n, { users })).toEqual({
       kind: "wait",
       untilNs: undefined,
       waitsFor: { leases: ["1-3"], until: "over" },
       because: { code: "in-use", users: ["1-3"], more: 0 },
     });
-    expect(plan(aLease(), END + 1n, { users })).toEqual(expire);
+    expect(plan(makeLeaseRecord(), END + 1n, { users })).toEqual(expire);
   });
 
   it.each(phases("ENDED", "FAILED"))(
     "that is %s keeps its record as long as its order would run, and a while longer",
     (phase) => {
-      const record = aLease({ phase, endedAtNs: 10n, orderHash });
+      const record = makeLeaseRecord({ phase, endedAtNs: 10n, orderHash });
       expect(plan(record, END + TOMBSTONE)).toMatchObject({ kind: "wait", untilNs: END + TOMBSTONE });
       expect(plan(record, END + TOMBSTONE + 1n)).toMatchObject({ kind: "remove" });
       const late = { ...record, endedAtNs: END + 70n };
@@ -183,7 +183,7 @@ describe("a lease", () => {
 });
 
 describe("the record of a lease that is over", () => {
-  const over = aLease({ phase: "ENDED", endedAtNs: 10n });
+  const over = makeLeaseRecord({ phase: "ENDED", endedAtNs: 10n });
   const reported = over.feedback;
 
   it.each<[title: string, record: LeaseRecord, plan: LeasePlan["kind"]]>([
@@ -205,21 +205,27 @@ describe("the record of a lease that is over", () => {
 });
 
 it.each([
-  ["api", END + aLease().order.createdNs],
-  ["http", 5n * END + aLease().order.createdNs],
+  ["api", END + makeLeaseRecord().order.createdNs],
+  ["http", 5n * END + makeLeaseRecord().order.createdNs],
 ])("an endless lease from %s is remembered as long as its order would be accepted again", (source, untilNs) => {
-  const record = aLease({ source, phase: "ENDED", endedAtNs: 10n, orderHash, order: { durationNs: MAX_DURATION_NS } });
+  const record = makeLeaseRecord({
+    source,
+    phase: "ENDED",
+    endedAtNs: 10n,
+    orderHash,
+    order: { durationNs: MAX_DURATION_NS },
+  });
   expect(plan(record, untilNs + TOMBSTONE)).toMatchObject({ kind: "wait", untilNs: untilNs + TOMBSTONE });
   expect(plan(record, untilNs + TOMBSTONE + 1n)).toMatchObject({ kind: "remove" });
 });
 
 it("plans nothing before the time until which it waits", () => {
-  const phase = fc.constantFrom<Phase>("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED");
+  const phase = fc.constantFrom<LeasePhase>("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED");
   const ns = fc.bigInt({ min: 0n, max: 3n * END });
   const later = { named: [volume("ORDERED")] };
   fc.assert(
     fc.property(phase, ns, ns, ns, (inPhase, nowNs, notBeforeNs, endedAtNs) => {
-      const record = aLease({ phase: inPhase, order: mounting, notBeforeNs, endedAtNs });
+      const record = makeLeaseRecord({ phase: inPhase, order: mounting, notBeforeNs, endedAtNs });
       const waiting = plan(record, nowNs, later);
       if (waiting.kind !== "wait" || waiting.untilNs === undefined) return;
       expect(waiting.untilNs).toBeGreaterThanOrEqual(nowNs);
@@ -230,7 +236,7 @@ it("plans nothing before the time until which it waits", () => {
 });
 
 it("plans the same from a stored decision as from its snapshot", () => {
-  const phase = fc.constantFrom<Phase>("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED");
+  const phase = fc.constantFrom<LeasePhase>("ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED");
   const ns = fc.bigInt({ min: 0n, max: 2n ** 63n });
   const maybe = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
   const text = fc.string();
@@ -260,7 +266,9 @@ it("plans the same from a stored decision as from its snapshot", () => {
       ...{ phase, expiresAtNs: ns, notBeforeNs: ns, trouble: text, endedAtNs: maybe(ns), crashes: maybe(crashes) },
       takesOver: maybe(text),
     })
-    .chain((changes) => fc.constantFrom({}, mounting, { type: "x" }).map((order) => aLease({ ...changes, order })));
+    .chain((changes) =>
+      fc.constantFrom({}, mounting, { type: "x" }).map((order) => makeLeaseRecord({ ...changes, order })),
+    );
   const reference = fc.oneof(
     fc.record({ kind: fc.constant("unreadable" as const), id: text }),
     fc.record({
@@ -284,23 +292,23 @@ it("plans the same from a stored decision as from its snapshot", () => {
 
 it("begins nothing for an order that takes over, and at its end first checks the older lease", () => {
   const order = { id: "2-1", reference: "1-1" };
-  const older = aLease();
-  const reference = toReferenced(anOrder(order), older, true);
-  expect(plan(aLease({ phase: "ORDERED", order }), 1n, { reference })).toMatchObject({
+  const older = makeLeaseRecord();
+  const reference = toReferenced(makeOrder(order), older, true);
+  expect(plan(makeLeaseRecord({ phase: "ORDERED", order }), 1n, { reference })).toMatchObject({
     kind: "change",
     change: { kind: "provisioning", takesOver: "1-1" },
   });
   for (const phase of ["PROVISIONING", "DECOMMISSIONING"] as const)
-    expect(plan(aLease({ phase, order, takesOver: "1-1" }), 1n).kind).toBe("take-over");
-  const taken = aLease({ phase: "PROVISIONING", order, madeFor: { id: "1-1", run: 1 } });
+    expect(plan(makeLeaseRecord({ phase, order, takesOver: "1-1" }), 1n).kind).toBe("take-over");
+  const taken = makeLeaseRecord({ phase: "PROVISIONING", order, madeFor: { id: "1-1", run: 1 } });
   expect(plan(taken, 1n).kind).toBe("provision");
-  expect(plan(aLease({ phase: "PROVISIONING", order, takesOver: "1-1" }), END + 1n)).toMatchObject({
+  expect(plan(makeLeaseRecord({ phase: "PROVISIONING", order, takesOver: "1-1" }), END + 1n)).toMatchObject({
     change: { kind: "ending" },
   });
 });
 
 it("keeps the record of a lease as long as another one has its workload", () => {
-  const record = aLease({ phase: "ENDED", endedAtNs: 1n, heir: "2-1", orderHash });
+  const record = makeLeaseRecord({ phase: "ENDED", endedAtNs: 1n, heir: "2-1", orderHash });
   const later = END + TOMBSTONE + 1n;
   expect(plan(record, later, { keptFor: "2-1" })).toMatchObject({
     kind: "wait",

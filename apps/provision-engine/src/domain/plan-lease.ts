@@ -6,8 +6,14 @@ import { describeReason, describeRefusal } from "./describe-reason.ts";
 import type { LeaseReason } from "./lease-reason.ts";
 import { describeWait } from "./transition-lease.ts";
 import type { LeaseChange } from "./lease-change.ts";
-import { describeProblems, type Claim, type Read, type Referenced, type Surroundings } from "./claim.ts";
-import { acceptedUntilNs, type OrderAges } from "./decide-order.ts";
+import {
+  describeProblems,
+  type LeaseClaim,
+  type ReadResult,
+  type ReferencedLease,
+  type ClaimSurroundings,
+} from "./claim.ts";
+import { computeAcceptedUntilNs, type OrderAges } from "./decide-order.ts";
 import { isSettled, type EndingCause, type LeaseRecord } from "./lease.ts";
 
 export type LeasePolicy = {
@@ -35,12 +41,12 @@ export type LeasePlan =
   | {
       readonly kind: "wait";
       readonly untilNs: bigint | undefined;
-      readonly waitsFor: Wait | undefined;
+      readonly waitsFor: LeaseWait | undefined;
       readonly because: LeaseReason;
     };
 
 /** A wait for one of these leases to change, or to be over. */
-export type Wait = { readonly leases: readonly string[]; readonly until: "changed" | "over" };
+export type LeaseWait = { readonly leases: readonly string[]; readonly until: "changed" | "over" };
 
 /** Plans the next step of a lease from stored and observed facts alone, so that interrupted work continues. A lease that is over begins nothing. */
 export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy, nowNs: bigint): LeasePlan {
@@ -154,12 +160,12 @@ function waitUntil(untilNs: bigint | undefined, because: LeaseReason): LeasePlan
 export type LeaseSnapshot = {
   readonly lease: LeaseFacts;
   /** The resources and dependencies of its order, or the problems of its data. */
-  readonly claim: Read<Claim>;
+  readonly claim: ReadResult<LeaseClaim>;
   /** Whether this engine serves its type. */
   readonly isServed: boolean;
   /** The lease that its order refers to; undefined if it is unknown. */
-  readonly reference: Referenced | undefined;
-  readonly around: Surroundings;
+  readonly reference: ReferencedLease | undefined;
+  readonly around: ClaimSurroundings;
   /** Exits of its pods, as observed. */
   readonly exits: readonly PodExits[];
 };
@@ -196,7 +202,7 @@ export function takeSnapshot(
       type,
       reference,
       phase,
-      takenUntilNs: acceptedUntilNs(record, ages),
+      takenUntilNs: computeAcceptedUntilNs(record, ages),
       expiresAtNs,
       notBeforeNs,
       trouble,

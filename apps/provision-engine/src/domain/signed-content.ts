@@ -1,42 +1,45 @@
 import type { Fault } from "@muster/faults";
-import { publicKeyOf, buildOrderBytes, type Order, type Result } from "@muster/leases";
+import { parsePublicKey, buildOrderBytes, type Order, type Result } from "@muster/leases";
 import type { LeaseRecord } from "./lease.ts";
 
 /** Whether the owner of the public key signed the content. */
-export type Verify = (publicKey: Uint8Array, content: Uint8Array, signature: Uint8Array) => boolean;
+export type VerifySignature = (publicKey: Uint8Array, content: Uint8Array, signature: Uint8Array) => boolean;
 
 /** Returns the fault of a user's signature; undefined if it is valid. */
 export function verifySigned(
   { user, signature }: { readonly user: string; readonly signature: Uint8Array },
   content: Uint8Array,
-  verify: Verify,
+  verify: VerifySignature,
 ): Fault | undefined {
-  const publicKey = publicKeyOf(user);
+  const publicKey = parsePublicKey(user);
   if (publicKey === undefined)
-    return wrong("user", `"${user.slice(0, 64)}" is not a user id: base58 of a public key of 32 bytes is needed`);
-  if (signature.length === 0) return wrong("signature", "is missing");
+    return buildSignatureFault(
+      "user",
+      `"${user.slice(0, 64)}" is not a user id: base58 of a public key of 32 bytes is needed`,
+    );
+  if (signature.length === 0) return buildSignatureFault("signature", "is missing");
   if (!verify(publicKey, content, signature))
-    return wrong(
+    return buildSignatureFault(
       "signature",
       "does not match this user and content: the content was altered, or another key signed it",
     );
   return undefined;
 }
 
-export function wrong(field: string, reason: string): Fault {
+export function buildSignatureFault(field: string, reason: string): Fault {
   return { code: "invalid_request", field, reason };
 }
 
 /** SHA-256. */
-export type Digest = (content: Uint8Array) => Uint8Array;
+export type ComputeDigest = (content: Uint8Array) => Uint8Array;
 
 /** Identifies an order whose data are not kept. */
-export function hashOrder(order: Order, digest: Digest): Uint8Array {
+export function hashOrder(order: Order, digest: ComputeDigest): Uint8Array {
   return digest(buildOrderBytes(order));
 }
 
 /** Whether an order equals the order of a lease in every signed byte. */
-export function isOrderOf(order: Order, { order: own, orderHash }: LeaseRecord, digest: Digest): boolean {
+export function isOrderOf(order: Order, { order: own, orderHash }: LeaseRecord, digest: ComputeDigest): boolean {
   if (orderHash !== undefined) return isSame(hashOrder(order, digest), orderHash);
   return isSame(buildOrderBytes(order), buildOrderBytes(own));
 }

@@ -21,7 +21,7 @@ export function writeDecision({ nowNs, policy, snapshot }: StoredDecision, plan:
   return JSON.stringify({ format: FORMAT, nowNs, ...stored }, toJson);
 }
 
-/** `plan` is plain JSON, comparable with `asJson`. Throws FaultError invalid_request for any other text. */
+/** `plan` is plain JSON, comparable with `toDecisionJson`. Throws FaultError invalid_request for any other text. */
 export function readDecision(text: string): StoredDecision & { readonly plan: unknown } {
   const read = stored.safeParse(parse(text));
   if (read.success) return read.data;
@@ -31,7 +31,7 @@ export function readDecision(text: string): StoredDecision & { readonly plan: un
 }
 
 /** A plan in its stored form. */
-export function asJson(plan: LeasePlan): unknown {
+export function toDecisionJson(plan: LeasePlan): unknown {
   return JSON.parse(JSON.stringify(toStoredPlan(plan), toJson));
 }
 

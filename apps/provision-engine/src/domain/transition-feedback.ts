@@ -1,12 +1,12 @@
 import { decideRetry, type RetryPolicy } from "./decide-retry.ts";
 import type { FeedbackPending, LeaseRecord } from "./lease.ts";
 import {
-  changeTo,
-  unchanged,
+  changeLease,
+  keepUnchanged,
   withEvent,
   type LeaseChange,
   type LeaseTransition,
-  type Resigned,
+  type SignatureChange,
 } from "./lease-change.ts";
 
 /** Applies the outcome of sending feedback. */
@@ -17,35 +17,35 @@ export function transitionFeedback(
 ): LeaseTransition {
   const { feedback } = record;
   if (change.number !== feedback.number || !(feedback.result || feedback.deleted))
-    return unchanged("feedback-superseded");
+    return keepUnchanged("feedback-superseded");
   if (change.kind === "feedback-sent") {
     const reported = {
       ...record,
       result: withSignature(record, change.resigned),
       feedback: { ...feedback, ...REPORTED },
     };
-    return changeTo(reported, "feedback-sent");
+    return changeLease(reported, "feedback-sent");
   }
   if (change.kind === "feedback-delayed") {
     const delayed = { ...feedback, attempts: feedback.attempts + 1, notBeforeNs: change.notBeforeNs };
-    return changeTo({ ...record, feedback: delayed }, "feedback-delayed");
+    return changeLease({ ...record, feedback: delayed }, "feedback-delayed");
   }
   const { message, notBeforeNs } = change;
   const refusals = feedback.refusals + 1;
   if (notBeforeNs === undefined) {
     const givenUp = { ...record, feedback: { ...feedback, ...REPORTED } };
-    return changeTo(
+    return changeLease(
       withEvent(givenUp, "ANSWER_REFUSED", `given up after ${refusals}: ${message}`, nowNs),
       "feedback-given-up",
     );
   }
   const refused = { ...record, feedback: { ...feedback, refusals, notBeforeNs } };
   const isFirst = refusals === 1;
-  return changeTo(isFirst ? withEvent(refused, "ANSWER_REFUSED", message, nowNs) : refused, "feedback-refused");
+  return changeLease(isFirst ? withEvent(refused, "ANSWER_REFUSED", message, nowNs) : refused, "feedback-refused");
 }
 
 /** A newer result keeps its own signature. */
-function withSignature({ result }: LeaseRecord, resigned: Resigned | undefined): LeaseRecord["result"] {
+function withSignature({ result }: LeaseRecord, resigned: SignatureChange | undefined): LeaseRecord["result"] {
   if (result === undefined || resigned === undefined || Buffer.compare(result.signature, resigned.before) !== 0)
     return result;
   return { ...result, signature: resigned.after };
@@ -57,15 +57,15 @@ const REPEAT: RetryPolicy = { firstMs: 60_000, maxMs: 3_600_000 };
 /** The first repetition is immediate and recorded. Later ones wait for a growing pause, because any client that has seen an order can resend it without end. */
 export function resendFeedback(record: LeaseRecord, what: FeedbackParts, nowNs: bigint): LeaseTransition {
   const { result, deleted, repeats } = record.feedback;
-  if (repeats > 0 && (result || deleted)) return unchanged("answer-pending");
-  const feedback = { ...feedbackOf(record, what), repeats: repeats + 1 };
+  if (repeats > 0 && (result || deleted)) return keepUnchanged("answer-pending");
+  const feedback = { ...getPendingFeedback(record, what), repeats: repeats + 1 };
   const because = "answer-sent-again";
   if (repeats > 0)
-    return changeTo(
+    return changeLease(
       { ...record, feedback: { ...feedback, notBeforeNs: decideRetry(repeats, nowNs, REPEAT) } },
       because,
     );
-  return changeTo(withEvent({ ...record, feedback }, "RESENT", "its order came again", nowNs), because);
+  return changeLease(withEvent({ ...record, feedback }, "RESENT", "its order came again", nowNs), because);
 }
 
 type FeedbackParts = Pick<FeedbackPending, "result" | "deleted">;
@@ -73,6 +73,6 @@ type FeedbackParts = Pick<FeedbackPending, "result" | "deleted">;
 const REPORTED = { result: false, deleted: false, attempts: 0, refusals: 0, notBeforeNs: 0n };
 
 /** New feedback, which supersedes the pending one. */
-export function feedbackOf({ feedback }: LeaseRecord, what: FeedbackParts): FeedbackPending {
+export function getPendingFeedback({ feedback }: LeaseRecord, what: FeedbackParts): FeedbackPending {
   return { ...REPORTED, ...what, repeats: 0, number: feedback.number + 1 };
 }

@@ -1,12 +1,12 @@
 import type { Renewal, Result } from "@muster/leases";
 import { describe, expect, it } from "vitest";
-import { aLease } from "../../test/a-lease.ts";
-import type { EndingCause, FeedbackPending, LeaseRecord, Phase } from "./lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
+import type { EndingCause, FeedbackPending, LeaseRecord, LeasePhase } from "./lease.ts";
 import { planFeedback } from "./plan-feedback.ts";
 import { transitionLease } from "./transition-lease.ts";
 import { MAX_EVENTS, withEvent, type LeaseChange } from "./lease-change.ts";
 
-const PHASES: readonly Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
+const PHASES: readonly LeasePhase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
 const NOW = 5_000n;
 const signature = new Uint8Array(64);
 const result = (state: Result["state"]): Result => ({
@@ -26,11 +26,11 @@ const ending = (cause: EndingCause): LeaseChange => ({
 const renewal: Renewal = { id: "1-1", engine: "main", user: "user", expiresAtNs: 2_000_000n, sequence: 1, signature };
 
 /** A lease in a phase, with the fields that it has there. */
-function inPhase(phase: Phase): LeaseRecord {
+function inPhase(phase: LeasePhase): LeaseRecord {
   const over = phase === "ENDED" || phase === "FAILED";
   const had = phase === "ACTIVE" || phase === "DECOMMISSIONING" || phase === "ENDED";
   const cause = phase === "FAILED" ? "PROVISION_FAILED" : "EXPIRED";
-  return aLease({
+  return makeLeaseRecord({
     phase,
     attempts: 3,
     notBeforeNs: 4_000n,
@@ -42,7 +42,7 @@ function inPhase(phase: Phase): LeaseRecord {
   });
 }
 
-type Row = readonly [change: string, made: LeaseChange, phases: Readonly<Partial<Record<Phase, Phase>>>];
+type Row = readonly [change: string, made: LeaseChange, phases: Readonly<Partial<Record<LeasePhase, LeasePhase>>>];
 
 const TABLE: readonly Row[] = [
   ["its order is sent again", { kind: "resent" }, { ACTIVE: "ACTIVE", ENDED: "ENDED", FAILED: "ORDERED" }],
@@ -118,7 +118,7 @@ describe.each(TABLE)("when %s", (_title, change, phases) => {
   });
 });
 
-it.each<[from: Phase, LeaseChange, reports: { result: string | undefined; deleted: boolean }]>([
+it.each<[from: LeasePhase, LeaseChange, reports: { result: string | undefined; deleted: boolean }]>([
   ["PROVISIONING", { kind: "provisioned", result: result("ok") }, { result: "ok", deleted: false }],
   ["ORDERED", { kind: "provision-failed", result: result("error") }, { result: "error", deleted: true }],
   ["DECOMMISSIONING", { kind: "decommissioned" }, { result: undefined, deleted: true }],
@@ -133,7 +133,7 @@ it.each<[from: Phase, LeaseChange, reports: { result: string | undefined; delete
 });
 
 it("keeps the reason of the wait of a lease that ends before it is active", () => {
-  const waiting = aLease({ phase: "PROVISIONING", trouble: "0/8 nodes are available" });
+  const waiting = makeLeaseRecord({ phase: "PROVISIONING", trouble: "0/8 nodes are available" });
   const { next } = transitionLease(waiting, ending("EXPIRED"), NOW);
   expect(next).toMatchObject({
     phase: "DECOMMISSIONING",
@@ -152,14 +152,14 @@ it("reports nothing of an earlier run once the order runs again", () => {
 
 describe("a lease that is over, without its data", () => {
   const orderHash = new Uint8Array(32).fill(7);
-  const reported = (phase: Phase): LeaseRecord => {
+  const reported = (phase: LeasePhase): LeaseRecord => {
     const record = inPhase(phase);
     const data = '{"say":"hello"}';
     const known = record.result && { ...record.result, data: record.result.state === "ok" ? data : "null" };
     const feedback = { ...record.feedback, result: false, deleted: false };
     return { ...record, order: { ...record.order, data }, result: known, feedback };
   };
-  const compact = (phase: Phase): LeaseRecord =>
+  const compact = (phase: LeasePhase): LeaseRecord =>
     transitionLease(reported(phase), { kind: "compacted", orderHash }, NOW).next ??
     expect.fail(`${phase} keeps its data`);
 
@@ -250,7 +250,12 @@ it.each<[string, Partial<Renewal>, bigint]>([
 });
 
 it("removes the published event and the ones before it from the outbox", () => {
-  const record = withEvent(withEvent(withEvent(aLease(), "ORDERED", "", 1n), "PROVISIONED", "", 2n), "ENDING", "", 3n);
+  const record = withEvent(
+    withEvent(withEvent(makeLeaseRecord(), "ORDERED", "", 1n), "PROVISIONED", "", 2n),
+    "ENDING",
+    "",
+    3n,
+  );
   const { next } = transitionLease(record, { kind: "published", upTo: record.outbox[1]!.id }, NOW);
   expect(next?.outbox.map(({ id }) => id)).toEqual([record.outbox[2]?.id]);
 });
@@ -284,12 +289,12 @@ it("records the first failed attempt of a phase, and once that it is stuck", () 
   const lines = ({ outbox }: LeaseRecord): string[] =>
     outbox.map(({ eventType, message }) => `${eventType} ${message}`);
   const begun = { attempts: 0, trouble: "" };
-  expect(lines(failed(aLease({ phase: "PROVISIONING", ...begun }), 30))).toEqual(["DELAYED 1"]);
-  expect(lines(failed(aLease({ phase: "DECOMMISSIONING", ...begun }), 30))).toEqual(["DELAYED 1", "STUCK 10"]);
+  expect(lines(failed(makeLeaseRecord({ phase: "PROVISIONING", ...begun }), 30))).toEqual(["DELAYED 1"]);
+  expect(lines(failed(makeLeaseRecord({ phase: "DECOMMISSIONING", ...begun }), 30))).toEqual(["DELAYED 1", "STUCK 10"]);
 });
 
 it("repeats its answer immediately, then after a growing pause, with one event, however often its order comes", () => {
-  let record = aLease({ result: result("ok") });
+  let record = makeLeaseRecord({ result: result("ok") });
   const reportedAtMs: number[] = [];
   let writes = 0;
   const untilMs = 24 * 3_600_000;
@@ -317,7 +322,7 @@ it("repeats its answer immediately, then after a growing pause, with one event, 
 it("limits the number of events, whatever is repeated, and records its end", () => {
   const repeat = (change: LeaseChange, record: LeaseRecord): LeaseRecord =>
     transitionLease(record, change, NOW).next ?? record;
-  let record = aLease({ result: result("ok") });
+  let record = makeLeaseRecord({ result: result("ok") });
   for (let time = 0; time < 2 * MAX_EVENTS; time += 1)
     record = repeat({ kind: "checked", trouble: time % 2 === 0 ? "gone" : "", result: undefined }, record);
   record = repeat(ending("REQUESTED"), record);
@@ -332,7 +337,7 @@ it("limits the number of events, whatever is repeated, and records its end", () 
 });
 
 it("also records the last renewal of a lease that is renewed each hour", () => {
-  let record = aLease();
+  let record = makeLeaseRecord();
   for (let sequence = 1; sequence <= 600; sequence += 1) {
     const renewed = { ...renewal, sequence, expiresAtNs: record.expiresAtNs + 1n };
     record = transitionLease(record, { kind: "renewed", renewal: renewed }, 2n).next ?? record;
@@ -346,6 +351,7 @@ it("also records the last renewal of a lease that is renewed each hour", () => {
 });
 
 it("gives the events of two orders of one id different ids", () => {
-  const idOf = (createdNs: bigint) => withEvent(aLease({ order: { createdNs } }), "ORDERED", "", 1n).outbox[0]?.id;
+  const idOf = (createdNs: bigint) =>
+    withEvent(makeLeaseRecord({ order: { createdNs } }), "ORDERED", "", 1n).outbox[0]?.id;
   expect(idOf(1n)).not.toBe(idOf(2n));
 });

@@ -1,16 +1,16 @@
 import { assertNever } from "@muster/faults";
 import { isOver, type Renewal, type Result } from "@muster/leases";
 import { isStuck } from "./decide-retry.ts";
-import { isOngoing, isSettled, type Ending, type LeaseRecord } from "./lease.ts";
+import { isOngoing, isSettled, type LeaseEnding, type LeaseRecord } from "./lease.ts";
 import {
-  changeTo,
+  changeLease,
   NOT_IN_THIS_PHASE,
-  unchanged,
+  keepUnchanged,
   withEvent,
   type LeaseChange,
   type LeaseTransition,
 } from "./lease-change.ts";
-import { transitionFeedback, resendFeedback, feedbackOf } from "./transition-feedback.ts";
+import { transitionFeedback, resendFeedback, getPendingFeedback } from "./transition-feedback.ts";
 
 /** Applies one change to a lease. A change that does not fit the phase is late or repeated, and has no effect. */
 export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs: bigint): LeaseTransition {
@@ -23,7 +23,7 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
       return transitionEnding(record, change, nowNs);
     case "provisioning":
       return record.phase === "ORDERED"
-        ? changeTo(
+        ? changeLease(
             { ...resetAttempts(record), phase: "PROVISIONING", takesOver: change.takesOver },
             "provisioning-begins",
           )
@@ -40,7 +40,7 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
       return record.phase === "DECOMMISSIONING" ? end(record, nowNs) : NOT_IN_THIS_PHASE;
     case "exited":
       return record.phase === "ACTIVE"
-        ? changeTo({ ...record, crashes: change.crashes }, "exit-counted")
+        ? changeLease({ ...record, crashes: change.crashes }, "exit-counted")
         : NOT_IN_THIS_PHASE;
     case "delayed":
       return transitionDelayed(record, change, nowNs);
@@ -48,7 +48,7 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
       return transitionWaiting(record, change.message);
     case "lost":
       if (record.phase !== "PROVISIONING") return NOT_IN_THIS_PHASE;
-      return changeTo(withEvent(record, "DELAYED", change.message, nowNs), "machine-lost");
+      return changeLease(withEvent(record, "DELAYED", change.message, nowNs), "machine-lost");
     case "checked":
       return transitionChecked(record, change, nowNs);
     case "feedback-sent":
@@ -58,8 +58,8 @@ export function transitionLease(record: LeaseRecord, change: LeaseChange, nowNs:
     case "published": {
       const at = record.outbox.findIndex(({ id }) => id === change.upTo);
       return at < 0
-        ? unchanged("not-in-outbox")
-        : changeTo({ ...record, outbox: record.outbox.slice(at + 1) }, "history-published");
+        ? keepUnchanged("not-in-outbox")
+        : changeLease({ ...record, outbox: record.outbox.slice(at + 1) }, "history-published");
     }
     case "compacted":
       return transitionCompacted(record, change.orderHash);
@@ -72,9 +72,9 @@ function transitionResent(record: LeaseRecord, data: string | undefined, nowNs: 
   switch (record.phase) {
     case "ORDERED":
     case "PROVISIONING":
-      return unchanged("reported-later");
+      return keepUnchanged("reported-later");
     case "DECOMMISSIONING":
-      return unchanged("reported-later");
+      return keepUnchanged("reported-later");
     case "ACTIVE":
       return resendFeedback(record, { result: true, deleted: false }, nowNs);
     case "ENDED":
@@ -82,7 +82,7 @@ function transitionResent(record: LeaseRecord, data: string | undefined, nowNs: 
     case "FAILED":
       if (isOver(record.expiresAtNs, nowNs) || (record.orderHash !== undefined && data === undefined))
         return resendFeedback(record, { result: true, deleted: true }, nowNs);
-      return changeTo(
+      return changeLease(
         withEvent(
           {
             ...resetAttempts(record),
@@ -97,7 +97,7 @@ function transitionResent(record: LeaseRecord, data: string | undefined, nowNs: 
             takesOver: undefined,
             madeFor: undefined,
             // The answer of the earlier run must not arrive after that of this one.
-            feedback: feedbackOf(record, { result: false, deleted: false }),
+            feedback: getPendingFeedback(record, { result: false, deleted: false }),
           },
           "ORDERED",
           "again, after it had failed",
@@ -111,11 +111,11 @@ function transitionResent(record: LeaseRecord, data: string | undefined, nowNs: 
 function transitionRenewed(record: LeaseRecord, renewal: Renewal, nowNs: bigint): LeaseTransition {
   const { expiresAtNs } = record;
   if (!isOngoing(record)) return NOT_IN_THIS_PHASE;
-  if (isOver(expiresAtNs, nowNs)) return unchanged("expired");
-  if (renewal.sequence <= (record.renewal?.sequence ?? 0)) return unchanged("renewal-applied");
-  if (renewal.expiresAtNs <= expiresAtNs) return unchanged("ends-later-already");
+  if (isOver(expiresAtNs, nowNs)) return keepUnchanged("expired");
+  if (renewal.sequence <= (record.renewal?.sequence ?? 0)) return keepUnchanged("renewal-applied");
+  if (renewal.expiresAtNs <= expiresAtNs) return keepUnchanged("ends-later-already");
   const next = { ...record, renewal, expiresAtNs: renewal.expiresAtNs };
-  return changeTo(withEvent(next, "RENEWED", `sequence ${renewal.sequence}`, nowNs), "renewed");
+  return changeLease(withEvent(next, "RENEWED", `sequence ${renewal.sequence}`, nowNs), "renewed");
 }
 
 function transitionEnding(
@@ -124,22 +124,22 @@ function transitionEnding(
   nowNs: bigint,
 ): LeaseTransition {
   const message = change.ending.message || describeUnprovisioned(record);
-  const ending: Ending = { ...change.ending, message, atNs: nowNs };
+  const ending: LeaseEnding = { ...change.ending, message, atNs: nowNs };
   const isRequested = ending.cause === "REQUESTED" || ending.cause === "WITHDRAWN";
   switch (record.phase) {
     case "ORDERED":
       return end({ ...record, ending }, nowNs);
     case "PROVISIONING":
     case "ACTIVE": {
-      const feedback = feedbackOf(record, { result: false, deleted: false });
+      const feedback = getPendingFeedback(record, { result: false, deleted: false });
       const result = change.result ?? record.result;
       const next: LeaseRecord = { ...resetAttempts(record), phase: "DECOMMISSIONING", ending, result, feedback };
-      return changeTo(withEvent(next, "ENDING", describeEnding(ending), nowNs), "ends");
+      return changeLease(withEvent(next, "ENDING", describeEnding(ending), nowNs), "ends");
     }
     case "DECOMMISSIONING":
       // The order of a failed lease could otherwise be sent again and run.
       if (isRequested && record.ending?.cause === "PROVISION_FAILED")
-        return changeTo({ ...record, ending }, "ends-for-good");
+        return changeLease({ ...record, ending }, "ends-for-good");
       return NOT_IN_THIS_PHASE;
     case "FAILED":
       return isRequested ? end({ ...record, ending }, nowNs) : NOT_IN_THIS_PHASE;
@@ -149,33 +149,33 @@ function transitionEnding(
 }
 
 function transitionCompacted(record: LeaseRecord, orderHash: Uint8Array): LeaseTransition {
-  if (!isSettled(record)) return unchanged("not-settled");
-  if (record.orderHash !== undefined) return unchanged("data-removed-already");
+  if (!isSettled(record)) return keepUnchanged("not-settled");
+  if (record.orderHash !== undefined) return keepUnchanged("data-removed-already");
   const { order, result } = record;
   // An error may have to be sent again, and has no data.
   const kept = result === undefined || isError(record) ? result : { ...result, data: "" };
   // The heir may still have to take over the counted exits.
   const crashes = record.heir === undefined ? undefined : record.crashes;
-  return changeTo({ ...record, order: { ...order, data: "" }, result: kept, crashes, orderHash }, "data-removed");
+  return changeLease({ ...record, order: { ...order, data: "" }, result: kept, crashes, orderHash }, "data-removed");
 }
 
 function transitionProvisioned(record: LeaseRecord, result: Result, nowNs: bigint): LeaseTransition {
   if (record.phase !== "PROVISIONING") return NOT_IN_THIS_PHASE;
-  const feedback = feedbackOf(record, { result: true, deleted: false });
+  const feedback = getPendingFeedback(record, { result: true, deleted: false });
   const next: LeaseRecord = { ...resetAttempts(record), phase: "ACTIVE", result, feedback };
   const { reference } = record.order;
   const isUnknownReference = reference !== undefined && record.madeFor === undefined;
   const message = isUnknownReference ? `without take-over: lease ${reference} is unknown` : "";
-  return changeTo(withEvent(next, "PROVISIONED", message, nowNs), "active");
+  return changeLease(withEvent(next, "PROVISIONED", message, nowNs), "active");
 }
 
 /** Nothing is removed: from this write on, the workload belongs to the heir. */
 function transitionMigrated(record: LeaseRecord, heir: string, nowNs: bigint): LeaseTransition {
   if (record.phase !== "ACTIVE") return NOT_IN_THIS_PHASE;
   const message = `to lease ${heir}`;
-  const ending: Ending = { cause: "MIGRATED", message, atNs: nowNs, request: undefined };
+  const ending: LeaseEnding = { cause: "MIGRATED", message, atNs: nowNs, request: undefined };
   const gone = closed({ ...record, ending, heir }, "ENDED", nowNs);
-  return changeTo(withEvent(gone, "MIGRATED", message, nowNs), "workload-handed-over");
+  return changeLease(withEvent(gone, "MIGRATED", message, nowNs), "workload-handed-over");
 }
 
 function transitionTakenOver(
@@ -186,16 +186,16 @@ function transitionTakenOver(
   const { phase, takesOver } = record;
   if ((phase !== "PROVISIONING" && phase !== "DECOMMISSIONING") || takesOver === undefined) return NOT_IN_THIS_PHASE;
   const next: LeaseRecord = { ...resetAttempts(record), takesOver: undefined, madeFor, crashes };
-  return changeTo(withEvent(next, "MIGRATED", `from lease ${takesOver}`, nowNs), "workload-taken-over");
+  return changeLease(withEvent(next, "MIGRATED", `from lease ${takesOver}`, nowNs), "workload-taken-over");
 }
 
 function transitionFailed(record: LeaseRecord, result: Result, nowNs: bigint): LeaseTransition {
   const { phase } = record;
   if (phase !== "ORDERED" && phase !== "PROVISIONING") return NOT_IN_THIS_PHASE;
-  const ending: Ending = { cause: "PROVISION_FAILED", message: result.message, atNs: nowNs, request: undefined };
+  const ending: LeaseEnding = { cause: "PROVISION_FAILED", message: result.message, atNs: nowNs, request: undefined };
   const failed = withEvent({ ...resetAttempts(record), result, ending }, "FAILED", result.message, nowNs);
-  if (phase === "PROVISIONING") return changeTo({ ...failed, phase: "DECOMMISSIONING" }, "failed-and-removed");
-  return changeTo(closed(failed, "FAILED", nowNs), "failed-before-creation");
+  if (phase === "PROVISIONING") return changeLease({ ...failed, phase: "DECOMMISSIONING" }, "failed-and-removed");
+  return changeLease(closed(failed, "FAILED", nowNs), "failed-before-creation");
 }
 
 function transitionDelayed(
@@ -208,16 +208,16 @@ function transitionDelayed(
   const delayed: LeaseRecord = { ...record, attempts, notBeforeNs, trouble: message };
   const because = "retried-later";
   // Repeated failures mostly have the same text.
-  if (attempts === 1) return changeTo(withEvent(delayed, "DELAYED", message, nowNs), because);
+  if (attempts === 1) return changeLease(withEvent(delayed, "DELAYED", message, nowNs), because);
   const isNews = isStuck(delayed, nowNs) && !isStuck(record, nowNs);
-  return changeTo(isNews ? withEvent(delayed, "STUCK", message, nowNs) : delayed, because);
+  return changeLease(isNews ? withEvent(delayed, "STUCK", message, nowNs) : delayed, because);
 }
 
 /** The record does not hold the time of the next attempt: a lease that waits for days would otherwise be written every minute. */
 function transitionWaiting(record: LeaseRecord, message: string): LeaseTransition {
   if (record.phase !== "PROVISIONING") return NOT_IN_THIS_PHASE;
-  if (message === "" || message === record.trouble) return unchanged("waits-for-the-same");
-  return changeTo({ ...record, trouble: message }, "waits");
+  if (message === "" || message === record.trouble) return keepUnchanged("waits-for-the-same");
+  return changeLease({ ...record, trouble: message }, "waits");
 }
 
 function transitionChecked(
@@ -226,17 +226,21 @@ function transitionChecked(
   nowNs: bigint,
 ): LeaseTransition {
   if (record.phase !== "ACTIVE") return NOT_IN_THIS_PHASE;
-  if (trouble === record.trouble && result === undefined && recreated.length === 0) return unchanged("same-health");
+  if (trouble === record.trouble && result === undefined && recreated.length === 0) return keepUnchanged("same-health");
   const next: LeaseRecord = { ...record, trouble };
   if (trouble !== "") {
     const because = "not-healthy";
-    return changeTo(record.trouble === "" ? withEvent(next, "TROUBLED", trouble, nowNs) : next, because);
+    return changeLease(record.trouble === "" ? withEvent(next, "TROUBLED", trouble, nowNs) : next, because);
   }
   const because = "healthy-again";
   const recreation = recreated.length === 0 ? "" : `recreated: ${recreated.join(", ")}`;
-  if (result === undefined) return changeTo(withEvent(next, "RESTORED", recreation, nowNs), because);
-  const reported: LeaseRecord = { ...next, result, feedback: feedbackOf(record, { result: true, deleted: false }) };
-  return changeTo(
+  if (result === undefined) return changeLease(withEvent(next, "RESTORED", recreation, nowNs), because);
+  const reported: LeaseRecord = {
+    ...next,
+    result,
+    feedback: getPendingFeedback(record, { result: true, deleted: false }),
+  };
+  return changeLease(
     withEvent(reported, "RESTORED", [recreation, "with another result"].filter(Boolean).join("; "), nowNs),
     because,
   );
@@ -247,14 +251,14 @@ function end(record: LeaseRecord, nowNs: bigint): LeaseTransition {
   const { ending } = record;
   const phase = ending?.cause === "PROVISION_FAILED" ? "FAILED" : "ENDED";
   const message = ending === undefined ? "" : describeEnding(ending);
-  return changeTo(
+  return changeLease(
     withEvent(closed({ ...record, takesOver: undefined }, phase, nowNs), "DECOMMISSIONED", message, nowNs),
     "removed",
   );
 }
 
 function closed(record: LeaseRecord, phase: "ENDED" | "FAILED", nowNs: bigint): LeaseRecord {
-  const feedback = feedbackOf(record, { result: isError(record), deleted: true });
+  const feedback = getPendingFeedback(record, { result: isError(record), deleted: true });
   return { ...resetAttempts(record), phase, endedAtNs: nowNs, feedback };
 }
 
@@ -277,6 +281,6 @@ export function describeWait(because: string): string {
   return `it was not ACTIVE yet: ${because}`;
 }
 
-function describeEnding({ cause, message }: Ending): string {
+function describeEnding({ cause, message }: LeaseEnding): string {
   return message === "" ? cause : `${cause}: ${message}`;
 }

@@ -1,15 +1,15 @@
 import { expect, it } from "vitest";
-import { aLease, DATA_BY_TYPE } from "../../test/a-lease.ts";
-import type { Phase } from "../domain/lease.ts";
-import { leaseSums } from "./lease-sums.ts";
+import { makeLeaseRecord, DATA_BY_TYPE } from "../../test/a-lease.ts";
+import type { LeasePhase } from "../domain/lease.ts";
+import { makeLeaseSums } from "./lease-sums.ts";
 
-type Lease = { readonly type: string; readonly phase?: Phase; readonly user?: string; readonly data?: object };
+type Lease = { readonly type: string; readonly phase?: LeasePhase; readonly user?: string; readonly data?: object };
 
 function countersOf(leases: readonly Lease[]) {
-  const sums = leaseSums();
+  const sums = makeLeaseSums();
   leases.forEach(({ type, phase = "ACTIVE", user = "u", data = DATA_BY_TYPE[type] }, index) => {
     const id = `1-${index}`;
-    sums.set(id, aLease({ phase, order: { id, type, user, data: JSON.stringify(data) } }));
+    sums.set(id, makeLeaseRecord({ phase, order: { id, type, user, data: JSON.stringify(data) } }));
   });
   return sums.counters();
 }

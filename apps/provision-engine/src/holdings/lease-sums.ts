@@ -1,8 +1,8 @@
-import { countedAs } from "../types/workload-types.ts";
+import { findCounter } from "../types/workload-types.ts";
 import type { ProvisionCounters } from "../types/workload-type.ts";
-import { isAlive, promisedBytes, recordBytes, type Usage } from "../domain/decide-quota.ts";
-import { isDecommissionStuck, overdueAfterNs } from "../domain/decide-retry.ts";
-import type { LeaseRecord, Phase } from "../domain/lease.ts";
+import { isAlive, countPromisedBytes, recordBytes, type UserUsage } from "../domain/decide-quota.ts";
+import { isDecommissionStuck, computeOverdueAfterNs } from "../domain/decide-retry.ts";
+import type { LeaseRecord, LeasePhase } from "../domain/lease.ts";
 import { ExpiryHeap } from "./expiry-heap.ts";
 
 /** Totals over all leases. Each lease's share is kept, so that a change costs the work of one lease, and a query none. */
@@ -11,35 +11,35 @@ export type LeaseSums = {
   set(id: string, record: LeaseRecord | undefined): void;
   counters(): ProvisionCounters;
   phases(nowNs: bigint): PhaseSums;
-  usageOf(user: string): Usage;
+  usageOf(user: string): UserUsage;
   /** Maximum growth of all records that have no result yet, in bytes. */
   promised(): number;
 };
 
 type PhaseSums = {
-  readonly phases: ReadonlyMap<Phase, number>;
+  readonly phases: ReadonlyMap<LeasePhase, number>;
   /** Leases that cannot be removed, overdue ones included. */
   readonly stuck: number;
   readonly overdue: number;
 };
 
 type Part = {
-  readonly phase: Phase;
+  readonly phase: LeasePhase;
   readonly user: string;
-  readonly usage: Usage;
+  readonly usage: UserUsage;
   readonly promised: number;
   readonly isDecommissionStuck: boolean;
-  readonly counted: ReturnType<typeof countedAs>;
+  readonly counted: ReturnType<typeof findCounter>;
 };
 
-const NONE: Usage = { leases: 0, bytes: 0 };
+const NONE: UserUsage = { leases: 0, bytes: 0 };
 
-export function leaseSums(): LeaseSums {
+export function makeLeaseSums(): LeaseSums {
   const parts = new Map<string, Part>();
-  const phases = new Map<Phase, number>();
+  const phases = new Map<LeasePhase, number>();
   const counters = new Map<string, number>();
   const networks = new Map<string, number>();
-  const usages = new Map<string, Usage>();
+  const usages = new Map<string, UserUsage>();
   const ends = new ExpiryHeap();
   const overdue = new Set<string>();
   let [promised, stuckDecommissions] = [0, 0];
@@ -60,7 +60,7 @@ export function leaseSums(): LeaseSums {
       const before = parts.get(id);
       if (before !== undefined) add(before, -1);
       overdue.delete(id);
-      const afterNs = record && overdueAfterNs(record);
+      const afterNs = record && computeOverdueAfterNs(record);
       if (afterNs === undefined) ends.delete(id);
       else ends.set(id, afterNs);
       if (record === undefined) {
@@ -87,14 +87,14 @@ export function leaseSums(): LeaseSums {
 }
 
 function partOf(record: LeaseRecord): Part {
-  const promised = promisedBytes(record);
+  const promised = countPromisedBytes(record);
   return {
     phase: record.phase,
     user: record.order.user,
     usage: { leases: isAlive(record) ? 1 : 0, bytes: recordBytes(record) + promised },
     promised,
     isDecommissionStuck: isDecommissionStuck(record),
-    counted: countedAs(record),
+    counted: findCounter(record),
   };
 }
 
@@ -109,7 +109,7 @@ export type UsageReservation = {
   readonly user: string;
   /** Revision of the record that is being replaced; 0 for a new lease. */
   readonly revision: number;
-  readonly added: Usage;
+  readonly added: UserUsage;
 };
 
 /** The usage that writes in flight add, so that concurrent orders of one user do not use the same free quota. */
@@ -117,16 +117,22 @@ type ReservedUsage = {
   /** Counts until disposed or settled. Concurrent writes of one lease by one user count once, because at most one of them succeeds. */
   reserve(reservation: UsageReservation): Disposable;
   /** Reserved usage of a user, without that of this lease. */
-  of(user: string, besides: string): Usage;
+  of(user: string, besides: string): UserUsage;
   /** Drops the reservations of the lease over revisions before this one, which is now known. */
   settle(id: string, revision: number): void;
 };
 
-type Reserved = { readonly id: string; readonly user: string; readonly added: Usage; revision: number; writes: number };
+type Reserved = {
+  readonly id: string;
+  readonly user: string;
+  readonly added: UserUsage;
+  revision: number;
+  writes: number;
+};
 
-export function reservedUsage(): ReservedUsage {
+export function makeReservedUsage(): ReservedUsage {
   const byLease = new Map<string, readonly Reserved[]>();
-  const sums = new Map<string, Usage>();
+  const sums = new Map<string, UserUsage>();
   const find = (id: string, user: string) => byLease.get(id)?.find((each) => each.user === user);
   const count = ({ user, added }: Reserved, by: 1 | -1): void => {
     const { leases, bytes } = sums.get(user) ?? NONE;

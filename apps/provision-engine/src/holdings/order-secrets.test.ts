@@ -1,17 +1,17 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { mapSecrets, type Order } from "@muster/leases";
 import { makeSigner, openText, sealText } from "@muster/leases/keys";
 import { expect, it } from "vitest";
 import type { Entry } from "@muster/store";
-import { anOrder, aLease } from "../../test/a-lease.ts";
-import { orderSecrets, watchUnopened } from "./order-secrets.ts";
-import type { Readable } from "./records.ts";
+import { makeOrder, makeLeaseRecord } from "../../test/a-lease.ts";
+import { makeOrderSecrets, watchUnopened } from "./order-secrets.ts";
+import type { StoredValue } from "./records.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 
 const { signer: engine } = makeSigner();
 const { signer: user } = makeSigner();
-const secrets = orderSecrets(engine, { unsealed: false });
-const plain = anOrder({ id: "1-1", user: user.userId, type: "zdb", data: '{"size":1,"password":"hush"}' });
+const secrets = makeOrderSecrets(engine, { unsealed: false });
+const plain = makeOrder({ id: "1-1", user: user.userId, type: "zdb", data: '{"size":1,"password":"hush"}' });
 
 function sealed(order: Order): Order {
   const { id, type } = order;
@@ -24,7 +24,7 @@ function reasonOf(work: () => unknown): string {
   try {
     return String(work());
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     return fault?.code === "invalid_request" ? `${fault.field} ${fault.reason}` : String(error);
   }
 }
@@ -41,7 +41,7 @@ it("opens nothing copied from the order of another lease or user", () => {
 });
 
 it("seals the kubeconfig of a result to the user of the order, and nothing of other results", () => {
-  const order = anOrder({ id: "1-1", user: user.userId, type: "kubernetes" });
+  const order = makeOrder({ id: "1-1", user: user.userId, type: "kubernetes" });
   const result = JSON.stringify({ namespace: "n", kubeconfig: "token" });
   const { namespace, kubeconfig } = JSON.parse(secrets.seal(order, result)) as Record<string, string>;
   expect(namespace).toBe("n");
@@ -51,9 +51,11 @@ it("seals the kubeconfig of a result to the user of the order, and nothing of ot
 });
 
 it("returns no secret to a user without a key, unless plain secrets are allowed", () => {
-  const order = anOrder({ user: "12", type: "kubernetes" });
+  const order = makeOrder({ user: "12", type: "kubernetes" });
   expect(reasonOf(() => secrets.seal(order, '{"kubeconfig":"token"}'))).toContain("data.kubeconfig cannot be sealed");
-  expect(orderSecrets(engine, { unsealed: true }).seal(order, '{"kubeconfig":"token"}')).toBe('{"kubeconfig":"token"}');
+  expect(makeOrderSecrets(engine, { unsealed: true }).seal(order, '{"kubeconfig":"token"}')).toBe(
+    '{"kubeconfig":"token"}',
+  );
 });
 
 it("compares two orders by their opened data, though each is sealed separately", () => {
@@ -80,11 +82,11 @@ function aStore(
   const data = mapSecrets({ kind: "order", type, data: '{"size":1,"password":"hush"}' }, (secret, field) =>
     sealText(user, key, String(secret), { kind: "order", id, user: user.userId, field }),
   );
-  return aLease({ order: { id, type, user: user.userId, engine: "main", createdNs, data }, ...changes });
+  return makeLeaseRecord({ order: { id, type, user: user.userId, engine: "main", createdNs, data }, ...changes });
 }
 
 function world(...records: readonly LeaseRecord[]) {
-  const entries = new Map<string, Entry<Readable>>();
+  const entries = new Map<string, Entry<StoredValue>>();
   const listeners = new Set<(key: string) => void>();
   const put = (record: LeaseRecord): void => {
     const key = record.order.id;
@@ -102,7 +104,7 @@ function world(...records: readonly LeaseRecord[]) {
   };
   const reported: string[] = [];
   const opened: string[] = [];
-  const secrets = orderSecrets(now, { unsealed: false });
+  const secrets = makeOrderSecrets(now, { unsealed: false });
   const open: typeof secrets.open = (order) => {
     opened.push(order.id);
     return secrets.open(order);
@@ -130,7 +132,7 @@ it("does not count leases that have ended, end, have no secrets, or belong to an
     { ...other, order: { ...other.order, engine: "other" } },
     aStore("1-2", before.userId, { phase: "DECOMMISSIONING" }),
     aStore("1-3", before.userId, { phase: "ENDED" }),
-    aLease({ order: { id: "1-4", engine: "main" } }),
+    makeLeaseRecord({ order: { id: "1-4", engine: "main" } }),
   );
   expect(count()).toBe(0);
 });

@@ -1,8 +1,8 @@
-import { faultOf } from "@muster/faults";
-import { isSealed, mapSecrets, publicKeyOf, type Order, SEALED_PREFIX } from "@muster/leases";
+import { findFault } from "@muster/faults";
+import { isSealed, mapSecrets, parsePublicKey, type Order, SEALED_PREFIX } from "@muster/leases";
 import { openText, sealText, type Signer } from "@muster/leases/keys";
 import type { View } from "@muster/store";
-import type { Readable } from "./records.ts";
+import type { StoredValue } from "./records.ts";
 import { isOngoing, type LeaseRecord } from "../domain/lease.ts";
 
 /** Secrets stay sealed in records, and are open only during the call of a provisioner. */
@@ -16,7 +16,7 @@ export type OrderSecrets = {
 };
 
 /** With `unsealed`, results for users without a key stay plain. */
-export function orderSecrets(signer: Signer, { unsealed }: { readonly unsealed: boolean }): OrderSecrets {
+export function makeOrderSecrets(signer: Signer, { unsealed }: { readonly unsealed: boolean }): OrderSecrets {
   const open = (order: Order): Order => {
     const { id, user, type } = order;
     const data = mapSecrets({ kind: "order", type, data: order.data }, (secret, field) =>
@@ -32,12 +32,12 @@ export function orderSecrets(signer: Signer, { unsealed }: { readonly unsealed: 
         const [left, right] = [open(a), open(b)];
         return left !== a && right !== b && left.data === right.data;
       } catch (error) {
-        if (faultOf(error) === undefined) throw error;
+        if (findFault(error) === undefined) throw error;
         return false;
       }
     },
     seal: ({ id, user, type }, result) => {
-      if (unsealed && publicKeyOf(user) === undefined) return result;
+      if (unsealed && parsePublicKey(user) === undefined) return result;
       return mapSecrets({ kind: "result", type, data: result }, (secret, field) =>
         typeof secret === "string" ? sealText(signer, user, secret, { kind: "result", id, user, field }) : secret,
       );
@@ -55,12 +55,12 @@ const MAX_CHECKED = 100;
 
 /** Checks the oldest leases of the engine now, and again after all found ones have ended. Reports their number and one reason. */
 export function watchUnopened(
-  view: Pick<View<Readable>, "get" | "entries" | "onChange">,
+  view: Pick<View<StoredValue>, "get" | "entries" | "onChange">,
   { engine, secrets }: { readonly engine: string; readonly secrets: Pick<OrderSecrets, "open"> },
   report: (found: number, because: string) => void,
 ): UnopenedWatch {
   let unopened: ReadonlySet<string> = new Set();
-  const concerned = (value: Readable | undefined): LeaseRecord[] =>
+  const concerned = (value: StoredValue | undefined): LeaseRecord[] =>
     value !== undefined && "record" in value && value.record.order.engine === engine && needsSecrets(value.record)
       ? [value.record]
       : [];
@@ -96,7 +96,7 @@ function whyNot(order: LeaseRecord["order"], secrets: Pick<OrderSecrets, "open">
     secrets.open(order);
     return "";
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     return error instanceof Error ? error.message : String(error);
   }
 }

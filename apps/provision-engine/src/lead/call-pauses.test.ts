@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
-import { callPauses } from "./call-pauses.ts";
-import { aLease } from "../../test/a-lease.ts";
+import { makeCallPauses } from "./call-pauses.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
 
 const SECOND_NS = 1_000_000_000n;
-const waiting = aLease({ phase: "PROVISIONING", notBeforeNs: 0n });
-const open = () => callPauses({ firstMs: 1000, maxMs: 60_000 });
+const waiting = makeLeaseRecord({ phase: "PROVISIONING", notBeforeNs: 0n });
+const open = () => makeCallPauses({ firstMs: 1000, maxMs: 60_000 });
 const secondsOf = (pauses: ReturnType<typeof open>, record = waiting): number =>
   Number(pauses.withPause(record).notBeforeNs / SECOND_NS);
 

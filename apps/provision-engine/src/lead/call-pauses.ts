@@ -21,7 +21,7 @@ export type CallPauses = {
 /** The first pause is as long as that after this number of failures. */
 const FIRST_FAILURES = 3;
 
-export function callPauses(retry: RetryPolicy): CallPauses {
+export function makeCallPauses(retry: RetryPolicy): CallPauses {
   const pauses = new Map<
     string,
     Pick<Called, "run" | "phase"> & { readonly times: number; readonly untilNs: bigint }

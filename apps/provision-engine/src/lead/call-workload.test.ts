@@ -1,16 +1,16 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { FaultError } from "@muster/faults";
-import { MAX_DURATION_NS, nsFromMs } from "@muster/leases";
+import { MAX_DURATION_NS, toNanosecondsFromMs } from "@muster/leases";
 import { expect, it } from "vitest";
 import { callWorkloads } from "./call-workload.ts";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import type { Workload } from "../types/workload.ts";
 
 const LONG_MS = 600_000;
 const hanging = (): Promise<never> => new Promise(() => undefined);
-const forEver = aLease({ order: { durationNs: MAX_DURATION_NS }, phase: "PROVISIONING" });
+const forEver = makeLeaseRecord({ order: { durationNs: MAX_DURATION_NS }, phase: "PROVISIONING" });
 
 function calling(
   provision: Workload["provision"],
@@ -109,8 +109,11 @@ it("waits for a provisioner until its deadline or the end of its lease, and leav
     isRetryable: true,
     message: "no answer within 1ms",
   });
-  const record = aLease({ order: { createdNs: 0n, durationNs: nsFromMs(20) }, phase: "PROVISIONING" });
-  const short = calling(hanging, { nowNs: () => nsFromMs(19) });
+  const record = makeLeaseRecord({
+    order: { createdNs: 0n, durationNs: toNanosecondsFromMs(20) },
+    phase: "PROVISIONING",
+  });
+  const short = calling(hanging, { nowNs: () => toNanosecondsFromMs(19) });
   const [ended, next] = await Promise.all([short.provision(record), short.provision(record)]);
   expect([ended, next]).toMatchObject([
     { ok: false, isWaiting: true },
@@ -120,7 +123,7 @@ it("waits for a provisioner until its deadline or the end of its lease, and leav
 
 it("fails retryably to remove a lease of a type that it does not serve", async () => {
   const { provision, decommission } = calling(hanging);
-  const record = aLease({
+  const record = makeLeaseRecord({
     order: { type: "volume", createdNs: 0n, durationNs: MAX_DURATION_NS },
     phase: "PROVISIONING",
   });
@@ -136,7 +139,7 @@ it("cancels a provisioner whose lease ends, but not for an earlier run, and star
     return hanging();
   });
   const order = { createdNs: 0n, durationNs: MAX_DURATION_NS };
-  const lease = (id: string) => aLease({ order: { ...order, id }, phase: "PROVISIONING", run: 2 });
+  const lease = (id: string) => makeLeaseRecord({ order: { ...order, id }, phase: "PROVISIONING", run: 2 });
   const ending = (id: string): LeaseRecord => ({ ...lease(id), phase: "DECOMMISSIONING" });
   const outcomes = ["1-1", "1-2", "1-3"].map((id) => provision(lease(id)));
   cancel({ ...ending("1-1"), run: 1, phase: "FAILED" });
@@ -155,7 +158,10 @@ it("cancels a provisioner whose lease ends, but not for an earlier run, and star
 it("does not wait for the turn of a lease that has ended by then", async () => {
   const { provision, cancel } = calling(hanging);
   const first = provision(forEver);
-  const short = aLease({ order: { id: "1-2", createdNs: 0n, durationNs: nsFromMs(1) }, phase: "PROVISIONING" });
+  const short = makeLeaseRecord({
+    order: { id: "1-2", createdNs: 0n, durationNs: toNanosecondsFromMs(1) },
+    phase: "PROVISIONING",
+  });
   expect(await provision(short)).toMatchObject({
     ok: false,
     message: "",
@@ -181,7 +187,7 @@ it("starts calls round-robin by user, however many leases of one user wait, to p
     },
   );
   const lease = (id: string, user: string) =>
-    aLease({ order: { id, user, createdNs: 0n, durationNs: MAX_DURATION_NS }, phase: "PROVISIONING" });
+    makeLeaseRecord({ order: { id, user, createdNs: 0n, durationNs: MAX_DURATION_NS }, phase: "PROVISIONING" });
   const all = [...["1-1", "1-2", "1-3", "1-4"].map((id) => lease(id, "a")), lease("2-1", "b"), lease("3-1", "c")];
   await Promise.all(all.flatMap((each) => [provision(each), decommission({ ...each, phase: "DECOMMISSIONING" })]));
   const inRounds = ["1-1", "1-2", "2-1", "3-1", "1-3", "1-4"];
@@ -197,9 +203,12 @@ it("keeps waiting for its turn if its lease is renewed in the meantime", async (
     },
   );
   const first = provision(forEver);
-  const short = aLease({ order: { id: "1-2", createdNs: 0n, durationNs: nsFromMs(1) }, phase: "PROVISIONING" });
+  const short = makeLeaseRecord({
+    order: { id: "1-2", createdNs: 0n, durationNs: toNanosecondsFromMs(1) },
+    phase: "PROVISIONING",
+  });
   const second = provision(short);
-  stored.set("1-2", { ...short, expiresAtNs: nsFromMs(LONG_MS) });
+  stored.set("1-2", { ...short, expiresAtNs: toNanosecondsFromMs(LONG_MS) });
   // The former end time has passed.
   await read.promise;
   cancel({ ...forEver, phase: "ENDED" });
@@ -209,7 +218,7 @@ it("keeps waiting for its turn if its lease is renewed in the meantime", async (
 
 it("reports a wait if a dependency is unavailable, or the type is not served here", async () => {
   const { check, stored } = calling(hanging, { deadlineMs: 1 });
-  const active = aLease({ order: { createdNs: 0n, durationNs: MAX_DURATION_NS } });
+  const active = makeLeaseRecord({ order: { createdNs: 0n, durationNs: MAX_DURATION_NS } });
   stored.set("1-1", active);
   expect(await check(active)).toMatchObject({ ok: false, isWaiting: true });
   stored.set("1-1", { ...active, order: { ...active.order, type: "volume" } });
@@ -219,8 +228,8 @@ it("reports a wait if a dependency is unavailable, or the type is not served her
 it("treats the losses of an active lease as trouble, even if it queues for a replacement", async () => {
   const lost = new FaultError({ code: "pool_availability", pool: "a", requested: 2, available: 1 });
   const { check, stored } = calling(() => Promise.reject(lost));
-  stored.set("1-1", aLease());
-  const outcome = await check(aLease());
+  stored.set("1-1", makeLeaseRecord());
+  const outcome = await check(makeLeaseRecord());
   expect(outcome).toMatchObject({ ok: false, isWaiting: false });
 });
 
@@ -230,7 +239,7 @@ it("reports the objects that a check recreated, and not those created first", as
     return Promise.resolve("1");
   });
   expect(await provision(forEver)).toEqual({ ok: true, data: "1" });
-  const active = aLease({ order: { durationNs: MAX_DURATION_NS } });
+  const active = makeLeaseRecord({ order: { durationNs: MAX_DURATION_NS } });
   stored.set("1-1", active);
   expect(await check(active)).toEqual({ ok: true, data: "1", recreated: ["Deployment lease-1-1"] });
 });
@@ -240,7 +249,7 @@ it("keeps nothing in memory of finished calls", async () => {
   const gc: unknown = runInNewContext("gc");
   if (typeof gc !== "function") throw new Error("the heap cannot be collected");
   const { check, stored } = calling(() => Promise.resolve("1"));
-  const active = aLease({ order: { durationNs: MAX_DURATION_NS } });
+  const active = makeLeaseRecord({ order: { durationNs: MAX_DURATION_NS } });
   stored.set("1-1", active);
   const kibAfter = async (calls: number): Promise<number> => {
     for (let call = 0; call < calls; call += 1) await check(active);

@@ -1,12 +1,12 @@
-import { deadline, MAX_TIMER_MS } from "@muster/backoff";
-import { describeFault, faultOf, formatDuration, isRetryable } from "@muster/faults";
+import { makeDeadline, MAX_TIMER_MS } from "@muster/backoff";
+import { describeFault, findFault, formatDuration, isRetryable } from "@muster/faults";
 import { isOver, waitMsUntil } from "@muster/leases";
 import { isOngoing, type LeaseRecord } from "../domain/lease.ts";
-import { inLeaseTrace } from "./lease-trace.ts";
+import { runInLeaseTrace } from "./lease-trace.ts";
 import type { OrderSecrets } from "../holdings/order-secrets.ts";
-import type { Outcome, PassDeps } from "./pass.ts";
-import type { Stored } from "../holdings/records.ts";
-import { userTurns } from "./user-turns.ts";
+import type { PassOutcome, PassDeps } from "./pass.ts";
+import type { StoredLease } from "../holdings/records.ts";
+import { makeUserTurns } from "./user-turns.ts";
 import type { Workload } from "../types/workload.ts";
 
 export type CallOptions = {
@@ -16,9 +16,9 @@ export type CallOptions = {
   /** Maximum concurrent calls of each kind. */
   readonly parallel: number;
   readonly deadlineMs: number;
-  readonly read: (id: string) => Promise<Pick<Stored, "record"> | undefined>;
+  readonly read: (id: string) => Promise<Pick<StoredLease, "record"> | undefined>;
   /** The record as this process knows it: a lease may have ended while its call was queued. Later ends cancel the call. */
-  readonly seen: (id: string) => Pick<Stored, "record"> | undefined;
+  readonly seen: (id: string) => Pick<StoredLease, "record"> | undefined;
   /** Records the reason why a provisioner waits. Rejects only with AbortError. */
   readonly recordWait: (record: LeaseRecord, because: string) => Promise<void>;
   /** Records a loss before the lease became active. Rejects only with AbortError. */
@@ -40,7 +40,7 @@ type CallName = MakingCall | "decommission";
 
 export type WorkloadCalls = Pick<PassDeps, "provision" | "decommission"> & {
   /** Undefined: the lease ended or expired before the check was done. */
-  check(record: LeaseRecord): Promise<Outcome | undefined>;
+  check(record: LeaseRecord): Promise<PassOutcome | undefined>;
   /** If this run of the lease is ending, stops waiting for its provisioner, whether queued or in flight. */
   cancel(record: LeaseRecord): void;
 };
@@ -51,13 +51,13 @@ export type WorkloadCalls = Pick<PassDeps, "provision" | "decommission"> & {
  */
 export function callWorkloads(options: CallOptions): WorkloadCalls {
   const { workloads, nowNs, parallel, read } = options;
-  const provisioning = userTurns(parallel);
-  const decommissioning = userTurns(parallel);
-  const checking = userTurns(parallel);
+  const provisioning = makeUserTurns(parallel);
+  const decommissioning = makeUserTurns(parallel);
+  const checking = makeUserTurns(parallel);
   const inFlight = new Map<string, { readonly run: number; readonly cancel: AbortController }>();
-  const makeUntilExpiry = async (name: MakingCall, record: LeaseRecord, cut: AbortSignal): Promise<Outcome> => {
+  const makeUntilExpiry = async (name: MakingCall, record: LeaseRecord, cut: AbortSignal): Promise<PassOutcome> => {
     const { order, run, expiresAtNs } = record;
-    using queued = deadline(waitMsUntil(expiresAtNs, nowNs(), MAX_TIMER_MS), [cut]);
+    using queued = makeDeadline(waitMsUntil(expiresAtNs, nowNs(), MAX_TIMER_MS), [cut]);
     const turns = name === "check" ? checking : provisioning;
     try {
       return await turns(order.user, () => makeInTurn(options, name, { id: order.id, run }, cut), queued.signal);
@@ -66,7 +66,7 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
       return cut.aborted ? CANCELLED : EXPIRED;
     }
   };
-  const make = async (name: MakingCall, asked: LeaseRecord): Promise<Outcome> => {
+  const make = async (name: MakingCall, asked: LeaseRecord): Promise<PassOutcome> => {
     const { id } = asked.order;
     const { run } = asked;
     const cancel = new AbortController();
@@ -112,7 +112,7 @@ async function makeInTurn(
   name: MakingCall,
   { id, run }: { readonly id: string; readonly run: number },
   cut: AbortSignal,
-): Promise<Outcome> {
+): Promise<PassOutcome> {
   const { workloads, nowNs, read, seen } = options;
   if (options.signal.aborted) throw leadLost();
   const record = (seen(id) ?? (await read(id)))?.record;
@@ -168,15 +168,15 @@ async function call(
   name: CallName,
   work: (signal: AbortSignal) => Promise<string>,
   cut?: AbortSignal,
-): Promise<Outcome> {
+): Promise<PassOutcome> {
   // A process that was frozen may get here before it learns that it no longer leads.
   const isLost = (): boolean => signal.aborted;
   if (isLost() || !isHeld()) throw leadLost();
   // Objects of a lease that is over by then would be removed immediately.
   const deadlineMs = name !== "decommission" ? waitMsUntil(record.expiresAtNs, nowNs(), maxDeadlineMs) : maxDeadlineMs;
-  using timeout = deadline(deadlineMs, cut === undefined ? [signal] : [signal, cut]);
+  using timeout = makeDeadline(deadlineMs, cut === undefined ? [signal] : [signal, cut]);
   const ended = timeout.signal;
-  const early = Promise.withResolvers<Outcome>();
+  const early = Promise.withResolvers<PassOutcome>();
   const resolveEarly = (): void => {
     if (cut?.aborted === true) early.resolve(CANCELLED);
     else if (deadlineMs < maxDeadlineMs) early.resolve(EXPIRED);
@@ -186,7 +186,7 @@ async function call(
   ended.addEventListener("abort", resolveEarly);
   try {
     const runWork = () => outcomeOf(record.order.id, name, () => work(ended), defect);
-    const traced = inLeaseTrace(record, { name: `${name} ${record.order.type}` }, runWork, failureOf);
+    const traced = runInLeaseTrace(record, { name: `${name} ${record.order.type}` }, runWork, failureOf);
     const outcome = await Promise.race([traced, early.promise]);
     // A call cut off by the loss of the lead has not failed.
     if (isLost() && !outcome.ok) throw leadLost();
@@ -201,14 +201,14 @@ async function outcomeOf(
   name: CallName,
   work: () => Promise<string>,
   defect: CallOptions["defect"],
-): Promise<Outcome> {
+): Promise<PassOutcome> {
   try {
     const data = await work();
     return isJson(data)
       ? { ok: true, data }
       : failed(`its result is not JSON, or larger than ${MAX_RESULT_BYTES} bytes`, false);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     // An unavailable dependency does not count as a failure of the order.
     const isFull = fault?.code === "pool_availability";
     // An active lease that has to queue again has lost its machines: that is a failure.
@@ -230,7 +230,7 @@ function isJson(data: unknown): boolean {
   }
 }
 
-function failureOf(outcome: Outcome): string | undefined {
+function failureOf(outcome: PassOutcome): string | undefined {
   return outcome.ok ? undefined : outcome.message;
 }
 
@@ -238,10 +238,10 @@ function leadLost(): DOMException {
   return new DOMException("the lead is lost", "AbortError");
 }
 
-function failed(message: string, isRetryable: boolean): Extract<Outcome, { ok: false }> {
+function failed(message: string, isRetryable: boolean): Extract<PassOutcome, { ok: false }> {
   return { ok: false, message: message.slice(0, MAX_MESSAGE_CHARACTERS), isRetryable };
 }
 
 /** The lease ends, or was renewed at the last moment. The recorded reason of its wait stays. */
-const CANCELLED: Outcome = { ...failed("", true), isWaiting: true };
-const EXPIRED: Outcome = { ...CANCELLED };
+const CANCELLED: PassOutcome = { ...failed("", true), isWaiting: true };
+const EXPIRED: PassOutcome = { ...CANCELLED };

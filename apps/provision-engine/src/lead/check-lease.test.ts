@@ -1,22 +1,22 @@
 import { FaultError } from "@muster/faults";
 import { expect, it } from "vitest";
 import { checkLease, openChecks } from "./check-lease.ts";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import { transitionLease } from "../domain/transition-lease.ts";
-import type { Outcome } from "./pass.ts";
+import type { PassOutcome } from "./pass.ts";
 
 const NOW = 2_000n;
 const signature = new Uint8Array(64);
 const result = { id: "1-1", type: "debug", createdNs: 1n, state: "ok", message: "", data: "1", signature } as const;
-const FAILS: Outcome = { ok: false, message: "its node is away", isRetryable: true };
+const FAILS: PassOutcome = { ok: false, message: "its node is away", isRetryable: true };
 
 /** One lease in a bucket, and the outcome of its checks. */
-function world(changes: Parameters<typeof aLease>[0] = {}) {
-  let stored = { record: aLease({ result, ...changes }), revision: 1 };
+function world(changes: Parameters<typeof makeLeaseRecord>[0] = {}) {
+  let stored = { record: makeLeaseRecord({ result, ...changes }), revision: 1 };
   let races = 0;
   const put = (record: LeaseRecord) => (stored = { record, revision: stored.revision + 1 });
-  const check = (outcome: Outcome | undefined, meanwhile: () => void = () => undefined) =>
+  const check = (outcome: PassOutcome | undefined, meanwhile: () => void = () => undefined) =>
     checkLease(
       {
         fence: 1,
@@ -72,7 +72,7 @@ it("records the missing objects of an active lease that one check recreated", as
 
 it("changes nothing if the check was not possible", async () => {
   const { check, now, lines } = world();
-  const away: Outcome = { ok: false, message: "kubernetes is unavailable", isRetryable: true, isWaiting: true };
+  const away: PassOutcome = { ok: false, message: "kubernetes is unavailable", isRetryable: true, isWaiting: true };
   expect(await check(away)).toBe(false);
   await check(FAILS);
   expect(await check(away)).toBe(false);
@@ -111,9 +111,9 @@ const EVERY_MS = 600_000;
 
 it("checks active leases periodically, sooner if they are troubled or have lost something, and no others", () => {
   const checks = openChecks(EVERY_MS, () => 0.5);
-  expect(checks.next(aLease({ phase: "PROVISIONING" }), 0n)).toBeUndefined();
-  expect(checks.next(aLease(), 0n)).toBe(450_000n * MS);
-  expect(checks.next(aLease(), 5n)).toBe(450_000n * MS);
+  expect(checks.next(makeLeaseRecord({ phase: "PROVISIONING" }), 0n)).toBeUndefined();
+  expect(checks.next(makeLeaseRecord(), 0n)).toBe(450_000n * MS);
+  expect(checks.next(makeLeaseRecord(), 5n)).toBe(450_000n * MS);
   expect(checks.isDue("1-1", 450_000n * MS)).toBe(false);
   expect(checks.isDue("1-1", 450_000n * MS + 1n)).toBe(true);
   checks.done("1-1", false, 500_000n * MS);
@@ -125,7 +125,7 @@ it("checks active leases periodically, sooner if they are troubled or have lost 
   expect(checks.isDue("1-1", 520_000n * MS)).toBe(true);
   checks.done("1-1", true, 600_000n * MS);
   expect(checks.scheduled("1-1")).toBe(660_000n * MS);
-  expect(checks.next(aLease({ phase: "DECOMMISSIONING" }), 0n)).toBeUndefined();
+  expect(checks.next(makeLeaseRecord({ phase: "DECOMMISSIONING" }), 0n)).toBeUndefined();
   checks.soon("1-1", 0n);
   checks.done("1-1", false, 0n);
   expect(checks.scheduled("1-1")).toBeUndefined();

@@ -1,13 +1,13 @@
 import { retryOnConflict } from "@muster/backoff";
-import { isOver, type Result, nsFromMs } from "@muster/leases";
+import { isOver, type Result, toNanosecondsFromMs } from "@muster/leases";
 import { buildResult } from "../domain/signed-content.ts";
 import { transitionLease } from "../domain/transition-lease.ts";
-import type { Outcome, PassDeps } from "./pass.ts";
+import type { PassOutcome, PassDeps } from "./pass.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 
 type CheckDeps = Pick<PassDeps, "fence" | "now" | "read" | "write" | "sign"> & {
   /** Checks an active lease and recreates missing parts. Undefined: the lease has ended; an outcome that `isWaiting`: the check was not possible. */
-  readonly check: (record: LeaseRecord) => Promise<Outcome | undefined>;
+  readonly check: (record: LeaseRecord) => Promise<PassOutcome | undefined>;
 };
 
 /** Checks one active lease and records changes. Returns whether it is troubled. Must not run concurrently with a pass over the same lease. */
@@ -33,7 +33,7 @@ async function activeLease({ fence, now, read }: CheckDeps, id: string) {
   return phase === "ACTIVE" && !isOver(expiresAtNs, now()) ? stored : undefined;
 }
 
-function changeBy({ sign, now }: CheckDeps, { order, result }: LeaseRecord, outcome: Outcome) {
+function changeBy({ sign, now }: CheckDeps, { order, result }: LeaseRecord, outcome: PassOutcome) {
   if (!outcome.ok) return { kind: "checked", trouble: outcome.message, result: undefined } as const;
   const changed = (): Result => sign(buildResult(order, { data: outcome.data }, now()));
   const { recreated = [] } = outcome;
@@ -46,7 +46,7 @@ function changeBy({ sign, now }: CheckDeps, { order, result }: LeaseRecord, outc
 }
 
 /** The times of the next check of each active lease. Only the leader keeps them; a new leader spreads them again. */
-export type Checks = {
+export type LeaseChecks = {
   /** Strictly after this time; undefined if the lease is not active. */
   next(record: LeaseRecord, nowNs: bigint): bigint | undefined;
   /** As `next`, for a known lease. */
@@ -65,10 +65,10 @@ const TROUBLED_INTERVAL_MS = 60_000;
 const MIN_INTERVAL_MS = 10_000;
 
 /** `random` returns a number from 0 (inclusive) to 1. */
-export function openChecks(everyMs: number, random: () => number): Checks {
+export function openChecks(everyMs: number, random: () => number): LeaseChecks {
   const due = new Map<string, bigint>();
   const notBefore = new Map<string, bigint>();
-  const inNs = (ms: number): bigint => nsFromMs(Math.round(ms));
+  const inNs = (ms: number): bigint => toNanosecondsFromMs(Math.round(ms));
   const forget = (id: string): void => {
     due.delete(id);
     notBefore.delete(id);

@@ -1,10 +1,10 @@
-import { faultOf, FaultError } from "@muster/faults";
+import { findFault, FaultError } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { type Leftovers, openCleaner, type CleanupMode } from "./cleaner.ts";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
 import { RESERVATION, type FoundObject } from "../domain/plan-cleanup.ts";
-import type { Stored } from "../holdings/records.ts";
+import type { StoredLease } from "../holdings/records.ts";
 
 const { signal } = new AbortController();
 const DRY = { isDryRun: true, confirmed: 0 };
@@ -34,7 +34,7 @@ function cleaning(
   { mode = "off", objects = [left("1-1"), left("1-2"), left("1-3")], graceMs = 1000, failures = 0 }: Cleaning = {},
 ) {
   const removed: string[] = [];
-  const records = new Map<string, Stored | "unreadable" | "defect">();
+  const records = new Map<string, StoredLease | "unreadable" | "defect">();
   const failed: unknown[] = [];
   let nowMs = 0;
   let recorded = 1;
@@ -94,7 +94,7 @@ function cleaning(
     census: (records: number) => (recorded = records),
     onAsked: (listener: (id: string) => void) => (asked = listener),
     record: (id: string, phase: "ACTIVE" | "ENDED") =>
-      records.set(id, { record: aLease({ order: { id }, phase }), revision: 1 }),
+      records.set(id, { record: makeLeaseRecord({ order: { id }, phase }), revision: 1 }),
   };
 }
 
@@ -147,7 +147,7 @@ it("fails a sweep because of a defect, which it reports, and retries it", async 
   await until("the first has failed", () => world.failed.length === 1);
   const [reported] = world.failed;
   expect(reported).toMatchObject({ errors: [expect.any(TypeError), expect.any(TypeError)] });
-  expect(faultOf(reported)).toBeUndefined();
+  expect(findFault(reported)).toBeUndefined();
   await expect(world.cleaner.sweep(REAL, signal)).rejects.toThrow("reading the records of 2 leases failed");
   expect(world.removed).toEqual([]);
   world.record("1-2", "ACTIVE");
@@ -203,9 +203,9 @@ it("follows take-overs to the present lease of an object, however many there are
   const stop = new AbortController();
   const running = cleaner.run(stop.signal);
   const ended = { phase: "ENDED", run: 1 } as const;
-  records.set("1-1", { record: aLease({ ...ended, heir: "2-1" }), revision: 1 });
-  records.set("2-1", { record: aLease({ ...ended, order: { id: "2-1" }, heir: "3-1" }), revision: 2 });
-  const last = aLease({ order: { id: "3-1" }, madeFor: { id: "1-1", run: 1 } });
+  records.set("1-1", { record: makeLeaseRecord({ ...ended, heir: "2-1" }), revision: 1 });
+  records.set("2-1", { record: makeLeaseRecord({ ...ended, order: { id: "2-1" }, heir: "3-1" }), revision: 2 });
+  const last = makeLeaseRecord({ order: { id: "3-1" }, madeFor: { id: "1-1", run: 1 } });
   records.set("3-1", { record: last, revision: 3 });
   const look = async (): Promise<string[]> => {
     await cleaner.sweep(REAL, signal);

@@ -1,34 +1,34 @@
 import { once } from "node:events";
 import { forEachSome, pause } from "@muster/backoff";
 import { runPeriodically } from "@muster/controller";
-import { describeFault, faultOf, throwFault } from "@muster/faults";
+import { describeFault, findFault, throwFault } from "@muster/faults";
 import { sweepOwners, type SweepOptions } from "@muster/ledger-client";
-import { withhold, type Brake, type BrakePolicy } from "@muster/ledger-client/plan-sweep";
-import type { Records } from "../holdings/records.ts";
+import { withholdRemoval, type SweepBrake, type BrakePolicy } from "@muster/ledger-client/plan-sweep";
+import type { LeaseRecords } from "../holdings/records.ts";
 import {
   decideCleanupBrake,
-  type Census,
+  type RecordCount,
   isStaleReservation,
   isNamespace,
   keepOccupied,
   mayBeUsed,
-  placeOf,
+  getObjectPlace,
   planCleanup,
-  standingOf,
+  decideStanding,
   type CleanupPolicy,
   type CleanupSnapshot,
   type CleanupStep,
   type FoundObject,
   type LeaseTruth,
-  type Found,
-  type InUse,
+  type FoundObjects,
+  type OccupiedKeys,
 } from "../domain/plan-cleanup.ts";
 
 /** Objects in the cluster and the ledger that claim to belong to leases. `within` selects one namespace. */
 export type Leftovers = {
-  find(signal: AbortSignal, within?: string): Promise<Found>;
+  find(signal: AbortSignal, within?: string): Promise<FoundObjects>;
   /** Objects that pods use, and namespaces with claims that belong to no lease. */
-  inUse(signal: AbortSignal, within?: string): Promise<InUse>;
+  inUse(signal: AbortSignal, within?: string): Promise<OccupiedKeys>;
   /** Removes exactly this object, and no later one of the same name. */
   remove(object: FoundObject, signal: AbortSignal): Promise<void>;
 };
@@ -40,15 +40,15 @@ export const CLEANUP_MODES = ["off", "dry-run", "on"] as const;
 
 type CleanerDeps = {
   readonly leftovers: Leftovers;
-  readonly records: Pick<Records, "get">;
+  readonly records: Pick<LeaseRecords, "get">;
   readonly nowMs: () => number;
   /** Facts about the stored records, read now. */
-  readonly census: () => Promise<Census>;
+  readonly census: () => Promise<RecordCount>;
   readonly policy: CleanupPolicy & BrakePolicy & { readonly mode: CleanupMode; readonly everyMs: number };
   readonly report: {
     step(step: CleanupStep, isDryRun: boolean): void;
     /** Called after each sweep; undefined: nothing is held up. */
-    brake(brake: Brake | undefined): void;
+    brake(brake: SweepBrake | undefined): void;
     /** Called after each sweep with the installation of each object that another installation has created. */
     leftAlone(installations: readonly string[]): void;
     notRemoved: NonNullable<NonNullable<SweepOptions<FoundObject>["report"]>["notRemoved"]>;
@@ -58,10 +58,10 @@ type CleanerDeps = {
 };
 
 /** The outcome of one sweep. */
-type Cleanup = { readonly steps: readonly CleanupStep[]; readonly brake: Brake | undefined };
+type Cleanup = { readonly steps: readonly CleanupStep[]; readonly brake: SweepBrake | undefined };
 
 /** CleanupResources: finds leftovers of leases, one sweep at a time. */
-export type Cleaner = {
+export type LeaseCleaner = {
   /**
    * Returns a step for every object; removes leftovers unless it is a dry run, which also counts as a sweep. Rejects with unavailable while this replica does
    * not lead, or earlier orders are not all known. `confirmed` is the number of objects that may be removed even if records seem to be lost. With
@@ -74,7 +74,7 @@ export type Cleaner = {
   /** The condition of the first sweep that is missing; empty: none. Throws unavailable while this replica does not lead. */
   waitsFor(): string;
   /** The brake of the last sweep of this leader. Throws unavailable as `sweep` does. */
-  brake(): Brake | undefined;
+  brake(): SweepBrake | undefined;
   /** The mode and time of the next periodic sweep; undefined: never, waiting for earlier orders, or running now. */
   schedule(): { readonly mode: CleanupMode; readonly nextMs: number | undefined };
   /** Sweeps as the leader until the signal: once all orders are known, again after the grace period, and then at the configured interval. */
@@ -93,14 +93,14 @@ const RETRY_MS = 1000;
 /** State of one leadership: the next leader starts with its own sweeps. */
 type CleanerLead = {
   readonly signal: AbortSignal;
-  readonly sweeps: Pick<Cleaner, "sweep" | "brake">;
+  readonly sweeps: Pick<LeaseCleaner, "sweep" | "brake">;
   /** Number of sources whose earlier orders are not all known yet. */
   missing: number;
   readonly known: PromiseWithResolvers<undefined>;
 };
 
 /** `sources` is the number of sources that must deliver their earlier orders first. */
-export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
+export function openCleaner(deps: CleanerDeps, sources: number): LeaseCleaner {
   /** Undefined: this replica does not lead. */
   let leading: CleanerLead | undefined;
   let nextMs: number | undefined;
@@ -115,7 +115,7 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
     return own.missing > 0 ? refuse(HISTORY) : own;
   };
   /** A replica that has lost the lead removes nothing more. */
-  const sweepAsLeader: Cleaner["sweep"] = async (options, asked) => {
+  const sweepAsLeader: LeaseCleaner["sweep"] = async (options, asked) => {
     const own = requireHistory();
     try {
       return await own.sweeps.sweep(options, AbortSignal.any([asked, own.signal]));
@@ -124,7 +124,7 @@ export function openCleaner(deps: CleanerDeps, sources: number): Cleaner {
       if (own.signal.aborted) refuse(LEADER);
     }
   };
-  const sweep: Cleaner["sweep"] = (options, asked) => {
+  const sweep: LeaseCleaner["sweep"] = (options, asked) => {
     requireHistory();
     const mine = turn.then(() => sweepAsLeader(options, asked));
     turn = mine.catch(() => undefined);
@@ -170,7 +170,7 @@ function refuse(dependency: string): never {
  */
 async function sweepPeriodically(
   { nowMs, policy: { mode, everyMs, graceMs }, report }: CleanerDeps,
-  sweep: Cleaner["sweep"],
+  sweep: LeaseCleaner["sweep"],
   onSchedule: (atMs: number | undefined) => void,
   signal: AbortSignal,
 ): Promise<void> {
@@ -204,9 +204,9 @@ function startSweeps({
   nowMs,
   policy,
   report,
-}: CleanerDeps): Pick<Cleaner, "sweep" | "brake"> {
+}: CleanerDeps): Pick<LeaseCleaner, "sweep" | "brake"> {
   const leftSince = new Map<string, number>();
-  let brake: Brake | undefined;
+  let brake: SweepBrake | undefined;
   const truthOf = async (id: string): Promise<LeaseTruth> => {
     try {
       let stored = await records.get(id);
@@ -218,7 +218,7 @@ function startSweeps({
       }
       return stored === undefined ? { kind: "none" } : { kind: "record", record: stored.record };
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined) throw error;
       return { kind: "unknown", because: describeFault(fault) };
     }
@@ -230,7 +230,7 @@ function startSweeps({
     const truth = new Map([[object.lease?.id ?? "", await truthOf(object.lease?.id ?? "")]]);
     const [again] = planCleanup({ ...dependents, truth, leftSince, nowMs: nowMs() }, policy);
     if (again?.kind !== "remove") return again ?? step;
-    if (signal.aborted) return withhold(step, "the sweep was aborted");
+    if (signal.aborted) return withholdRemoval(step, "the sweep was aborted");
     await leftovers.remove(object, signal);
     return step;
   };
@@ -248,9 +248,9 @@ function startSweeps({
     );
     if (defects.length > 0)
       throw new AggregateError(defects.slice(0, MAX_DEFECTS), `reading the records of ${defects.length} leases failed`);
-    return { objects, truth, standingOf: standingOf({ truth, inUse, unlisted }, policy.engine) };
+    return { objects, truth, standingOf: decideStanding({ truth, inUse, unlisted }, policy.engine) };
   };
-  const sweep: Cleaner["sweep"] = async ({ isDryRun, confirmed, releasesMachines = false }, signal) => {
+  const sweep: LeaseCleaner["sweep"] = async ({ isDryRun, confirmed, releasesMachines = false }, signal) => {
     const observed = await observe(signal);
     return sweepOwners({
       observe: () => Promise.resolve(observed),
@@ -276,7 +276,7 @@ async function observeDependents(
   signal: AbortSignal,
 ): Promise<Pick<CleanupSnapshot, "objects" | "unlisted" | "inUse">> {
   if (!mayBeUsed(object)) return { objects: [object], unlisted: [], inUse: undefined };
-  const within = placeOf(object);
+  const within = getObjectPlace(object);
   const members = isNamespace(object) ? await leftovers.find(signal, within) : { objects: [], unlisted: [] };
   const inUse = await leftovers.inUse(signal, within);
   return { objects: [object, ...members.objects], unlisted: members.unlisted, inUse };

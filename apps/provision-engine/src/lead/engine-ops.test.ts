@@ -1,25 +1,25 @@
-import { settled, virtualClock } from "@muster/testkit";
+import { waitUntilSettled, makeVirtualClock } from "@muster/testkit";
 import type { Order } from "@muster/leases";
 import { expect, it } from "vitest";
-import { aLease, DATA_BY_TYPE } from "../../test/a-lease.ts";
-import { ENGINE_NOW_NS, engineOps } from "../../test/engine-ops.ts";
+import { makeLeaseRecord, DATA_BY_TYPE } from "../../test/a-lease.ts";
+import { ENGINE_NOW_NS, makeEngineOps } from "../../test/engine-ops.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import type { Stored } from "../holdings/records.ts";
-import { callPauses } from "./call-pauses.ts";
-import { passDepsOf } from "./engine-ops.ts";
+import type { StoredLease } from "../holdings/records.ts";
+import { makeCallPauses } from "./call-pauses.ts";
+import { buildPassDeps } from "./engine-ops.ts";
 import { runEngine } from "./engine.ts";
-import { leasePasses } from "./pass.ts";
-import { waitingLeases } from "./wake-leases.ts";
+import { makeLeasePasses } from "./pass.ts";
+import { makeWaitingLeases } from "./wake-leases.ts";
 
 it("counts a lease that begins after another one was observed, so that both together stay within the capacity", async () => {
   const ids = ["1-1", "1-2"];
   const calls: string[] = [];
-  const ops = engineOps(calls, { cru: 1n });
+  const ops = makeEngineOps(calls, { cru: 1n });
   for (const id of ids) ops.holdings.learn(stored({ id, type: "container" }, { phase: "ORDERED" }));
   const stop = new AbortController();
   const lead = { token: 9, signal: stop.signal, lost: stop.signal, isHeld: () => true };
-  const deps = passDepsOf(ops, lead, waitingLeases(), callPauses(ops.policy.pass.retry));
-  const pass = leasePasses(deps, ops.policy.pass);
+  const deps = buildPassDeps(ops, lead, makeWaitingLeases(), makeCallPauses(ops.policy.pass.retry));
+  const pass = makeLeasePasses(deps, ops.policy.pass);
   // Both observe before either acts.
   await Promise.all(ids.map((id) => pass(id, stop.signal)));
   expect(calls).toEqual(["provision 1-1"]);
@@ -27,9 +27,9 @@ it("counts a lease that begins after another one was observed, so that both toge
 });
 
 it("removes a network after its last container has ended, even if nothing reports that end", async () => {
-  const clock = virtualClock();
+  const clock = makeVirtualClock();
   const calls: string[] = [];
-  const ops = engineOps(calls, {});
+  const ops = makeEngineOps(calls, {});
   const network = stored({ id: "1-1", type: "network" }, { phase: "DECOMMISSIONING" });
   const data = JSON.stringify({ ...DATA_BY_TYPE["container"], network: "net" });
   ops.holdings.learn(stored({ id: "1-2", type: "container", data }, { phase: "ACTIVE" }));
@@ -39,19 +39,19 @@ it("removes a network after its last container has ended, even if nothing report
     { ...ops, records, clock },
     { token: 9, signal: stop.signal, lost: stop.signal, isHeld: () => true },
   );
-  await settled();
+  await waitUntilSettled();
   await clock.run(60_000);
   expect(calls).toEqual([]);
   ops.holdings.forget("1-2");
   await clock.run(15_000);
-  await settled();
+  await waitUntilSettled();
   expect(calls).toEqual(["decommission 1-1"]);
   stop.abort();
   await running;
 });
 
-function stored(order: Partial<Order> & { readonly type: string }, changes: Partial<LeaseRecord>): Stored {
+function stored(order: Partial<Order> & { readonly type: string }, changes: Partial<LeaseRecord>): StoredLease {
   const data = JSON.stringify(DATA_BY_TYPE[order.type]);
   const whole = { data, createdNs: ENGINE_NOW_NS, durationNs: 3_600_000_000_000n, ...order };
-  return { record: aLease({ ...changes, order: whole }), revision: 1 };
+  return { record: makeLeaseRecord({ ...changes, order: whole }), revision: 1 };
 }

@@ -2,17 +2,17 @@ import { takeTurns, within, type Clock } from "@muster/backoff";
 import type { Result } from "@muster/leases";
 import type { View } from "@muster/store";
 import type { CrashWatch, HintDeps, WaitingLeases } from "./wake-leases.ts";
-import type { History, Records, Readable, Stored } from "../holdings/records.ts";
+import type { LeaseHistory, LeaseRecords, StoredValue, StoredLease } from "../holdings/records.ts";
 import type { CallPauses } from "./call-pauses.ts";
 import { callWorkloads, type WorkloadCalls } from "./call-workload.ts";
 import { mayHoldResources, type LeaseRecord } from "../domain/lease.ts";
 import { toReferenced } from "../domain/decide-take-over.ts";
-import type { Referenced } from "../domain/claim.ts";
-import type { Digest } from "../domain/signed-content.ts";
+import type { ReferencedLease } from "../domain/claim.ts";
+import type { ComputeDigest } from "../domain/signed-content.ts";
 import type { FeedbackPolicy } from "../domain/plan-feedback.ts";
 import { takeSnapshot, type LeaseSnapshot, type LeasePlan } from "../domain/plan-lease.ts";
 import { readClaim } from "../types/workload-types.ts";
-import type { Holdings } from "../holdings/holdings.ts";
+import type { LeaseRegistry } from "../holdings/lease-registry.ts";
 import type { OrderSecrets } from "../holdings/order-secrets.ts";
 import { writeDuringCall, type PassDeps, type PassPolicy, type WriteDeps } from "./pass.ts";
 import type { ReportDeps } from "./report-lease.ts";
@@ -35,17 +35,17 @@ export type EnginePolicy = OrderAges & {
 export type EngineOps = {
   /** Its id; leases of other engines are ignored. */
   readonly engine: string;
-  readonly view: Pick<View<Readable>, "get" | "entries" | "onChange">;
-  readonly records: Records;
-  readonly history: Pick<History, "publish">;
+  readonly view: Pick<View<StoredValue>, "get" | "entries" | "onChange">;
+  readonly records: LeaseRecords;
+  readonly history: Pick<LeaseHistory, "publish">;
   readonly feedback: ReportDeps["feedback"];
-  readonly holdings: Holdings;
+  readonly holdings: LeaseRegistry;
   readonly workloads: ReadonlyMap<string, Workload>;
   readonly secrets: OrderSecrets;
   readonly crashes: CrashWatch;
   readonly grants: HintDeps["grants"];
   readonly sign: (result: Omit<Result, "signature">) => Result;
-  readonly digest: Digest;
+  readonly digest: ComputeDigest;
   readonly nowNs: () => bigint;
   /** Times retries and the resync. Default: the machine's own. */
   readonly clock?: Clock;
@@ -76,7 +76,7 @@ const MAX_STORE_CALLS = 128;
 /** Maximum time that a write of a lease's history waits for the answer of its source. */
 const MAX_ANSWER_WAIT_MS = 1000;
 /** The dependencies of passes. */
-export function passDepsOf(
+export function buildPassDeps(
   ops: EngineOps,
   lead: EngineLead,
   waiting: WaitingLeases,
@@ -131,7 +131,7 @@ function openStore(
   { token, isHeld }: EngineLead,
 ): WriteDeps & Pick<PassDeps, "remove"> {
   const store = takeTurns(MAX_STORE_CALLS);
-  const learn = (stored: Stored): Stored => {
+  const learn = (stored: StoredLease): StoredLease => {
     holdings.learn(stored);
     return stored;
   };
@@ -159,7 +159,7 @@ function snapshotOf(ops: EngineOps, pauses: CallPauses, record: LeaseRecord): Le
     claim: readClaim(record.order),
     isServed: workloads.has(record.order.type),
     around: holdings.around(record.order),
-    reference: referencedBy(ops, record),
+    reference: findReferencedLease(ops, record),
     exits: crashes.exitsOf(record),
     keptFor: keptFor(ops, record),
   };
@@ -167,10 +167,10 @@ function snapshotOf(ops: EngineOps, pauses: CallPauses, record: LeaseRecord): Le
 }
 
 /** The lease that an order refers to, if the order has not begun yet. */
-export function referencedBy(
-  { holdings, view, secrets }: Pick<EngineOps, "view" | "secrets"> & { readonly holdings: Pick<Holdings, "find"> },
+export function findReferencedLease(
+  { holdings, view, secrets }: Pick<EngineOps, "view" | "secrets"> & { readonly holdings: Pick<LeaseRegistry, "find"> },
   { order, phase }: LeaseRecord,
-): Referenced | undefined {
+): ReferencedLease | undefined {
   const { reference } = order;
   if (reference === undefined || phase !== "ORDERED") return undefined;
   const seen = view.get(reference)?.value;
@@ -186,7 +186,7 @@ function keptFor({ holdings }: EngineOps, { heir }: LeaseRecord): string | undef
 }
 
 /** The dependencies of reports. */
-export function reportDepsOf(
+export function buildReportDeps(
   { records, holdings, history, feedback, sign, digest, nowNs, policy, report }: EngineOps,
   { token }: EngineLead,
   wake: ReportDeps["wake"],

@@ -1,24 +1,27 @@
 import { FaultError } from "@muster/faults";
-import { nsFromMs } from "@muster/leases";
+import { toNanosecondsFromMs } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { NO_PODS } from "../adapters/crash-watch.ts";
 import { readConfig } from "../config.ts";
-import { aLease } from "../../test/a-lease.ts";
-import type { Phase } from "../domain/lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
+import type { LeasePhase } from "../domain/lease.ts";
 import { runEngine } from "./engine.ts";
 import type { EngineOps } from "./engine-ops.ts";
-import { openHoldings } from "../holdings/holdings.ts";
-import type { Stored } from "../holdings/records.ts";
+import { openLeaseRegistry } from "../holdings/lease-registry.ts";
+import type { StoredLease } from "../holdings/records.ts";
 import type { Workload } from "../types/workload.ts";
 
-const CREATED_NS = nsFromMs(Date.now());
+const CREATED_NS = toNanosecondsFromMs(Date.now());
 const ORDER = { createdNs: CREATED_NS, durationNs: 3_600_000_000_000n };
 /** The last write of the previous leader. */
-const TRUTH: Stored = { record: aLease({ order: ORDER, phase: "ENDED", endedAtNs: CREATED_NS }), revision: 8 };
+const TRUTH: StoredLease = {
+  record: makeLeaseRecord({ order: ORDER, phase: "ENDED", endedAtNs: CREATED_NS }),
+  revision: 8,
+};
 /** The state of this replica's view. */
-const LATE: Stored = { record: aLease({ order: ORDER, phase: "PROVISIONING" }), revision: 5 };
+const LATE: StoredLease = { record: makeLeaseRecord({ order: ORDER, phase: "PROVISIONING" }), revision: 5 };
 
 it.each(["a change", "a grant"])(
   "creates nothing for a lease that has ended, however far behind the view is when it reports %s",
@@ -41,7 +44,7 @@ it.each(["a change", "a grant"])(
   },
 );
 
-it.each<[what: string, listed: Stored[]]>([
+it.each<[what: string, listed: StoredLease[]]>([
   ["nothing", []],
   ["less", [LATE]],
 ])("processes a lease that the store lists %s, while the view is newer from the beginning", async (_, listed) => {
@@ -62,9 +65,9 @@ it.each<[what: string, listed: Stored[]]>([
 
 /** A store with the truth, a view that is behind it, and a workload that records its calls. */
 function worldBehind() {
-  const listed = Promise.withResolvers<Stored[]>();
+  const listed = Promise.withResolvers<StoredLease[]>();
   const made: string[] = [];
-  const planned: Phase[] = [];
+  const planned: LeasePhase[] = [];
   const unasked = () => Promise.reject(new Error("unexpected call"));
   const conflict = {
     code: "conflict",
@@ -85,7 +88,7 @@ function worldBehind() {
     },
     decommission: () => Promise.resolve(),
   };
-  const holdings = openHoldings({}, {});
+  const holdings = openLeaseRegistry({}, {});
   // The state that a replica learns without leading.
   holdings.learn(LATE);
   const config = readConfig({ PROVISION_KEY: "11".repeat(32) });
@@ -113,7 +116,7 @@ function worldBehind() {
     grants: { onGrant: on("grant") },
     sign: (result) => ({ ...result, signature: new Uint8Array() }),
     digest,
-    nowNs: () => nsFromMs(Date.now()),
+    nowNs: () => toNanosecondsFromMs(Date.now()),
     policy: config.engine,
     report: {
       failed: () => undefined,

@@ -1,18 +1,18 @@
 import { once } from "node:events";
-import { followHints, waitingLeases, type WaitingLeases } from "./wake-leases.ts";
-import type { Readable, Stored } from "../holdings/records.ts";
-import { callPauses, type CallPauses } from "./call-pauses.ts";
+import { followHints, makeWaitingLeases, type WaitingLeases } from "./wake-leases.ts";
+import type { StoredValue, StoredLease } from "../holdings/records.ts";
+import { makeCallPauses, type CallPauses } from "./call-pauses.ts";
 import type { WorkloadCalls } from "./call-workload.ts";
-import { checkLease, openChecks, type Checks } from "./check-lease.ts";
+import { checkLease, openChecks, type LeaseChecks } from "./check-lease.ts";
 import { mayHoldResources, type LeaseRecord } from "../domain/lease.ts";
 import { decideAlert, isStuck } from "../domain/decide-retry.ts";
 import { planReport } from "../domain/plan-feedback.ts";
 import { planLease } from "../domain/plan-lease.ts";
 import { sortByRank } from "../types/workload-types.ts";
 import { requeueAfter, startLeaseController, type LeaseController } from "./lease-controller.ts";
-import { leasePasses, type PassDeps } from "./pass.ts";
+import { makeLeasePasses, type PassDeps } from "./pass.ts";
 import { openReporter } from "./report-lease.ts";
-import { passDepsOf, reportDepsOf, type EngineOps, type EngineLead } from "./engine-ops.ts";
+import { buildPassDeps, buildReportDeps, type EngineOps, type EngineLead } from "./engine-ops.ts";
 
 /** Leases processed before the event loop runs other work. */
 const BATCH_SIZE = 200;
@@ -23,14 +23,14 @@ export async function runEngine(ops: EngineOps, lead: EngineLead): Promise<void>
   const stop = new AbortController();
   const signal = AbortSignal.any([lead.signal, stop.signal]);
   const own = { ...lead, signal };
-  const waiting = waitingLeases();
+  const waiting = makeWaitingLeases();
   const { retry } = policy.pass;
-  const pauses = callPauses(retry);
-  const pass = passDepsOf(ops, own, waiting, pauses);
+  const pauses = makeCallPauses(retry);
+  const pass = buildPassDeps(ops, own, waiting, pauses);
   const checks = openChecks(policy.recheckMs, Math.random);
   const alerts = openAlerts(ops);
   const passes = startPasses(ops, { pass, checks, lead: own, alerts, waiting });
-  const reporter = openReporter(reportDepsOf(ops, lead, (id) => reports.add(id)));
+  const reporter = openReporter(buildReportDeps(ops, lead, (id) => reports.add(id)));
   const reports: LeaseController = startLeaseController({
     name: "lease-feedback",
     reconcile: async (id) => requeueAfter(await reporter.report(id), nowNs()),
@@ -76,7 +76,7 @@ type TrackDeps = {
   readonly passes: LeaseController;
   readonly reports: LeaseController;
   readonly waiting: WaitingLeases;
-  readonly checks: Checks;
+  readonly checks: LeaseChecks;
   readonly alerts: Alerts;
   readonly pauses: CallPauses;
 };
@@ -85,7 +85,7 @@ type TrackDeps = {
 function trackLeases(
   { holdings, nowNs, policy }: EngineOps,
   { pass, passes, reports, waiting, checks, alerts, pauses }: TrackDeps,
-): { readonly observe: (stored: Stored) => void; readonly forget: (id: string) => void } {
+): { readonly observe: (stored: StoredLease) => void; readonly forget: (id: string) => void } {
   const wakeAfter = (changed: Parameters<WaitingLeases["helpedBy"]>[0]): void => {
     for (const each of waiting.helpedBy(changed)) passes.add(each);
   };
@@ -139,7 +139,7 @@ function deferEvents(): { readonly run: (what: string, act: () => void) => void;
 }
 
 /** Loads all records from the store, because the view may be behind the writes of the previous leader. */
-async function loadAll(ops: EngineOps): Promise<Stored[]> {
+async function loadAll(ops: EngineOps): Promise<StoredLease[]> {
   const all = (await ops.records.list()).filter(({ record }) => isOwn(ops, { record }));
   await forEachYielding(all, (stored) => ops.holdings.learn(stored));
   return all;
@@ -148,8 +148,8 @@ async function loadAll(ops: EngineOps): Promise<Stored[]> {
 /** Observes the newer of the stored and the viewed record of each lease: changes before the view was followed were not observed. */
 async function observeAll(
   ops: EngineOps,
-  all: readonly Stored[],
-  observe: (stored: Stored) => void,
+  all: readonly StoredLease[],
+  observe: (stored: StoredLease) => void,
   signal: AbortSignal,
 ): Promise<void> {
   const newest = new Map(all.map((stored) => [stored.record.order.id, stored]));
@@ -174,7 +174,7 @@ function startPasses(
   { view, nowNs, policy, report, clock }: EngineOps,
   { pass, checks, lead, alerts, waiting }: StartDeps,
 ): LeaseController {
-  const reconcile = leasePasses(pass, policy.pass);
+  const reconcile = makeLeasePasses(pass, policy.pass);
   const passes: LeaseController = startLeaseController({
     name: "lease",
     reconcile: async (id, signal) => {
@@ -219,7 +219,7 @@ function openAlerts({ nowNs, report }: EngineOps): Alerts {
   };
 }
 
-function isOwn({ engine }: EngineOps, value: Readable): value is { readonly record: LeaseRecord } {
+function isOwn({ engine }: EngineOps, value: StoredValue): value is { readonly record: LeaseRecord } {
   return "record" in value && value.record.order.engine === engine;
 }
 

@@ -1,5 +1,5 @@
-import { nsFromMs } from "@muster/leases";
-import { settled, until, virtualClock } from "@muster/testkit";
+import { toNanosecondsFromMs } from "@muster/leases";
+import { waitUntilSettled, until, makeVirtualClock } from "@muster/testkit";
 import { expect, it } from "vitest";
 import { requeueAfter, startLeaseController, type LeaseControllerOptions } from "./lease-controller.ts";
 
@@ -8,7 +8,7 @@ const RETRY = { firstMs: 1, maxMs: 2 };
 function controllerOf(pass: (id: string) => Promise<bigint | undefined>, more: Partial<LeaseControllerOptions> = {}) {
   const stop = new AbortController();
   const failed: string[] = [];
-  const nowNs = (): bigint => nsFromMs(Date.now());
+  const nowNs = (): bigint => toNanosecondsFromMs(Date.now());
   const lead = { signal: stop.signal, lost: new AbortController().signal, isHeld: () => true };
   const given = { name: "tested", nowNs, retry: RETRY, failed: (id: string) => failed.push(id), lead, ...more };
   const reconcile = async (id: string) => requeueAfter(await pass(id), given.nowNs());
@@ -58,13 +58,13 @@ it("makes a pass when woken and when a failure is retried, and none after the si
 });
 
 it("makes each pass strictly after its time, the earliest first", async () => {
-  const clock = virtualClock();
-  const nowNs = (): bigint => nsFromMs(clock.now());
+  const clock = makeVirtualClock();
+  const nowNs = (): bigint => toNanosecondsFromMs(clock.now());
   const passes: string[] = [];
   const pass = (id: string) => Promise.resolve(void passes.push(`${id} ${clock.now()}`));
   const { controller, stop } = controllerOf(pass, { nowNs, clock });
-  controller.addAt("1-2", nsFromMs(20));
-  controller.addAt("1-1", nsFromMs(10));
+  controller.addAt("1-2", toNanosecondsFromMs(20));
+  controller.addAt("1-1", toNanosecondsFromMs(10));
   controller.addAt("never", undefined);
   await clock.run(30_000);
   expect(passes).toEqual(["1-1 11", "1-2 21"]);
@@ -73,17 +73,17 @@ it("makes each pass strictly after its time, the earliest first", async () => {
 });
 
 it("notices a wall clock that is set forward within ten seconds", async () => {
-  const clock = virtualClock();
+  const clock = makeVirtualClock();
   let setForwardMs = 0;
-  const nowNs = (): bigint => nsFromMs(clock.now() + setForwardMs);
+  const nowNs = (): bigint => toNanosecondsFromMs(clock.now() + setForwardMs);
   const passes: number[] = [];
   const pass = () => Promise.resolve(void passes.push(clock.now()));
   const { controller, stop } = controllerOf(pass, { nowNs, clock });
-  controller.addAt("1-1", nsFromMs(3_600_000));
+  controller.addAt("1-1", toNanosecondsFromMs(3_600_000));
   await clock.run(9_000);
   setForwardMs = 3_600_000;
   await clock.run(1_000);
-  await settled();
+  await waitUntilSettled();
   expect(passes).toEqual([10_000]);
   stop.abort();
   await controller.done;
@@ -95,7 +95,7 @@ it("lets the pass in flight finish at a stop, and cuts it when the lead is lost"
   const cuts: AbortSignal[] = [];
   const controller = startLeaseController({
     name: "tested",
-    nowNs: () => nsFromMs(Date.now()),
+    nowNs: () => toNanosecondsFromMs(Date.now()),
     retry: RETRY,
     failed: () => undefined,
     lead: { signal: stop.signal, lost: lost.signal, isHeld: () => !lost.signal.aborted },
@@ -115,9 +115,9 @@ it("lets the pass in flight finish at a stop, and cuts it when the lead is lost"
 });
 
 it("retries a failed pass after its pause although the wall clock is set back", async () => {
-  const clock = virtualClock();
+  const clock = makeVirtualClock();
   let setBackMs = 0;
-  const nowNs = (): bigint => nsFromMs(clock.now() - setBackMs);
+  const nowNs = (): bigint => toNanosecondsFromMs(clock.now() - setBackMs);
   const passes: number[] = [];
   const pass = () => {
     passes.push(clock.now());
@@ -125,10 +125,10 @@ it("retries a failed pass after its pause although the wall clock is set back", 
   };
   const { controller, stop } = controllerOf(pass, { nowNs, clock, retry: { firstMs: 1000, maxMs: 1000 } });
   controller.add("1-1");
-  await settled();
+  await waitUntilSettled();
   setBackMs = 3_600_000;
   await clock.run(1_000);
-  await settled();
+  await waitUntilSettled();
   expect(passes).toHaveLength(2);
   stop.abort();
   await controller.done;

@@ -1,5 +1,11 @@
 import { systemClock, type Clock } from "@muster/backoff";
-import { runController, workQueue, type Lead, type Reconcile, type Reconciled } from "@muster/controller";
+import {
+  runController,
+  workQueue,
+  type ControllerLead,
+  type Reconcile,
+  type ReconcileResult,
+} from "@muster/controller";
 import type { RetryPolicy } from "../domain/decide-retry.ts";
 
 export type LeaseControllerOptions = {
@@ -12,7 +18,7 @@ export type LeaseControllerOptions = {
   /** Called for each pass that failed; it is retried with a growing pause. */
   readonly failed: (id: string, error: unknown) => void;
   /** No pass begins after its signal. */
-  readonly lead: Lead & { readonly signal: AbortSignal };
+  readonly lead: ControllerLead & { readonly signal: AbortSignal };
   /** Leases that get a pass in each period although nothing has reported a change. */
   readonly resyncKeys?: () => Iterable<string>;
   /** Default: the machine's own. */
@@ -67,7 +73,7 @@ export function startLeaseController(options: LeaseControllerOptions): LeaseCont
 }
 
 /** The next pass is made strictly after this time; undefined: after a change. */
-export function requeueAfter(atNs: bigint | undefined, nowNs: bigint): Reconciled {
+export function requeueAfter(atNs: bigint | undefined, nowNs: bigint): ReconcileResult {
   return atNs === undefined ? {} : { requeueAfterMs: msOf(atNs + 1n - nowNs) };
 }
 

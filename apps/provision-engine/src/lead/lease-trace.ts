@@ -1,7 +1,7 @@
 import { context, SpanStatusCode, trace, type Attributes, type Context } from "@opentelemetry/api";
 import type { PassSpan } from "@muster/controller";
 import type { Order } from "@muster/leases";
-import { contextOfTraceparent, inSpan } from "@muster/tracing";
+import { parseTraceparent, inSpan } from "@muster/tracing";
 import type { LeaseRecord } from "../domain/lease.ts";
 import type { LeaseReason } from "../domain/lease-reason.ts";
 import type { LeasePlan } from "../domain/plan-lease.ts";
@@ -9,36 +9,36 @@ import type { LeasePlan } from "../domain/plan-lease.ts";
 export const TRACER = "@muster/provision-engine";
 
 /** Runs work for a polled order, which has no trace context: in the trace of its lease, or in a new one. */
-export function inPolledTrace<Result>(
+export function runInPolledTrace<Result>(
   { id, type }: Pick<Order, "id" | "type">,
   seen: LeaseRecord | undefined,
   work: () => Promise<Result>,
 ): Promise<Result> {
   const attributes = { "muster.lease": id, "muster.lease_type": type };
-  return inSpan(TRACER, "polled order", { parent: contextOfTraceparent(seen?.traceparent ?? ""), attributes }, work);
+  return inSpan(TRACER, "polled order", { parent: parseTraceparent(seen?.traceparent ?? ""), attributes }, work);
 }
 
 /** The span of one round of a pass. */
-export function spanOfPass(record: LeaseRecord): PassSpan {
+export function buildPassSpan(record: LeaseRecord): PassSpan {
   return { name: "lease pass", parent: contextOf(record), attributes: attributesOf(record) };
 }
 
 /** Runs one step of a pass in its own span, which records the reason. */
-export function inLeaseStep<Result>(
+export function runInLeaseStep<Result>(
   record: LeaseRecord,
   plan: LeasePlan,
   work: () => Promise<Result>,
 ): Promise<Result> {
   const attributes = { ...attributesOf(record), "muster.because": plan.because.code };
-  return inSpan(TRACER, `lease ${nameOfStep(plan)}`, { attributes }, work);
+  return inSpan(TRACER, `lease ${getStepName(plan)}`, { attributes }, work);
 }
 
-export function nameOfStep(plan: LeasePlan): string {
+export function getStepName(plan: LeasePlan): string {
   return plan.kind === "change" ? plan.change.kind : plan.kind;
 }
 
 /** Runs one call in a span of the lease's trace, on any replica. `failureOf` finds failures in results. */
-export function inLeaseTrace<Result>(
+export function runInLeaseTrace<Result>(
   record: LeaseRecord,
   { name, because }: { readonly name: string; readonly because?: string },
   work: () => Promise<Result>,
@@ -64,7 +64,7 @@ export function recordDecision<Decision extends { readonly kind: string; readonl
 
 /** The active context if it belongs to the lease's trace, else the context of its order. */
 function contextOf({ traceparent }: LeaseRecord): Context {
-  const ordered = contextOfTraceparent(traceparent);
+  const ordered = parseTraceparent(traceparent);
   const traceOf = (of: Context): string | undefined => trace.getSpanContext(of)?.traceId;
   const isWithin = traceOf(ordered) === undefined || traceOf(ordered) === traceOf(context.active());
   return isWithin ? context.active() : ordered;

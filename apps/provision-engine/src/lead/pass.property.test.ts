@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { DURATION_NS, leaseWorld, REFERENCES, type Weather } from "../../test/lease-world.ts";
+import { DURATION_NS, makeLeaseWorld, REFERENCES, type Weather } from "../../test/lease-world.ts";
 import { planFeedback } from "../domain/plan-feedback.ts";
 
-type World = ReturnType<typeof leaseWorld>;
+type World = ReturnType<typeof makeLeaseWorld>;
 type Step = { readonly name: string; readonly run: (world: World) => void | Promise<void> };
 
 const IDS = ["1-1", "1-2", ...Object.keys(REFERENCES)];
@@ -85,7 +85,7 @@ async function ends(world: World): Promise<void> {
 it("never has an undesired workload, and always the desired ones, wherever a process dies between two calls", async () => {
   await fc.assert(
     fc.asyncProperty(steps(common), async (made) => {
-      const world = leaseWorld();
+      const world = makeLeaseWorld();
       await play(world, made);
       await settles(world);
       await ends(world);
@@ -97,7 +97,7 @@ it("never has an undesired workload, and always the desired ones, wherever a pro
 it("keeps active leases, and nothing else after a sweep, even while leaders are deposed unnoticed", async () => {
   await fc.assert(
     fc.asyncProperty(steps([...common, depose]), async (made) => {
-      const world = leaseWorld();
+      const world = makeLeaseWorld();
       await play(world, made);
       await settles(world);
       await ends(world);
@@ -119,7 +119,7 @@ async function orderBoth(world: World): Promise<void> {
 it("hands a workload over from one lease to the other, wherever an engine dies or is deposed", async () => {
   for (const interrupt of ["kill", "depose"] as const)
     for (let calls = 0; calls < 12; calls += 1) {
-      const world = leaseWorld();
+      const world = makeLeaseWorld();
       await orderBoth(world);
       for (let step = 0; step < calls; step += 1) {
         await world.step(0);
@@ -144,7 +144,7 @@ it("hands a workload over from one lease to the other, wherever an engine dies o
 
 it("removes nothing of the older lease if the order to take it over ends before", async () => {
   for (let calls = 0; calls < 12; calls += 1) {
-    const world = leaseWorld();
+    const world = makeLeaseWorld();
     await orderBoth(world);
     for (let step = 0; step < calls; step += 1) await world.step(0);
     world.depose();
@@ -165,7 +165,7 @@ it("removes nothing of the older lease if the order to take it over ends before"
 });
 
 it("hands nothing over to a lease that has ended, whether or not the engine has learnt it", async () => {
-  const world = leaseWorld();
+  const world = makeLeaseWorld();
   await orderBoth(world);
   while (world.records.get("1-3")?.record.phase !== "PROVISIONING") await world.step(0);
   world.end("1-3");
@@ -176,7 +176,7 @@ it("hands nothing over to a lease that has ended, whether or not the engine has 
 });
 
 it("a deposed leader that still removes a failed run cannot remove the next one", async () => {
-  const world = leaseWorld();
+  const world = makeLeaseWorld();
   const steps = async (count: number, choice: number): Promise<void> => {
     for (let step = 0; step < count; step++) await world.step(choice);
   };
@@ -204,7 +204,7 @@ it("a deposed leader that still removes a failed run cannot remove the next one"
 });
 
 it("records the outcome of a call although its history was published in the meantime, without a second call", async () => {
-  const world = leaseWorld();
+  const world = makeLeaseWorld();
   world.weather("failing");
   world.order("1-1");
   await world.pass("1-1");

@@ -1,13 +1,13 @@
-import { otlpCollector } from "@muster/testkit";
+import { startOtlpCollector } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
-import { leaseWorld } from "../../test/lease-world.ts";
+import { makeLeaseWorld } from "../../test/lease-world.ts";
 
 it("creates a span for each round that changes something, with its step and the reason, and none for a wait", async () => {
-  await using received = await otlpCollector();
+  await using received = await startOtlpCollector();
   Object.assign(process.env, received.variables);
   const telemetry = await startTelemetry({ service: "tested", version: "1", env: process.env });
-  const world = leaseWorld();
+  const world = makeLeaseWorld();
   world.order("1-1");
   await world.pass("1-1");
   while (world.isBusy()) await world.step(0);

@@ -1,9 +1,9 @@
 import { retryOnConflict } from "@muster/backoff";
-import { reconciler, type Observed, type PlannedStep, type Reconcile } from "@muster/controller";
-import { assertNever, faultOf } from "@muster/faults";
+import { makeReconciler, type ObservedInput, type PlannedStep, type Reconcile } from "@muster/controller";
+import { assertNever, findFault } from "@muster/faults";
 import type { Order, Result } from "@muster/leases";
 import type { CallPauses } from "./call-pauses.ts";
-import { buildResult, hashOrder, type Digest } from "../domain/signed-content.ts";
+import { buildResult, hashOrder, type ComputeDigest } from "../domain/signed-content.ts";
 import { decideRetry, type RetryPolicy } from "../domain/decide-retry.ts";
 import { decideTakeOver } from "../domain/decide-take-over.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
@@ -11,15 +11,15 @@ import { type LeaseSnapshot, planLease, type LeasePlan, type LeasePolicy } from 
 import { transitionLease } from "../domain/transition-lease.ts";
 import type { LeaseChange } from "../domain/lease-change.ts";
 import { describeRefusal } from "../domain/describe-reason.ts";
-import { inLeaseStep, nameOfStep, recordDecision, spanOfPass, TRACER } from "./lease-trace.ts";
+import { runInLeaseStep, getStepName, recordDecision, buildPassSpan, TRACER } from "./lease-trace.ts";
 import { requeueAfter } from "./lease-controller.ts";
-import type { Stored } from "../holdings/records.ts";
+import type { StoredLease } from "../holdings/records.ts";
 
 /**
  * The outcome of one call of a workload. `isRetryable`: the same call may succeed later. `isWaiting`: the call waits, for example in a queue, or its lease
  * ended first; that is never a failure.
  */
-export type Outcome =
+export type PassOutcome =
   /** `recreated`: objects of an existing lease that were missing. */
   | { readonly ok: true; readonly data: string; readonly recreated?: readonly string[] }
   | { readonly ok: false; readonly message: string; readonly isRetryable: boolean; readonly isWaiting?: boolean };
@@ -28,12 +28,12 @@ export type PassDeps = {
   /** The fencing token of this leader. */
   readonly fence: number;
   readonly now: () => bigint;
-  readonly read: (id: string) => Promise<Stored | undefined>;
+  readonly read: (id: string) => Promise<StoredLease | undefined>;
   /** The record as this process knows it; undefined: unknown. It may be outdated, in which case any write based on it is refused. */
-  readonly seen: (id: string) => Stored | undefined;
+  readonly seen: (id: string) => StoredLease | undefined;
   /** Replaces this revision. Rejects with FaultError conflict if another writer was first, or a later leader has written. */
-  readonly write: (stored: Stored, next: LeaseRecord) => Promise<Stored>;
-  readonly remove: (stored: Stored) => Promise<void>;
+  readonly write: (stored: StoredLease, next: LeaseRecord) => Promise<StoredLease>;
+  readonly remove: (stored: StoredLease) => Promise<void>;
   /** The present inputs of the next step. */
   readonly snapshotOf: (record: LeaseRecord) => LeaseSnapshot;
   /** Grows with each change of what snapshots read about other leases. */
@@ -41,14 +41,14 @@ export type PassDeps = {
   /** Called before the first call of each plan: a begun lease counts from then on, not only from the write that follows. */
   readonly planned: (snapshot: LeaseSnapshot, plan: LeasePlan, nowNs: bigint) => void;
   /** Creates the missing objects of the lease and finds existing ones. Resolves even on failure, and within the deadline. */
-  readonly provision: (record: LeaseRecord) => Promise<Outcome>;
+  readonly provision: (record: LeaseRecord) => Promise<PassOutcome>;
   /** Removes the objects of this and earlier runs; succeeds if there are none. */
-  readonly decommission: (record: LeaseRecord) => Promise<Outcome>;
+  readonly decommission: (record: LeaseRecord) => Promise<PassOutcome>;
   readonly pauses: Pick<CallPauses, "noteWait">;
   readonly sign: (result: Omit<Result, "signature">) => Result;
   /** Whether both orders have equal data. */
   readonly isSame: (a: Order, b: Order) => boolean;
-  readonly digest: Digest;
+  readonly digest: ComputeDigest;
 };
 
 /** The dependencies of a change of a record. */
@@ -62,7 +62,7 @@ export type PassPolicy = LeasePolicy & {
 
 /** The observed state from which the next step is planned. `holdingsRevision` is that of the snapshot. */
 type Seen = {
-  readonly stored: Stored;
+  readonly stored: StoredLease;
   readonly snapshot: LeaseSnapshot;
   readonly nowNs: bigint;
   readonly holdingsRevision: number;
@@ -75,13 +75,13 @@ type NextStep = { readonly next: LeasePlan; readonly steps: readonly PlannedStep
  * Passes over leases: each executes the steps of its lease until it has to wait. Each step is planned from the stored record, so that the next pass continues
  * an interrupted one. A deposed leader cannot change the record once its successor has written it.
  */
-export function leasePasses(deps: PassDeps, policy: PassPolicy): Reconcile {
+export function makeLeasePasses(deps: PassDeps, policy: PassPolicy): Reconcile {
   return (id, signal) => {
     /** The record as the previous step of this pass has left it. */
-    let known: Stored | undefined;
-    const pass = reconciler<Seen, NextStep>({
+    let known: StoredLease | undefined;
+    const pass = makeReconciler<Seen, NextStep>({
       tracer: TRACER,
-      observe: async (): Promise<Observed<Seen>> => {
+      observe: async (): Promise<ObservedInput<Seen>> => {
         const stored = known ?? deps.seen(id) ?? (await deps.read(id));
         if (stored === undefined || signal.aborted || stored.record.fence > deps.fence) return {};
         const snapshot = deps.snapshotOf(stored.record);
@@ -93,10 +93,10 @@ export function leasePasses(deps: PassDeps, policy: PassPolicy): Reconcile {
         if (dependsOnOthers(next) && deps.holdingsRevision() !== holdingsRevision) return "again";
         deps.planned(snapshot, next, nowNs);
         if (next.kind === "wait") return requeueAfter(next.untilNs, deps.now());
-        known = await inLeaseStep(stored.record, next, () => takeStep(deps, policy, stored, next));
+        known = await runInLeaseStep(stored.record, next, () => takeStep(deps, policy, stored, next));
         return known === undefined ? {} : "again";
       },
-      span: ({ stored }, { steps }) => (steps.length === 0 ? undefined : spanOfPass(stored.record)),
+      span: ({ stored }, { steps }) => (steps.length === 0 ? undefined : buildPassSpan(stored.record)),
     });
     return pass(id, signal);
   };
@@ -106,7 +106,7 @@ type Step = Exclude<LeasePlan, { kind: "wait" }>;
 
 function planNext(snapshot: LeaseSnapshot, policy: PassPolicy, nowNs: bigint): NextStep {
   const next = planLease(snapshot, policy, nowNs);
-  return { next, steps: next.kind === "wait" ? [] : [{ kind: nameOfStep(next), because: next.because.code }] };
+  return { next, steps: next.kind === "wait" ? [] : [{ kind: getStepName(next), because: next.because.code }] };
 }
 
 /** Whether other leases decide when or whether the lease may take this step. */
@@ -116,17 +116,27 @@ function dependsOnOthers(plan: LeasePlan): boolean {
     : plan.kind === "change" && plan.change.kind === "provisioning";
 }
 
-async function takeStep(deps: PassDeps, policy: PassPolicy, stored: Stored, plan: Step): Promise<Stored | undefined> {
+async function takeStep(
+  deps: PassDeps,
+  policy: PassPolicy,
+  stored: StoredLease,
+  plan: Step,
+): Promise<StoredLease | undefined> {
   try {
     return await execute(deps, policy, stored, plan);
   } catch (error) {
-    if (faultOf(error)?.code !== "conflict") throw error;
+    if (findFault(error)?.code !== "conflict") throw error;
     // A user's change came first: plan again.
     return deps.read(stored.record.order.id);
   }
 }
 
-async function execute(deps: PassDeps, policy: PassPolicy, stored: Stored, plan: Step): Promise<Stored | undefined> {
+async function execute(
+  deps: PassDeps,
+  policy: PassPolicy,
+  stored: StoredLease,
+  plan: Step,
+): Promise<StoredLease | undefined> {
   const { record } = stored;
   switch (plan.kind) {
     case "change":
@@ -162,7 +172,7 @@ async function execute(deps: PassDeps, policy: PassPolicy, stored: Stored, plan:
 }
 
 /** Executes one step of a take-over, which is one write. */
-async function takeOver(deps: PassDeps, stored: Stored): Promise<Stored | undefined> {
+async function takeOver(deps: PassDeps, stored: StoredLease): Promise<StoredLease | undefined> {
   const { record } = stored;
   const { takesOver } = record;
   // A take-over cannot be undone, so an end by the user that this process has not seen yet must win.
@@ -193,7 +203,7 @@ async function takeOver(deps: PassDeps, stored: Stored): Promise<Stored | undefi
   }
 }
 
-function changeFor(deps: PassDeps, policy: PassPolicy, record: LeaseRecord, outcome: Outcome): LeaseChange {
+function changeFor(deps: PassDeps, policy: PassPolicy, record: LeaseRecord, outcome: PassOutcome): LeaseChange {
   if (outcome.ok) return { kind: "provisioned", result: signed(deps, record, { data: outcome.data }) };
   if (outcome.isWaiting === true) return { kind: "waiting", message: outcome.message };
   // An existing workload that was taken over is not removed because of a failed call.
@@ -217,9 +227,9 @@ function signed({ sign, now }: PassDeps, { order }: LeaseRecord, outcome: Parame
  */
 async function writeOutcome(
   deps: WriteDeps,
-  called: Stored,
+  called: StoredLease,
   changeOf: (current: LeaseRecord) => LeaseChange,
-): Promise<Stored | undefined> {
+): Promise<StoredLease | undefined> {
   const { run, phase, order } = called.record;
   return retryOnConflict(`lease ${order.id}`, async (attempt) => {
     const stored = attempt === 1 ? called : await deps.read(order.id);
@@ -239,12 +249,12 @@ export async function writeDuringCall(
     const stored = await deps.read(order.id);
     if (stored?.record.run === run) await writeOutcome(deps, stored, () => change);
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
   }
 }
 
 /** Writes a change. If the change no longer fits, returns the present record. */
-async function apply(deps: WriteDeps, stored: Stored, change: LeaseChange): Promise<Stored | undefined> {
+async function apply(deps: WriteDeps, stored: StoredLease, change: LeaseChange): Promise<StoredLease | undefined> {
   const { next } = transitionLease(stored.record, change, deps.now());
   return next === undefined ? deps.read(stored.record.order.id) : deps.write(stored, next);
 }

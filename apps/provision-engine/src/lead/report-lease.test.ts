@@ -1,16 +1,16 @@
 import { FaultError, type Fault } from "@muster/faults";
-import { nsFromMs, type Result } from "@muster/leases";
+import { toNanosecondsFromMs, type Result } from "@muster/leases";
 import { digest } from "@muster/leases/keys";
 import { until } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { aLease } from "../../test/a-lease.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
 import type { LeaseEvent, LeaseRecord } from "../domain/lease.ts";
 import { hashOrder } from "../domain/signed-content.ts";
 import { transitionLease } from "../domain/transition-lease.ts";
 import type { LeaseChange } from "../domain/lease-change.ts";
 import { startLeaseController } from "./lease-controller.ts";
-import type { Stored } from "../holdings/records.ts";
-import { openReporter, type Answer } from "./report-lease.ts";
+import type { StoredLease } from "../holdings/records.ts";
+import { openReporter, type LeaseFeedback } from "./report-lease.ts";
 
 const result = (id: string): Result => ({
   id,
@@ -25,7 +25,7 @@ const POLICY = { retry: { firstMs: 1000, maxMs: 60_000 }, refusedRetryMs: 600_00
 
 /** Leases whose source answers as the test sets it, and a clock that only the test moves. */
 function telling() {
-  const records = new Map<string, Stored>();
+  const records = new Map<string, StoredLease>();
   const reported: string[] = [];
   let nowMs = 0;
   let trouble: ((id: string) => Fault | undefined) | undefined;
@@ -39,17 +39,17 @@ function telling() {
   const results: (Result | undefined)[] = [];
   const published: string[] = [];
   const woken = Promise.withResolvers<string>();
-  const put = (record: LeaseRecord): Stored => {
+  const put = (record: LeaseRecord): StoredLease => {
     const stored = { record, revision: (records.get(record.order.id)?.revision ?? 0) + 1 };
     records.set(record.order.id, stored);
     return stored;
   };
-  const nowNs = (): bigint => nsFromMs(nowMs);
+  const nowNs = (): bigint => toNanosecondsFromMs(nowMs);
   const deps = {
     seen: (id: string) => records.get(id),
     records: {
       get: (id: string) => Promise.resolve(records.get(id)),
-      own: (stored: Stored, next: LeaseRecord) => {
+      own: (stored: StoredLease, next: LeaseRecord) => {
         const { id } = stored.record.order;
         if (away) return Promise.reject(new FaultError(AWAY));
         overtaking?.(id);
@@ -69,7 +69,7 @@ function telling() {
       },
     },
     sign: (unsigned: Omit<Result, "signature">) => ({ ...unsigned, signature: new Uint8Array(64).fill(key) }),
-    feedback: async ({ id, number, deleted, result: answer }: Answer) => {
+    feedback: async ({ id, number, deleted, result: answer }: LeaseFeedback) => {
       asked += 1;
       results.push(answer);
       await answers?.promise;
@@ -107,7 +107,7 @@ function telling() {
     refuseWrites: (isRefusing: boolean) => (away = isRefusing),
     asked: () => asked,
     writes: () => writes,
-    add: (id: string) => void put(aLease({ order: { id }, phase: "PROVISIONING", fence: 1 })),
+    add: (id: string) => void put(makeLeaseRecord({ order: { id }, phase: "PROVISIONING", fence: 1 })),
     change: (id: string, change: LeaseChange) => {
       const next = transitionLease(records.get(id)!.record, change, nowNs()).next;
       if (next !== undefined) put(next);

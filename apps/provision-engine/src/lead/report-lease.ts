@@ -1,16 +1,16 @@
 import { retryOnConflict } from "@muster/backoff";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import type { Result } from "@muster/leases";
-import type { History, Records, Stored } from "../holdings/records.ts";
+import type { LeaseHistory, LeaseRecords, StoredLease } from "../holdings/records.ts";
 import { decideFeedbackRetry, type FeedbackPolicy, planFeedback } from "../domain/plan-feedback.ts";
 import { isSettled, type LeaseRecord } from "../domain/lease.ts";
-import { hashOrder, type Digest } from "../domain/signed-content.ts";
+import { hashOrder, type ComputeDigest } from "../domain/signed-content.ts";
 import { transitionLease } from "../domain/transition-lease.ts";
 import type { LeaseChange } from "../domain/lease-change.ts";
-import { inLeaseTrace } from "./lease-trace.ts";
+import { runInLeaseTrace } from "./lease-trace.ts";
 
 /** Feedback for the source of a lease. */
-export type Answer = {
+export type LeaseFeedback = {
   readonly id: string;
   /** Creation time of its order, because ids can be reused; absent if nothing is stored of the order. */
   readonly createdNs?: bigint;
@@ -23,17 +23,17 @@ export type Answer = {
 };
 
 export type ReportDeps = {
-  readonly records: Pick<Records, "get" | "own">;
+  readonly records: Pick<LeaseRecords, "get" | "own">;
   /** The record as this process knows it, possibly outdated; undefined: unknown. */
-  readonly seen: (id: string) => Stored | undefined;
-  readonly history: Pick<History, "publish">;
+  readonly seen: (id: string) => StoredLease | undefined;
+  readonly history: Pick<LeaseHistory, "publish">;
   /** The Feedbacker: resolves once the feedback is durable. Repetitions have no further effect. */
-  readonly feedback: (answer: Answer) => Promise<void>;
+  readonly feedback: (answer: LeaseFeedback) => Promise<void>;
   /** Signs with the present key of the engine. */
   readonly sign: (result: Omit<Result, "signature">) => Result;
   readonly nowNs: () => bigint;
   readonly policy: FeedbackPolicy;
-  readonly digest: Digest;
+  readonly digest: ComputeDigest;
   readonly fence: number;
   /** Waits a short time for an answer; false: it has not arrived. */
   readonly isInTime: (answered: Promise<unknown>) => Promise<boolean>;
@@ -43,7 +43,7 @@ export type ReportDeps = {
 };
 
 /** Reports leases, with one report per lease at a time. */
-export type Reporter = {
+export type FeedbackReporter = {
   /**
    * Publishes the history of a lease and sends feedback to its source. A slow source delays nothing else: its outcome is recorded by the report that `wake`
    * schedules. Resolves with the time of the next report. Rejects if the history or the record could not be written.
@@ -57,7 +57,7 @@ type Sent = { readonly change?: LeaseChange; readonly retryAtNs?: bigint };
 /** The outcome is kept until it is written, so that a failed write does not repeat the feedback. */
 type InFlight = { outcome: Sent | undefined; isLate: boolean; readonly done: Promise<void> };
 
-export function openReporter(deps: ReportDeps): Reporter {
+export function openReporter(deps: ReportDeps): FeedbackReporter {
   const { records, seen, fence, isInTime, wake, nowNs } = deps;
   const inFlight = new Map<string, InFlight>();
   const begin = (record: LeaseRecord): InFlight => {
@@ -105,7 +105,7 @@ export function openReporter(deps: ReportDeps): Reporter {
 }
 
 /** Records the outcomes of a report. They stay valid if the record has changed meanwhile, and are not sent twice. */
-async function writeOutcomes(deps: ReportDeps, first: Stored, changes: readonly LeaseChange[]): Promise<void> {
+async function writeOutcomes(deps: ReportDeps, first: StoredLease, changes: readonly LeaseChange[]): Promise<void> {
   const { records, fence, nowNs } = deps;
   const { id } = first.record.order;
   await retryOnConflict(`lease ${id}`, async (attempt) => {
@@ -150,10 +150,10 @@ async function sendFeedback(deps: ReportDeps, record: LeaseRecord): Promise<Sent
   const { id } = order;
   try {
     const answer = { id, createdNs: order.createdNs, source, number, result, deleted };
-    await inLeaseTrace(record, { name: "answer", because }, () => feedback(answer));
+    await runInLeaseTrace(record, { name: "answer", because }, () => feedback(answer));
   } catch (error) {
     failed(id, error);
-    const change = decideFeedbackRetry(faultOf(error), record.feedback, nowNs(), policy);
+    const change = decideFeedbackRetry(findFault(error), record.feedback, nowNs(), policy);
     return { change, ...(change.notBeforeNs !== undefined && { retryAtNs: change.notBeforeNs }) };
   }
   const [before, after] = [plan.result?.signature, result?.signature];

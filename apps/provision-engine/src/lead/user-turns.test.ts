@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { releaseTurnWhile, userTurns } from "./user-turns.ts";
+import { releaseTurnWhile, makeUserTurns } from "./user-turns.ts";
 
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** Work that runs until the test ends it, and how often other users started while each user waited. */
 function turning(atOnce: number) {
-  const turns = userTurns(atOnce);
+  const turns = makeUserTurns(atOnce);
   const begun: string[] = [];
   const underWay: (() => void)[] = [];
   const add = (user: string, signal?: AbortSignal): Promise<void> =>

@@ -19,7 +19,7 @@ type Turn = {
 
 const turns = new AsyncLocalStorage<Turn>();
 
-export function userTurns(maxConcurrent: number): UserTurns {
+export function makeUserTurns(maxConcurrent: number): UserTurns {
   /** In the order of the next turns; a user goes to the end after each turn. */
   const users = new Map<string, Waiting[]>();
   let busy = 0;

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import { waitingLeases } from "./wake-leases.ts";
+import { makeWaitingLeases } from "./wake-leases.ts";
 
 it("wakes the leases that wait for a changed one, and no others", () => {
-  const waiting = waitingLeases();
+  const waiting = makeWaitingLeases();
   waiting.set("1-1", { leases: ["1-8", "1-9"], until: "changed" });
   waiting.set("1-2", { leases: ["1-9"], until: "over" });
   const helped = (id: string, isOver = false) => waiting.helpedBy({ id, isOver });

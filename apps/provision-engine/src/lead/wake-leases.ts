@@ -1,9 +1,9 @@
 import type { CallPauses } from "./call-pauses.ts";
-import type { Checks } from "./check-lease.ts";
+import type { LeaseChecks } from "./check-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
 import type { PodExits } from "../domain/count-exits.ts";
-import type { Holdings } from "../holdings/holdings.ts";
-import type { Wait } from "../domain/plan-lease.ts";
+import type { LeaseRegistry } from "../holdings/lease-registry.ts";
+import type { LeaseWait } from "../domain/plan-lease.ts";
 
 /** The observed pods of leases. It may be behind, but never goes back. */
 export type CrashWatch = {
@@ -19,12 +19,12 @@ export type HintDeps = {
   readonly crashes: Pick<CrashWatch, "onExit" | "onGone">;
   /** Calls the listener with the origin id of each lease that the ledger has granted machines. Returns the function that stops it. */
   readonly grants: { onGrant(listener: (lease: string) => void): () => void };
-  readonly holdings: Pick<Holdings, "find">;
+  readonly holdings: Pick<LeaseRegistry, "find">;
   readonly nowNs: () => bigint;
 };
 
 type Hinted = {
-  readonly checks: Pick<Checks, "soon">;
+  readonly checks: Pick<LeaseChecks, "soon">;
   readonly pauses: Pick<CallPauses, "noteGrant">;
   readonly wake: (id: string) => void;
 };
@@ -66,14 +66,14 @@ function holderOf({ holdings }: Pick<HintDeps, "holdings">, id: string): string 
 /** Leases that wait for others, and are woken when one of those changes. */
 export type WaitingLeases = {
   /** Undefined: it no longer waits. */
-  set(id: string, wait: Wait | undefined): void;
+  set(id: string, wait: LeaseWait | undefined): void;
   ids(): Iterable<string>;
   /** Leases that may continue after the change of this one. */
   helpedBy(changed: { readonly id: string; readonly isOver: boolean }): string[];
 };
 
-export function waitingLeases(): WaitingLeases {
-  const waiting = new Map<string, Wait>();
+export function makeWaitingLeases(): WaitingLeases {
+  const waiting = new Map<string, LeaseWait>();
   /** Ids of waiting leases, by the lease that each waits for. */
   const waiters = new Map<string, Set<string>>();
   const leave = (id: string): void => {

@@ -1,25 +1,25 @@
 import { FaultError, type Fault } from "@muster/faults";
 import type { Order } from "@muster/leases";
 import { expect, it } from "vitest";
-import { aLease, anOrder } from "../../test/a-lease.ts";
-import type { Capacity } from "../domain/claim.ts";
-import type { LeaseRecord, Phase } from "../domain/lease.ts";
+import { makeLeaseRecord, makeOrder } from "../../test/a-lease.ts";
+import type { EngineCapacity } from "../domain/claim.ts";
+import type { LeaseRecord, LeasePhase } from "../domain/lease.ts";
 import { foreseeOrder, type ForeseeDeps } from "./foresee-order.ts";
-import { openHoldings } from "../holdings/holdings.ts";
+import { openLeaseRegistry } from "../holdings/lease-registry.ts";
 
 const SMALL = '"image":"i","capacity":{"cpu":1,"memory":1024}';
 const ZDB = '{"size":1,"mode":"user","disk_type":"ssd"}';
-const network = (id = "2-1"): Order => anOrder({ id, type: "network", data: '{"name":"net"}' });
-const container = (more = "", id = "1-1"): Order => anOrder({ id, type: "container", data: `{${SMALL}${more}}` });
+const network = (id = "2-1"): Order => makeOrder({ id, type: "network", data: '{"name":"net"}' });
+const container = (more = "", id = "1-1"): Order => makeOrder({ id, type: "container", data: `{${SMALL}${more}}` });
 const mounting = container(',"mounts":[{"volume_id":"3-1","mountpoint":"/d"}]');
-const volume = anOrder({ id: "3-1", type: "volume", data: '{"size":1,"type":"ssd"}' });
+const volume = makeOrder({ id: "3-1", type: "volume", data: '{"size":1,"type":"ssd"}' });
 const WITHIN = ',"network":"net"';
 
 type World = {
   readonly before?: readonly Order[];
   readonly fault?: Fault;
-  readonly capacity?: Capacity;
-  readonly phase?: Phase;
+  readonly capacity?: EngineCapacity;
+  readonly phase?: LeasePhase;
   /** The leases that exist already. */
   readonly there?: readonly Pick<LeaseRecord, "order" | "phase">[];
 };
@@ -29,8 +29,8 @@ function foresee(
   { before = [], fault, capacity = {}, phase = "ORDERED", there = [] }: World = {},
 ): Promise<string> {
   const preflight = () => (fault === undefined ? Promise.resolve() : Promise.reject(new FaultError(fault)));
-  const holdings = openHoldings(capacity, {});
-  for (const each of there) holdings.learn({ record: aLease(each), revision: 1 });
+  const holdings = openLeaseRegistry(capacity, {});
+  for (const each of there) holdings.learn({ record: makeLeaseRecord(each), revision: 1 });
   const deps: ForeseeDeps = {
     workloads: new Map(["network", "container", "machine"].map((type) => [type, { preflight }])),
     around: holdings.around,
@@ -40,12 +40,12 @@ function foresee(
     policy: { tombstoneNs: 1n, crash: { windowNs: 1n }, maxOrderAgeNs: 1_000_000n, maxListedAgeNs: 1_000_000n },
     nowNs: () => 2_000n,
   };
-  return foreseeOrder(deps, aLease({ order, phase }), before, new AbortController().signal);
+  return foreseeOrder(deps, makeLeaseRecord({ order, phase }), before, new AbortController().signal);
 }
 
 it.each<[string, Order, World, string]>([
-  ["invalid data", anOrder({ type: "machine", data: '{"pool":"a"}' }), {}, "data.machines"],
-  ["a type that is not served", anOrder({ type: "zdb", data: ZDB }), {}, "not served: zdb"],
+  ["invalid data", makeOrder({ type: "machine", data: '{"pool":"a"}' }), {}, "data.machines"],
+  ["a type that is not served", makeOrder({ type: "zdb", data: ZDB }), {}, "not served: zdb"],
   ["a network that is not ordered", container(WITHIN), {}, "no active network net"],
   ["a network of another user", container(WITHIN), { before: [{ ...network(), user: "other" }] }, "no active"],
   ["a volume that is not ordered", mounting, {}, "volume 3-1"],

@@ -1,20 +1,26 @@
-import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import { describeFault, findFault, isRetryable } from "@muster/faults";
 import type { Order } from "@muster/leases";
-import { type Claim, addUnits, type Referenced, type Neighbour, type Surroundings } from "../domain/claim.ts";
+import {
+  type LeaseClaim,
+  addUnits,
+  type ReferencedLease,
+  type NeighbourLease,
+  type ClaimSurroundings,
+} from "../domain/claim.ts";
 import type { OrderAges } from "../domain/decide-order.ts";
-import { mayHoldResources, type LeaseRecord, type Phase } from "../domain/lease.ts";
+import { mayHoldResources, type LeaseRecord, type LeasePhase } from "../domain/lease.ts";
 import { takeSnapshot, planLease, type LeasePolicy } from "../domain/plan-lease.ts";
-import type { Holdings } from "../holdings/holdings.ts";
-import { unitsOf, type Overheads, readClaim } from "../types/workload-types.ts";
+import type { LeaseRegistry } from "../holdings/lease-registry.ts";
+import { sumUnits, type TypeOverheads, readClaim } from "../types/workload-types.ts";
 import type { Workload } from "../types/workload.ts";
 
 export type ForeseeDeps = {
   readonly workloads: ReadonlyMap<string, Pick<Workload, "preflight">>;
-  readonly around: Holdings["around"];
-  readonly overheads: Overheads;
+  readonly around: LeaseRegistry["around"];
+  readonly overheads: TypeOverheads;
   /** Undefined: no such lease. */
-  readonly phaseOf: (id: string) => Phase | undefined;
-  readonly referencedBy: (record: LeaseRecord) => Referenced | undefined;
+  readonly phaseOf: (id: string) => LeasePhase | undefined;
+  readonly referencedBy: (record: LeaseRecord) => ReferencedLease | undefined;
   readonly policy: LeasePolicy & OrderAges;
   readonly nowNs: () => bigint;
 };
@@ -65,7 +71,7 @@ async function refusalOf(
     await workload?.preflight?.(record, late);
     return "";
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     // An unavailable dependency, or a fault that may pass, says nothing about the order.
     if (fault !== undefined) return isRetryable(fault) ? "" : describeFault(fault);
     if (late.aborted) return "";
@@ -75,20 +81,20 @@ async function refusalOf(
 
 /** The surroundings of an order if earlier orders of its user had been sent and begun. */
 function withOrders(
-  around: Surroundings,
-  { order, claim }: { readonly order: Order; readonly claim: Claim },
+  around: ClaimSurroundings,
+  { order, claim }: { readonly order: Order; readonly claim: LeaseClaim },
   before: readonly Order[],
   { overheads, phaseOf }: Pick<ForeseeDeps, "overheads" | "phaseOf">,
-): Surroundings {
+): ClaimSurroundings {
   const { needs, network: own } = claim;
   let { held } = around;
-  const named = new Map(around.named.map((each): [string, Neighbour] => [each.id, each]));
+  const named = new Map(around.named.map((each): [string, NeighbourLease] => [each.id, each]));
   for (const other of before) {
     const read = other.user === order.user && other.engine === order.engine ? readClaim(other) : undefined;
     if (read?.ok !== true || other.id === order.id || !wouldBegin(phaseOf(other.id))) continue;
     // A workload that is taken over is counted already.
     const takesOver = other.reference !== undefined && phaseOf(other.reference) !== undefined;
-    if (!takesOver) held = addUnits(held, unitsOf(other, read.value, overheads));
+    if (!takesOver) held = addUnits(held, sumUnits(other, read.value, overheads));
     const { network } = read.value;
     const isNamed =
       needs.volumes.includes(other.id) ||
@@ -101,6 +107,6 @@ function withOrders(
 }
 
 /** A lease that may hold resources is counted as it is, and an ended one never runs again. */
-function wouldBegin(phase: Phase | undefined): boolean {
+function wouldBegin(phase: LeasePhase | undefined): boolean {
   return phase === undefined || (!mayHoldResources(phase) && phase !== "ENDED");
 }

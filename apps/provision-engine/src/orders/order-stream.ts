@@ -6,8 +6,8 @@ import { toOrder } from "@muster/leases/wire";
 import { refuseOrder } from "../domain/decide-order.ts";
 import { buildResult } from "../domain/signed-content.ts";
 import { SOURCES } from "../domain/lease.ts";
-import { deferredMessages } from "./waiting-orders.ts";
-import { takeOrder, type Ordered, type RequestDeps } from "./requests.ts";
+import { makeDeferredMessages } from "./waiting-orders.ts";
+import { takeOrder, type OrderResult, type RequestDeps } from "./requests.ts";
 import type { ReportDeps } from "../lead/report-lease.ts";
 
 type OrderStreamDeps = {
@@ -28,7 +28,7 @@ const DEFER_MS = 10_000;
 /** Maximum number of orders of this process that are deferred; more are refused. */
 const MAX_DEFERRED = 1000;
 /** An earlier order of the same user is deferred in this process. */
-const BEHIND_EARLIER: Ordered = refuseOrder({
+const BEHIND_EARLIER: OrderResult = refuseOrder({
   code: "limit_exceeded",
   what: "number of deferred orders in the engine",
   limit: MAX_DEFERRED,
@@ -51,7 +51,7 @@ export async function consumeOrders({
   const { engine } = requests.policy;
   await bus.ensureStream(streams.leaseOrders);
   // A message is redelivered after one pause; a second one covers the delivery.
-  const deferred = deferredMessages({ maxMessages: MAX_DEFERRED, forMs: 2 * DEFER_MS });
+  const deferred = makeDeferredMessages({ maxMessages: MAX_DEFERRED, forMs: 2 * DEFER_MS });
   return consumeEvents(
     bus,
     {

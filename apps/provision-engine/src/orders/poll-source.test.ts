@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { anOrder } from "../../test/a-lease.ts";
+import { makeOrder } from "../../test/a-lease.ts";
 import { type LeaseJob, type LeaseSource, pollSource, type PollAnswer } from "./poll-source.ts";
 
 async function all(source: LeaseSource, signal = new AbortController().signal): Promise<LeaseJob[]> {
@@ -33,7 +33,7 @@ function polled(answers: readonly PollAnswer[], pollMs = 0) {
 type Page = Extract<PollAnswer, { kind: "page" }>;
 const page = (lastId: bigint, ...orders: readonly [id: string, type: string][]): Page => ({
   kind: "page",
-  orders: orders.map(([id, type]) => ({ order: anOrder({ id, type }), withdrawn: false, isAnswered: false })),
+  orders: orders.map(([id, type]) => ({ order: makeOrder({ id, type }), withdrawn: false, isAnswered: false })),
   unreadable: [],
   lastId,
   isLast: false,
@@ -66,7 +66,7 @@ it("polls immediately after a poll that took longer than the pause", async () =>
 it("yields the orders of the last page, and then ends", async () => {
   const last: PollAnswer = {
     kind: "page",
-    orders: [{ order: anOrder({ id: "1-1" }), withdrawn: true, isAnswered: false }],
+    orders: [{ order: makeOrder({ id: "1-1" }), withdrawn: true, isAnswered: false }],
     unreadable: [],
     lastId: 0n,
     isLast: true,

@@ -1,8 +1,8 @@
 import { retryOnConflict } from "@muster/backoff";
 import { throwFault, unlessFault, type FaultCode } from "@muster/faults";
 import type { EndRequest, Order, Renewal } from "@muster/leases";
-import { traceparentOf } from "@muster/tracing";
-import type { Records, Stored } from "../holdings/records.ts";
+import { getTraceparent } from "@muster/tracing";
+import type { LeaseRecords, StoredLease } from "../holdings/records.ts";
 import {
   decideOrder,
   refuseOrder,
@@ -12,27 +12,27 @@ import {
 } from "../domain/decide-order.ts";
 import {
   decideQuota,
-  promisedBytes,
+  countPromisedBytes,
   recordBytes,
-  regainedBytes,
+  countRegainedBytes,
   type QuotaPolicy,
-  type Usage,
+  type UserUsage,
 } from "../domain/decide-quota.ts";
 import { decideEnd, decideRenewal, decideWithdrawal, type RequestVerdict } from "../domain/decide-request.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import type { Digest, Verify } from "../domain/signed-content.ts";
+import type { ComputeDigest, VerifySignature } from "../domain/signed-content.ts";
 import { transitionLease } from "../domain/transition-lease.ts";
 import type { LeaseChange } from "../domain/lease-change.ts";
-import type { Holdings } from "../holdings/holdings.ts";
+import type { LeaseRegistry } from "../holdings/lease-registry.ts";
 import { recordDecision } from "../lead/lease-trace.ts";
 
 /** Dependencies of user requests, which any replica answers. */
 export type RequestDeps = {
-  readonly records: Pick<Records, "get" | "create" | "change">;
-  readonly holdings: Pick<Holdings, "usageOf" | "reserveUsage" | "learn" | "seen">;
+  readonly records: Pick<LeaseRecords, "get" | "create" | "change">;
+  readonly holdings: Pick<LeaseRegistry, "usageOf" | "reserveUsage" | "learn" | "seen">;
   readonly nowNs: () => bigint;
-  readonly verify: Verify;
-  readonly digest: Digest;
+  readonly verify: VerifySignature;
+  readonly digest: ComputeDigest;
   readonly policy: OrderPolicy;
   readonly quota: QuotaPolicy;
 };
@@ -45,15 +45,15 @@ type OrderRequest = {
   readonly dryRun: boolean;
 };
 
-export type Ordered =
-  | { readonly kind: "taken"; readonly stored: Stored; readonly outcome: "ORDERED" | "RESENT" | "RETRIED" }
+export type OrderResult =
+  | { readonly kind: "taken"; readonly stored: StoredLease; readonly outcome: "ORDERED" | "RESENT" | "RETRIED" }
   | Extract<OrderVerdict, { readonly kind: "refuse" }>;
 
 /** Another writer was first. */
 const RACE: readonly FaultCode[] = ["conflict", "already_exists"];
 
 /** Records an order, or sends its answer again. */
-export async function takeOrder(deps: RequestDeps, request: OrderRequest): Promise<Ordered> {
+export async function takeOrder(deps: RequestDeps, request: OrderRequest): Promise<OrderResult> {
   const { records, holdings } = deps;
   const { order, dryRun } = request;
   // Most orders are new: creating the record proves it without a read.
@@ -64,7 +64,7 @@ export async function takeOrder(deps: RequestDeps, request: OrderRequest): Promi
       if (created !== undefined) return created;
     }
   }
-  const write = async (): Promise<Ordered> => {
+  const write = async (): Promise<OrderResult> => {
     const stored = await records.get(order.id);
     const verdict = decide(deps, request, stored?.record);
     if (verdict.kind === "refuse") return verdict;
@@ -82,7 +82,7 @@ export async function takeOrder(deps: RequestDeps, request: OrderRequest): Promi
   return retryOnConflict(`lease ${order.id}`, () => ({ write }), { codes: RACE });
 }
 
-async function create(deps: RequestDeps, verdict: Extract<OrderVerdict, { kind: "create" }>): Promise<Ordered> {
+async function create(deps: RequestDeps, verdict: Extract<OrderVerdict, { kind: "create" }>): Promise<OrderResult> {
   using _reserved = reserve(deps, verdict.record.order, verdict, undefined);
   const created = await deps.records.create(verdict.record);
   deps.holdings.learn(created);
@@ -95,7 +95,7 @@ function decide(
   stored: LeaseRecord | undefined,
 ): OrderVerdict {
   const { nowNs, verify, digest, policy } = deps;
-  const context: OrderContext = { nowNs: nowNs(), verify, digest, source, requestId, traceparent: traceparentOf() };
+  const context: OrderContext = { nowNs: nowNs(), verify, digest, source, requestId, traceparent: getTraceparent() };
   return recordDecision(withinQuota(deps, order, decideOrder(order, stored, context, policy), stored));
 }
 
@@ -117,40 +117,40 @@ function reserve(
   { holdings }: RequestDeps,
   order: Order,
   verdict: OrderVerdict,
-  stored: Stored | undefined,
+  stored: StoredLease | undefined,
 ): Disposable | undefined {
   const added = addedUsage(order, verdict, stored?.record);
   return added && holdings.reserveUsage({ id: order.id, user: order.user, revision: stored?.revision ?? 0, added });
 }
 
 /** The usage that the verdict adds. Of existing leases, only a failed one starts another run. */
-function addedUsage({ data }: Order, verdict: OrderVerdict, stored: LeaseRecord | undefined): Usage | undefined {
+function addedUsage({ data }: Order, verdict: OrderVerdict, stored: LeaseRecord | undefined): UserUsage | undefined {
   if (verdict.kind === "create")
-    return { leases: 1, bytes: recordBytes(verdict.record) + promisedBytes(verdict.record) };
+    return { leases: 1, bytes: recordBytes(verdict.record) + countPromisedBytes(verdict.record) };
   if (verdict.kind === "change" && stored?.phase === "FAILED")
-    return { leases: 1, bytes: regainedBytes(stored, { data }) };
+    return { leases: 1, bytes: countRegainedBytes(stored, { data }) };
   return undefined;
 }
 
-export function renew(deps: RequestDeps, requestId: string, renewal: Renewal): Promise<Stored> {
+export function renewLease(deps: RequestDeps, requestId: string, renewal: Renewal): Promise<StoredLease> {
   return changeBy(deps, { id: renewal.id, requestId }, (record) =>
     decideRenewal(renewal, record, { nowNs: deps.nowNs(), verify: deps.verify }, deps.policy),
   );
 }
 
-export function end(deps: RequestDeps, requestId: string, request: EndRequest): Promise<Stored> {
+export function endLease(deps: RequestDeps, requestId: string, request: EndRequest): Promise<StoredLease> {
   return changeBy(deps, { id: request.id, requestId }, (record) =>
     decideEnd(request, record, { nowNs: deps.nowNs(), verify: deps.verify }, deps.policy),
   );
 }
 
 /** Ends a lease on behalf of the source of its order. */
-export function withdraw(deps: RequestDeps, id: string, source: string): Promise<Stored> {
+export function withdrawOrder(deps: RequestDeps, id: string, source: string): Promise<StoredLease> {
   return changeBy(deps, { id, requestId: "" }, (record) => decideWithdrawal(id, source, record));
 }
 
 /** The record stored now. Rejects with not_found. */
-export async function requireLease({ records }: Pick<RequestDeps, "records">, id: string): Promise<Stored> {
+export async function requireLease({ records }: Pick<RequestDeps, "records">, id: string): Promise<StoredLease> {
   return (await records.get(id)) ?? throwFault({ code: "not_found", kind: "lease", id });
 }
 
@@ -158,7 +158,7 @@ function changeBy(
   deps: RequestDeps,
   { id, requestId }: { readonly id: string; readonly requestId: string },
   decide: (record: LeaseRecord | undefined) => RequestVerdict,
-): Promise<Stored> {
+): Promise<StoredLease> {
   return retryOnConflict(`lease ${id}`, async () => {
     const stored = await deps.records.get(id);
     const verdict = recordDecision(decide(stored?.record));
@@ -171,13 +171,13 @@ function changeBy(
 
 async function change(
   { records, holdings, nowNs }: RequestDeps,
-  stored: Stored,
+  stored: StoredLease,
   requested: LeaseChange,
   { requestId, dryRun }: { readonly requestId: string; readonly dryRun: boolean },
-): Promise<Stored> {
+): Promise<StoredLease> {
   // This change belongs to the trace of the request, and later work of the engine to that of the order.
-  const trace = stored.record.traceparent || traceparentOf();
-  const asked = { ...stored.record, requestId, traceparent: traceparentOf() || trace };
+  const trace = stored.record.traceparent || getTraceparent();
+  const asked = { ...stored.record, requestId, traceparent: getTraceparent() || trace };
   const changed = transitionLease(asked, requested, nowNs()).next;
   if (changed === undefined) return stored;
   const next = { ...changed, traceparent: trace };

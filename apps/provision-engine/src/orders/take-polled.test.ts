@@ -1,13 +1,13 @@
 import { FaultError, type Fault } from "@muster/faults";
 import { digest } from "@muster/leases/keys";
 import { expect, it } from "vitest";
-import { aLease, anOrder } from "../../test/a-lease.ts";
+import { makeLeaseRecord, makeOrder } from "../../test/a-lease.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { openHoldings } from "../holdings/holdings.ts";
+import { openLeaseRegistry } from "../holdings/lease-registry.ts";
 import type { RequestDeps } from "./requests.ts";
 import type { LeaseJob, LeaseSource } from "./poll-source.ts";
 import { takePolled, type TakePolledDeps } from "./take-polled.ts";
-import type { Answer } from "../lead/report-lease.ts";
+import type { LeaseFeedback } from "../lead/report-lease.ts";
 
 const NS_PER_DAY = 86_400_000_000_000n;
 const policy = {
@@ -18,7 +18,7 @@ const policy = {
   maxListedAgeNs: NS_PER_DAY,
   unsealedSecrets: false,
 };
-const order = anOrder({ id: "1-1", createdNs: 1n, durationNs: NS_PER_DAY });
+const order = makeOrder({ id: "1-1", createdNs: 1n, durationNs: NS_PER_DAY });
 
 type Polled = {
   /** Stops the source while orders still wait. */
@@ -42,7 +42,7 @@ async function takeAll({
   change = () => Promise.reject(new Error("no lease")),
   historyTaken = () => undefined,
   laterMs = 1,
-  holdings = openHoldings({}, {}),
+  holdings = openLeaseRegistry({}, {}),
   feedback = () => Promise.resolve(),
 }: Polled): Promise<string[]> {
   const failed: string[] = [];
@@ -88,7 +88,7 @@ const ordered: Extract<LeaseJob, { kind: "order" }> = {
 /** Takes one order that the store refuses the first time with this fault. */
 async function take(fault: Fault) {
   let tries = 0;
-  const reported: Answer[] = [];
+  const reported: LeaseFeedback[] = [];
   const create = (record: LeaseRecord) => {
     tries += 1;
     return tries === 1 ? Promise.reject(new FaultError(fault)) : Promise.resolve({ record, revision: 1 });
@@ -137,19 +137,19 @@ it("takes orders while a slow controller gets reports of invalid entries", async
 
 /** A user with a limit of one lease, which exists. */
 const second = { ...ordered, order: { ...order, id: "1-2" } };
-const over = aLease({ order, phase: "ENDED" });
+const over = makeLeaseRecord({ order, phase: "ENDED" });
 const userWith = (first: LeaseRecord) => {
-  const holdings = openHoldings({}, {});
+  const holdings = openLeaseRegistry({}, {});
   holdings.learn({ record: first, revision: 1 });
   return holdings;
 };
 
 it("takes an order over its user's limit once it fits, and orders of other users in the meantime", async () => {
-  const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
+  const holdings = userWith(makeLeaseRecord({ order, phase: "ACTIVE" }));
   const others = Array.from({ length: 70 }, (_, at) => ({ ...second, order: { ...order, id: `2-${at}` } }));
   const foreign = { ...ordered, order: { ...order, id: "3-1", user: "another" } };
   const [beside, all] = [Promise.withResolvers<undefined>(), Promise.withResolvers<undefined>()];
-  const reported: Answer[] = [];
+  const reported: LeaseFeedback[] = [];
   const taken: string[] = [];
   const stop = new AbortController();
   async function* jobs(): AsyncGenerator<LeaseJob> {
@@ -178,7 +178,7 @@ it("takes an order over its user's limit once it fits, and orders of other users
 }, 5000);
 
 it("forgets a waiting order once it is listed as withdrawn", async () => {
-  const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
+  const holdings = userWith(makeLeaseRecord({ order, phase: "ACTIVE" }));
   const withdrawn = Promise.withResolvers<undefined>();
   const taken: string[] = [];
   async function* jobs(): AsyncGenerator<LeaseJob> {
@@ -212,7 +212,7 @@ it("ends withdrawn leases while more orders than it takes concurrently find no r
     order: { ...order, id: `2-${at}`, user: `u${at}` },
   }));
   const withdrawn = { ...ordered, order: { ...order, id: "9-9" }, withdrawn: true };
-  const active = { record: aLease({ order: withdrawn.order, source: "http" }), revision: 3 };
+  const active = { record: makeLeaseRecord({ order: withdrawn.order, source: "http" }), revision: 3 };
   const changed: string[] = [];
   await takeAll({
     stop: stop.signal,
@@ -229,7 +229,7 @@ it("ends withdrawn leases while more orders than it takes concurrently find no r
 }, 5000);
 
 it("takes the later orders of a user only after a waiting one", async () => {
-  const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
+  const holdings = userWith(makeLeaseRecord({ order, phase: "ACTIVE" }));
   const taken: string[] = [];
   const volume = { ...order, type: "volume", data: '{"size":1,"type":"ssd"}' };
   const failed = await takeAll({
@@ -253,7 +253,7 @@ it("takes the later orders of a user only after a waiting one", async () => {
 }, 5000);
 
 it("continues with waiting orders after its controller has ended", async () => {
-  const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
+  const holdings = userWith(makeLeaseRecord({ order, phase: "ACTIVE" }));
   const taken: string[] = [];
   await takeAll({
     jobs: (async function* () {
@@ -272,7 +272,7 @@ it("continues with waiting orders after its controller has ended", async () => {
 }, 5000);
 
 it("reports the history as read only once none of its orders waits", async () => {
-  const holdings = userWith(aLease({ order, phase: "ACTIVE" }));
+  const holdings = userWith(makeLeaseRecord({ order, phase: "ACTIVE" }));
   const seen: string[] = [];
   const written = Promise.withResolvers<undefined>();
   await takeAll({
@@ -298,7 +298,7 @@ it("reports the history as read only once none of its orders waits", async () =>
 it("refuses an order without room if too many wait already", async () => {
   const stop = new AbortController();
   const orders = Array.from({ length: 1100 }, (_, at) => ({ ...ordered, order: { ...order, id: `2-${at}` } }));
-  const reported: Answer[] = [];
+  const reported: LeaseFeedback[] = [];
   await takeAll({
     stop: stop.signal,
     jobs: (async function* () {

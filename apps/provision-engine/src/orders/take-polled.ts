@@ -1,18 +1,18 @@
-import { backoffMs, pause, takeTurns } from "@muster/backoff";
-import { assertNever, describeFault, faultOf, isRetryable, throwFault, type Fault } from "@muster/faults";
+import { computeBackoffMs, pause, takeTurns } from "@muster/backoff";
+import { assertNever, describeFault, findFault, isRetryable, throwFault, type Fault } from "@muster/faults";
 import { isLeaseId, splitId, type Result } from "@muster/leases";
 import { buildResult } from "../domain/signed-content.ts";
 import { decidePolled } from "../domain/decide-polled.ts";
-import { inPolledTrace } from "../lead/lease-trace.ts";
-import { takeOrder, withdraw, type RequestDeps } from "./requests.ts";
-import { waitingOrders, type WaitingOrders } from "./waiting-orders.ts";
+import { runInPolledTrace } from "../lead/lease-trace.ts";
+import { takeOrder, withdrawOrder, type RequestDeps } from "./requests.ts";
+import { makeWaitingOrders, type WaitingOrders } from "./waiting-orders.ts";
 import type { LeaseJob, LeaseSource } from "./poll-source.ts";
-import type { Stored } from "../holdings/records.ts";
-import type { Answer } from "../lead/report-lease.ts";
+import type { StoredLease } from "../holdings/records.ts";
+import type { LeaseFeedback } from "../lead/report-lease.ts";
 
 export type TakePolledDeps = {
   readonly requests: RequestDeps;
-  readonly feedback: (answer: Answer) => Promise<void>;
+  readonly feedback: (answer: LeaseFeedback) => Promise<void>;
   readonly sign: (result: Omit<Result, "signature">) => Result;
   /** All orders that existed at the start are taken. */
   readonly historyTaken: (source: string) => void;
@@ -34,7 +34,7 @@ const MAX_WAITING = 1000;
  */
 export async function takePolled(deps: TakePolledDeps, source: LeaseSource, signal: AbortSignal): Promise<void> {
   const { begin, settled } = concurrentById();
-  const waiting = waitingOrders<OrderJob>(MAX_WAITING);
+  const waiting = makeWaitingOrders<OrderJob>(MAX_WAITING);
   const takeOne = (job: OrderJob): Promise<void> => takeOrWait(deps, waiting, job, signal);
   const histories = new Map<string, readonly string[]>();
   const reportHistories = (): void => {
@@ -163,7 +163,7 @@ async function takeRetrying(
     try {
       return await take(deps, job, place);
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined || !isRetryable(fault) || (isFull(fault) && !place.mayWait)) {
         await refuse(deps, job, error);
         return undefined;
@@ -171,7 +171,7 @@ async function takeRetrying(
       if (isFull(fault)) return describeFault(fault);
       deps.failed(id, "retried", error);
     }
-    await pause(backoffMs(failures, RETRY), signal);
+    await pause(computeBackoffMs(failures, RETRY), signal);
   }
   return undefined;
 }
@@ -184,7 +184,7 @@ function isFull(fault: Fault): boolean {
 /** Reports the refusal; an error that is not a fault is a defect, and only logged. */
 async function refuse(deps: TakePolledDeps, { order, source, isAnswered }: OrderJob, error: unknown): Promise<void> {
   deps.failed(order.id, "refused", error);
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault === undefined || isAnswered) return;
   await reportRefusal(deps, source, { id: order.id, type: order.type, reason: describeFault(fault) });
 }
@@ -205,7 +205,7 @@ async function take(deps: TakePolledDeps, job: OrderJob, place: QueuePlace): Pro
       await report(deps, { id, source, number: 0, result: undefined, deleted: true });
       return undefined;
     case "withdraw":
-      await inPolledTrace(order, stored?.record, () => withdraw(requests, id, source));
+      await runInPolledTrace(order, stored?.record, () => withdrawOrder(requests, id, source));
       return undefined;
     case "order": {
       // Throws if the id is invalid.
@@ -216,7 +216,7 @@ async function take(deps: TakePolledDeps, job: OrderJob, place: QueuePlace): Pro
         return throwFault({ code: "limit_exceeded", what, limit: MAX_WAITING, retryAfterMs: deps.retryWaitingMs });
       }
       const request = { order, requestId: "", source, dryRun: false };
-      const ordered = await inPolledTrace(order, stored?.record, () => takeOrder(requests, request));
+      const ordered = await runInPolledTrace(order, stored?.record, () => takeOrder(requests, request));
       if (!("fault" in ordered)) return undefined;
       if (ordered.answer !== "deleted") return throwFault(ordered.fault);
       deps.failed(id, "refused", describeFault(ordered.fault));
@@ -245,11 +245,11 @@ async function reportRefusal(
 }
 
 /** The stored lease of an id; undefined also for an invalid id. */
-async function storedOf({ requests }: TakePolledDeps, id: string): Promise<Stored | undefined> {
+async function storedOf({ requests }: TakePolledDeps, id: string): Promise<StoredLease | undefined> {
   return isLeaseId(id) ? requests.records.get(id) : undefined;
 }
 
 /** Sends an answer about an order that is not stored, once for each time it is listed. */
-async function report({ feedback, failed }: TakePolledDeps, answer: Answer): Promise<void> {
+async function report({ feedback, failed }: TakePolledDeps, answer: LeaseFeedback): Promise<void> {
   await feedback(answer).catch((error: unknown) => failed(answer.id, "unreported", error));
 }

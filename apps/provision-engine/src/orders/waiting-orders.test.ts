@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { waitingOrders, deferredMessages } from "./waiting-orders.ts";
+import { makeWaitingOrders, makeDeferredMessages } from "./waiting-orders.ts";
 
 const job = (id: string, user = "a") => ({ order: { id, user } });
 
 it("puts an order behind earlier ones of its user, and of no other user", () => {
-  const waiting = waitingOrders(10);
+  const waiting = makeWaitingOrders(10);
   expect(waiting.isBehind(job("1"))).toBe(false);
   expect([waiting.put(job("1")), waiting.put(job("2")), waiting.put(job("3", "b"))]).toEqual([true, true, true]);
   expect(["1", "2", "4"].map((id) => waiting.isBehind(job(id)))).toEqual([false, true, true]);
@@ -15,7 +15,7 @@ it("puts an order behind earlier ones of its user, and of no other user", () => 
 });
 
 it("keeps the place of an order that is listed again, and its later version", () => {
-  const waiting = waitingOrders(10);
+  const waiting = makeWaitingOrders(10);
   const [before, after] = [job("1"), job("1")];
   waiting.put(before);
   waiting.put(job("2"));
@@ -25,7 +25,7 @@ it("keeps the place of an order that is listed again, and its later version", ()
 });
 
 it("has room up to the maximum, and for orders that already wait", () => {
-  const waiting = waitingOrders(1);
+  const waiting = makeWaitingOrders(1);
   waiting.put(job("1"));
   expect(["1", "2"].map((id) => waiting.hasRoom(id))).toEqual([true, false]);
 });
@@ -34,7 +34,7 @@ it("returns the orders of each user in the order of their arrival", () => {
   const step = fc.record({ id: fc.constantFrom("1", "2", "3", "4", "5"), isPut: fc.boolean() });
   fc.assert(
     fc.property(fc.array(step), (steps) => {
-      const waiting = waitingOrders(10);
+      const waiting = makeWaitingOrders(10);
       let expected: string[] = [];
       for (const { id, isPut } of steps) {
         if (!isPut) expected = expected.filter((each) => each !== id);
@@ -55,7 +55,7 @@ it("returns the orders of each user in the order of their arrival", () => {
 const message = (sequence: number, user = "a") => ({ sequence, user });
 
 it("defers later messages of the same user, and of no other", () => {
-  const later = deferredMessages({ maxMessages: 10, forMs: 20 });
+  const later = makeDeferredMessages({ maxMessages: 10, forMs: 20 });
   expect(later.isBehind(message(7), 0)).toBe(false);
   expect([later.defer(message(7), 0), later.defer(message(7), 10)]).toEqual(["deferred", "still-deferred"]);
   expect([6, 7, 8].map((sequence) => later.isBehind(message(sequence), 10))).toEqual([false, false, true]);
@@ -65,7 +65,7 @@ it("defers later messages of the same user, and of no other", () => {
 });
 
 it("forgets a message that is not redelivered", () => {
-  const later = deferredMessages({ maxMessages: 1, forMs: 20 });
+  const later = makeDeferredMessages({ maxMessages: 1, forMs: 20 });
   later.defer(message(7), 0);
   expect([later.isBehind(message(8), 20), later.defer(message(8), 20)]).toEqual([true, "refused"]);
   expect([later.isBehind(message(8), 21), later.defer(message(8), 21)]).toEqual([false, "deferred"]);

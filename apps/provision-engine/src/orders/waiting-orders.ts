@@ -20,7 +20,7 @@ export type WaitingOrders<Job extends WaitingOrder> = {
 };
 
 /** Holds about `maxOrders`; orders being retried at the same moment may exceed it. */
-export function waitingOrders<Job extends WaitingOrder>(maxOrders: number): WaitingOrders<Job> {
+export function makeWaitingOrders<Job extends WaitingOrder>(maxOrders: number): WaitingOrders<Job> {
   const jobs = new Map<string, Job>();
   return {
     has: (id) => jobs.has(id),
@@ -58,7 +58,7 @@ type DeferredMessages = {
 };
 
 /** Remembers at most `maxMessages`, each for `forMs` after it was returned, because another process may have received it since. */
-export function deferredMessages({
+export function makeDeferredMessages({
   maxMessages,
   forMs,
 }: {

@@ -3,8 +3,8 @@ import { throwFault } from "@muster/faults";
 import type { LeaseData } from "@muster/leases/data";
 import { describeCrashes, readExits } from "../domain/count-exits.ts";
 import type { LeaseRecord } from "../domain/lease.ts";
-import { addUnits, diskUnits, MIB, NO_UNITS } from "../domain/claim.ts";
-import { isOfUser, leaseLabels, leaseName, type Place } from "./lease-names.ts";
+import { addUnits, computeDiskUnits, MIB, NO_UNITS } from "../domain/claim.ts";
+import { isOfUser, buildLeaseLabels, buildLeaseName, type ObjectPlace } from "./lease-names.ts";
 import { KINDS } from "./object-kinds.ts";
 import {
   buildPod,
@@ -15,17 +15,17 @@ import {
   type LeaseNodes,
   type PodResources,
 } from "./pods.ts";
-import { placeOf, requireData, workloadType } from "./workload-type.ts";
-import type { AskedLease, LeaseCluster, Observation, NameOf, Workload } from "./workload.ts";
+import { getLeasePlace, requireData, makeWorkloadType } from "./workload-type.ts";
+import type { RequestedLease, LeaseCluster, Observation, GetOriginalLease, Workload } from "./workload.ts";
 
-export const CONTAINER = workloadType({
+export const CONTAINER = makeWorkloadType({
   type: "container",
   counter: "container",
   rank: 5,
   claimOf: ({ capacity, mounts, network }) => ({
     units: addUnits(
       { ...NO_UNITS, cru: BigInt(capacity.cpu), mru: BigInt(capacity.memory) * MIB },
-      diskUnits(capacity.disk_type, BigInt(capacity.disk_size) * MIB),
+      computeDiskUnits(capacity.disk_type, BigInt(capacity.disk_size) * MIB),
     ),
     network: undefined,
     needs: {
@@ -37,7 +37,7 @@ export const CONTAINER = workloadType({
 });
 
 type ContainerOptions = {
-  readonly place: Place;
+  readonly place: ObjectPlace;
   /** Labels that select the pod and mark it as the lease's own. */
   readonly labels: Readonly<Record<string, string>>;
   readonly data: LeaseData<"container">;
@@ -127,7 +127,7 @@ function literal(text: string): string {
 const OBJECT_KINDS = [KINDS.deployment, KINDS.service, KINDS.secret];
 
 /** A container in one pod that is kept running. The result has its address. */
-function containerWorkload({ objects, namespace: own, nodes }: LeaseCluster, nameOf: NameOf): Workload {
+function containerWorkload({ objects, namespace: own, nodes }: LeaseCluster, nameOf: GetOriginalLease): Workload {
   const requireVolumes = async (options: ContainerOptions, { order }: LeaseRecord, signal: AbortSignal) => {
     const { namespace } = options.place;
     for (const { volume_id } of options.data.mounts) {
@@ -139,7 +139,7 @@ function containerWorkload({ objects, namespace: own, nodes }: LeaseCluster, nam
         throwFault({ code: "not_found", kind: "volume of this user", id: volume_id });
     }
   };
-  const untilAvailable = (options: ContainerOptions, lease: AskedLease, signal: AbortSignal): Promise<undefined> =>
+  const untilAvailable = (options: ContainerOptions, lease: RequestedLease, signal: AbortSignal): Promise<undefined> =>
     objects.untilReady(async (): Promise<Observation<undefined>> => {
       const deployment = await objects.find<V1Deployment>(KINDS.deployment, options.place, signal);
       if ((deployment?.status?.availableReplicas ?? 0) > 0) return { kind: "ready", value: undefined };
@@ -158,11 +158,11 @@ function containerWorkload({ objects, namespace: own, nodes }: LeaseCluster, nam
     provision: async (lease, signal) => {
       const data = requireData(CONTAINER, lease);
       const options = {
-        place: placeOf(CONTAINER, lease, own),
-        labels: leaseLabels(lease),
+        place: getLeasePlace(CONTAINER, lease, own),
+        labels: buildLeaseLabels(lease),
         data,
         nodes,
-        claimOf: (volume: string) => leaseName(nameOf(volume)),
+        claimOf: (volume: string) => buildLeaseName(nameOf(volume)),
       };
       await requireVolumes(options, lease, signal);
       const secret = buildContainerSecret(options);
@@ -173,7 +173,7 @@ function containerWorkload({ objects, namespace: own, nodes }: LeaseCluster, nam
       return JSON.stringify(addressOf(service, options));
     },
     decommission: (lease, signal) =>
-      objects.remove(lease, { kinds: OBJECT_KINDS, namespace: placeOf(CONTAINER, lease, own).namespace }, signal),
+      objects.remove(lease, { kinds: OBJECT_KINDS, namespace: getLeasePlace(CONTAINER, lease, own).namespace }, signal),
   };
 }
 

@@ -1,9 +1,9 @@
 import { NO_UNITS } from "../domain/claim.ts";
-import { workloadType } from "./workload-type.ts";
+import { makeWorkloadType } from "./workload-type.ts";
 import type { Workload } from "./workload.ts";
 
 /** Its data, whatever they are, are its result. */
-export const DEBUG = workloadType({
+export const DEBUG = makeWorkloadType({
   type: "debug",
   counter: "debug",
   rank: 0,

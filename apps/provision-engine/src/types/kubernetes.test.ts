@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
-import { buildKubeconfig, buildSliceQuota, tokenSeconds } from "./kubernetes.ts";
+import { buildKubeconfig, buildSliceQuota, computeTokenSeconds } from "./kubernetes.ts";
 
 type Rule = { apiGroups: string[]; resources: string[]; verbs: string[] };
 
@@ -56,9 +56,9 @@ it("counts each kind that the role of slices lets users create", async () => {
 
 it("requests a token until the lease ends, within the limits of Kubernetes", () => {
   const second = 1_000_000_000n;
-  expect(tokenSeconds(1001n * second + 1n, second)).toBe(1001);
-  expect(tokenSeconds(1n, second)).toBe(600);
-  expect(tokenSeconds(2n ** 63n, 0n)).toBe(2 ** 32);
+  expect(computeTokenSeconds(1001n * second + 1n, second)).toBe(1001);
+  expect(computeTokenSeconds(1n, second)).toBe(600);
+  expect(computeTokenSeconds(2n ** 63n, 0n)).toBe(2 ** 32);
 });
 
 it("names the slice, its server and the token, and an authority only if there is one", () => {

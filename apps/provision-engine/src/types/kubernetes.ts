@@ -1,15 +1,15 @@
 import type { V1ResourceQuota } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
 import type { KubeObject } from "@muster/kube";
-import { kubernetesSize } from "@muster/leases/data";
-import { originOf, type LeaseRecord } from "../domain/lease.ts";
+import { findKubernetesSize } from "@muster/leases/data";
+import { getOrigin, type LeaseRecord } from "../domain/lease.ts";
 import { GIB, type ResourceUnits } from "../domain/claim.ts";
 import { buildNetworkNamespace } from "./network.ts";
 import { KINDS, type ObjectKind } from "./object-kinds.ts";
-import { requireData, workloadType } from "./workload-type.ts";
+import { requireData, makeWorkloadType } from "./workload-type.ts";
 import type { LeaseCluster, Observation, Workload } from "./workload.ts";
 
-export const KUBERNETES = workloadType({
+export const KUBERNETES = makeWorkloadType({
   type: "kubernetes",
   counter: "vm",
   rank: 6,
@@ -18,12 +18,12 @@ export const KUBERNETES = workloadType({
     network: undefined,
     needs: { networks: [], volumes: [] },
   }),
-  workload: ({ cluster, nowNs }) => cluster && kubernetesWorkload(cluster, nowNs),
+  workload: ({ cluster, nowNs }) => cluster && makeKubernetesWorkload(cluster, nowNs),
 });
 
 /** Resources of a slice of this size. Throws RangeError for an invalid size. */
 function kubernetesUnits(size: number): ResourceUnits {
-  const { processors, memoryGib, ssdGib } = kubernetesSize(size);
+  const { processors, memoryGib, ssdGib } = findKubernetesSize(size);
   return { cru: BigInt(processors), mru: BigInt(memoryGib) * GIB, hru: 0n, sru: BigInt(ssdGib) * GIB };
 }
 
@@ -35,7 +35,7 @@ const SLICE_PRIORITIES = "muster-lease-priorities";
 const NAMESPACES = "muster-lease-";
 
 /** Name of a slice's namespace; no network of a user has such a name. */
-export function sliceNamespace(id: string): string {
+export function buildSliceNamespaceName(id: string): string {
   return `${NAMESPACES}${id}`;
 }
 
@@ -152,7 +152,7 @@ const MAX_TOKEN_SECONDS = 2 ** 32;
 const NS_PER_SECOND = 1_000_000_000n;
 
 /** The token must be valid until the lease ends; a longer one becomes invalid when the end of the lease removes its account. */
-export function tokenSeconds(expiresAtNs: bigint, nowNs: bigint): number {
+export function computeTokenSeconds(expiresAtNs: bigint, nowNs: bigint): number {
   const seconds = (expiresAtNs - nowNs) / NS_PER_SECOND + 1n;
   if (seconds > BigInt(MAX_TOKEN_SECONDS)) return MAX_TOKEN_SECONDS;
   return Math.max(MIN_TOKEN_SECONDS, Number(seconds));
@@ -166,14 +166,14 @@ const TERMINATING_NAMESPACE: ObjectKind = { ...KINDS.namespace, podGraceSeconds:
  * A slice of the cluster: a namespace with a quota, default resources, and a service account bound to the role of slices. The result has a kubeconfig with a
  * token, valid until the present end of the lease; after a renewal the user can create a new token with it.
  */
-export function kubernetesWorkload(
+export function makeKubernetesWorkload(
   { objects, slices, accessOf }: Pick<LeaseCluster, "objects" | "slices" | "accessOf">,
   nowNs: () => bigint,
 ): Workload {
   const make = async (lease: LeaseRecord, signal: AbortSignal): Promise<string> => {
     const { size } = requireData(KUBERNETES, lease);
     const { role } = slices;
-    const namespace = sliceNamespace(originOf(lease).id);
+    const namespace = buildSliceNamespaceName(getOrigin(lease).id);
     // Kubernetes accepts a binding to a missing role, which would grant nothing.
     if ((await objects.find(KINDS.clusterRole, { name: role }, signal)) === undefined)
       throwFault({ code: "not_found", kind: "ClusterRole", id: role });
@@ -197,7 +197,7 @@ export function kubernetesWorkload(
     type: KUBERNETES.type,
     provision: async (lease, signal) => {
       const namespace = await make(lease, signal);
-      const seconds = tokenSeconds(lease.expiresAtNs, nowNs());
+      const seconds = computeTokenSeconds(lease.expiresAtNs, nowNs());
       const { expiresAt, ...access } = await accessOf({ name: SLICE_ACCOUNT, namespace }, seconds, signal);
       const kubeconfig = buildKubeconfig({ ...access, namespace });
       return JSON.stringify({ namespace, kubeconfig, token_expires_at: expiresAt });

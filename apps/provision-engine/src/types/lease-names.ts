@@ -2,19 +2,19 @@ import { createHash } from "node:crypto";
 import type { Order } from "@muster/leases";
 import { labels } from "@muster/proto";
 import { base32nopad } from "@scure/base";
-import type { Claim, Read } from "../domain/claim.ts";
-import { originOf, type LeaseRecord } from "../domain/lease.ts";
+import type { LeaseClaim, ReadResult } from "../domain/claim.ts";
+import { getOrigin, type LeaseRecord } from "../domain/lease.ts";
 
 /** Labels that find the objects of a lease and mark them as its own. */
 export type Labels = Readonly<Record<string, string>>;
 
 /** Owner of an object by its labels: this run of the lease, another run, or another owner. */
-export type Owner = "this-run" | "earlier-run" | "later-run" | "other";
+export type ObjectOwner = "this-run" | "earlier-run" | "later-run" | "other";
 
 const USER_BYTES = 20;
 
-export function leaseLabels(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): Labels {
-  const { id, run } = originOf(lease);
+export function buildLeaseLabels(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): Labels {
+  const { id, run } = getOrigin(lease);
   return {
     [labels.managedBy]: "muster",
     [labels.lease]: id,
@@ -23,8 +23,11 @@ export function leaseLabels(lease: Pick<LeaseRecord, "order" | "run" | "madeFor"
   };
 }
 
-export function ownerOf(found: Labels | undefined, lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): Owner {
-  const origin = originOf(lease);
+export function getOwner(
+  found: Labels | undefined,
+  lease: Pick<LeaseRecord, "order" | "run" | "madeFor">,
+): ObjectOwner {
+  const origin = getOrigin(lease);
   const run = Number(found?.[labels.leaseRun]);
   if (!isOfUser(found, origin.id, lease.order.user) || !Number.isSafeInteger(run)) return "other";
   if (run === origin.run) return "this-run";
@@ -38,7 +41,7 @@ export function isOfUser(found: Labels | undefined, lease: string, user: string)
 }
 
 /** Selects the objects of all runs of the lease. */
-export function leaseSelector(id: string): string {
+export function buildLeaseSelector(id: string): string {
   return `${labels.managedBy}=muster,${labels.lease}=${id}`;
 }
 
@@ -48,28 +51,32 @@ function userHash(user: string): string {
   return base32nopad.encode(digest.subarray(0, USER_BYTES)).toLowerCase();
 }
 
-export type Place = { readonly name: string; readonly namespace: string };
+export type ObjectPlace = { readonly name: string; readonly namespace: string };
 
 /** Name of all objects of a lease, which differ by kind. Fits a DNS label. */
-export function leaseName(id: string): string {
+export function buildLeaseName(id: string): string {
   return `lease-${id}`;
 }
 
 /** Namespace of a user's network. */
-export function networkNamespace(user: string, network: string): string {
-  return `muster-${networkId(user, network)}`;
+export function buildNetworkNamespaceName(user: string, network: string): string {
+  return `muster-${buildNetworkId(user, network)}`;
 }
 
 /** Namespace of an order's objects: that of its network, or else the engine's own. */
-export function namespaceOf({ user }: Pick<Order, "user">, claim: Read<Claim>, engineNamespace: string): string {
+export function getNamespace(
+  { user }: Pick<Order, "user">,
+  claim: ReadResult<LeaseClaim>,
+  engineNamespace: string,
+): string {
   const [network] = claim.ok ? claim.value.needs.networks : [];
-  return network === undefined ? engineNamespace : networkNamespace(user, network);
+  return network === undefined ? engineNamespace : buildNetworkNamespaceName(user, network);
 }
 
 const ID_BYTES = 20;
 
 /** Id of a user's network: 32 characters valid in a namespace name. User and name are delimited, so ("12", "net") and ("1", "2net") differ. */
-export function networkId(user: string, name: string): string {
+export function buildNetworkId(user: string, name: string): string {
   const digest = createHash("sha256")
     .update(`${Buffer.byteLength(user)}:${user}${name}`)
     .digest();

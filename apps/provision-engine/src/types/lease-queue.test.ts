@@ -2,7 +2,7 @@ import { FaultError } from "@muster/faults";
 import type { Reservation, WaitReason } from "@muster/ledger-client";
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
-import { leaseQueue, queueWaitOf } from "./lease-queue.ts";
+import { makeLeaseQueue, findQueueWait } from "./lease-queue.ts";
 
 const { ListQueuesReply, QueueState } = muster.reservation.v1;
 const { signal } = new AbortController();
@@ -36,7 +36,7 @@ function ledgerOf({ found, queues }: Given) {
     queue === undefined || queues.includes(queue)
       ? Promise.resolve()
       : Promise.reject(new FaultError({ code: "queue_unknown", queue }));
-  const ledger: Parameters<typeof leaseQueue>[0] = {
+  const ledger: Parameters<typeof makeLeaseQueue>[0] = {
     listQueues: () => Promise.resolve(ListQueuesReply.create({ queues: queues.map(() => QueueState.create()) })),
     ask: () => Promise.resolve(present),
     release: () => {
@@ -90,7 +90,7 @@ it.each<[string, string | undefined, Given, readonly string[], string]>([
   ],
 ])("a lease %s", async (_title, setting, given, calls, outcome) => {
   const world = ledgerOf(given);
-  const queue = leaseQueue(world.ledger, setting);
+  const queue = makeLeaseQueue(world.ledger, setting);
   const got = await queue.reserve(REQUEST, signal).then(
     (found) => [found.state, found.queue ?? ""].join(" ").trim(),
     (error: unknown) => (error as FaultError).message,
@@ -102,7 +102,7 @@ it.each<[string, string | undefined, Given, readonly string[], string]>([
 
 it("describes the wait for a queue, and not that for machines", () => {
   const because = { code: "QUEUE_HELD", pool: "n", requested: 1, parts: 0, available: 0, ahead: 0, queue: "team" };
-  expect(queueWaitOf(reservation("waiting", "team", because))).toContain("the queue team admits nothing now");
-  expect(queueWaitOf(reservation("waiting", "team", { ...because, code: "POOL_AVAILABILITY" }))).toBeUndefined();
-  expect(queueWaitOf(reservation("granted", "team"))).toBeUndefined();
+  expect(findQueueWait(reservation("waiting", "team", because))).toContain("the queue team admits nothing now");
+  expect(findQueueWait(reservation("waiting", "team", { ...because, code: "POOL_AVAILABILITY" }))).toBeUndefined();
+  expect(findQueueWait(reservation("granted", "team"))).toBeUndefined();
 });

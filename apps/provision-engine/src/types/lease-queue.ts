@@ -1,4 +1,4 @@
-import { describeFault, faultOf, throwFault } from "@muster/faults";
+import { describeFault, findFault, throwFault } from "@muster/faults";
 import { describeQueueWait } from "@muster/ledger-client/describe-queue-wait";
 import type { LedgerCalls, Need, Reservation, ReservationCalls } from "@muster/ledger-client";
 
@@ -21,7 +21,7 @@ export type LeaseQueue = {
 const UNSET = "Queues exist, and PROVISION_QUEUE of the provision-engine names none for leases of machines";
 
 /** `queue`: the engine's setting. Without it, leases need no queue as long as no Queue exists. */
-export function leaseQueue(
+export function makeLeaseQueue(
   ledger: Pick<LedgerCalls, "reserve" | "check" | "ask" | "release"> & Pick<ReservationCalls, "listQueues">,
   queue: string | undefined,
 ): LeaseQueue {
@@ -54,7 +54,7 @@ export function leaseQueue(
 }
 
 /** Describes the wait of a reservation for its queue; undefined: it waits for machines. */
-export function queueWaitOf(reservation: Reservation): string | undefined {
+export function findQueueWait(reservation: Reservation): string | undefined {
   return reservation.state === "waiting" && reservation.because !== undefined
     ? describeQueueWait(reservation.because)
     : undefined;
@@ -73,7 +73,7 @@ function orNoQueue(error: unknown): never {
 
 /** Returns undefined for any other fault. */
 function whyUnknown(error: unknown): string | undefined {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   return fault?.code === "queue_unknown"
     ? `PROVISION_QUEUE of the provision-engine: ${describeFault(fault)}`
     : undefined;

@@ -1,10 +1,10 @@
 import { FaultError } from "@muster/faults";
-import { ledgerCalls } from "@muster/ledger-client";
+import { makeLedgerCalls } from "@muster/ledger-client";
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
-import { aLease } from "../../test/a-lease.ts";
-import { leaseQueue } from "./lease-queue.ts";
-import { leaseOfOwner, leaseOwner, machineWorkload, OWNER_KIND } from "./machine.ts";
+import { makeLeaseRecord } from "../../test/a-lease.ts";
+import { makeLeaseQueue } from "./lease-queue.ts";
+import { parseLeaseOwner, buildLeaseOwner, makeMachineWorkload, OWNER_KIND } from "./machine.ts";
 
 const { CheckReservationReply, GetReservationReply, ListMachinesReply, ListQueuesReply, ListReservationsReply } =
   muster.reservation.v1;
@@ -16,7 +16,7 @@ const { signal } = new AbortController();
 function ledgerOf(owners: readonly string[], late = 0) {
   const held = new Map(owners.map((id) => [id, 1]));
   let arriving = late;
-  const calls: Parameters<typeof ledgerCalls>[0] = {
+  const calls: Parameters<typeof makeLedgerCalls>[0] = {
     getReservation: ({ owner }) => {
       const id = owner?.id ?? "";
       const sequence = held.get(id);
@@ -46,16 +46,16 @@ function ledgerOf(owners: readonly string[], late = 0) {
   };
   const listMachines = () => Promise.resolve(ListMachinesReply.create());
   const listQueues = () => Promise.resolve(ListQueuesReply.create());
-  const ledger = { ...ledgerCalls(calls, OWNER_KIND), listMachines, listQueues };
-  const workload = machineWorkload(ledger, leaseQueue(ledger, undefined));
+  const ledger = { ...makeLedgerCalls(calls, OWNER_KIND), listMachines, listQueues };
+  const workload = makeMachineWorkload(ledger, makeLeaseQueue(ledger, undefined));
   return { workload, held };
 }
 
 it("parses the lease and run that machines are held for, and no other name", () => {
-  const { id } = leaseOwner(aLease({ order: { id: "12-3" }, run: 4 }));
-  expect(leaseOfOwner(id)).toEqual({ id: "12-3", run: 4 });
+  const { id } = buildLeaseOwner(makeLeaseRecord({ order: { id: "12-3" }, run: 4 }));
+  expect(parseLeaseOwner(id)).toEqual({ id: "12-3", run: 4 });
   for (const other of ["", "12-3", "12-3-0", "a-3-4", "12-3-4-5", "12-3-4 "])
-    expect(leaseOfOwner(other)).toBeUndefined();
+    expect(parseLeaseOwner(other)).toBeUndefined();
 });
 
 it.each([
@@ -64,19 +64,19 @@ it.each([
   { what: "the latest of many runs", run: 30, held: ["1-1-1", "1-1-11", "1-1-30"], left: ["1-1-1"] },
 ])("releases the machines of $what", async ({ run, held: owners, left }) => {
   const { workload, held } = ledgerOf(owners);
-  await workload.decommission(aLease({ order: { type: "machine" }, run }), signal);
+  await workload.decommission(makeLeaseRecord({ order: { type: "machine" }, run }), signal);
   expect([...held.keys()]).toEqual(left);
 });
 
 it("releases the successor of the reservation that it was about to release", async () => {
   const { workload, held } = ledgerOf(["1-1-1"], 1);
-  await workload.decommission(aLease({ order: { type: "machine" }, run: 1 }), signal);
+  await workload.decommission(makeLeaseRecord({ order: { type: "machine" }, run: 1 }), signal);
   expect([...held]).toEqual([]);
 });
 
 it("does not finish removing a lease while the ledger still holds machines for it", async () => {
   const { workload, held } = ledgerOf(["1-1-1"], 100);
-  const going = workload.decommission(aLease({ order: { type: "machine" }, run: 1 }), signal);
+  const going = workload.decommission(makeLeaseRecord({ order: { type: "machine" }, run: 1 }), signal);
   await expect(going).rejects.toMatchObject({ fault: { code: "unavailable" } });
   expect(held.size).toBe(1);
 });

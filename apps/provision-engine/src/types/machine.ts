@@ -1,17 +1,17 @@
-import { describeFault, faultOf, throwFault } from "@muster/faults";
-import { originOf, type LeaseRecord } from "../domain/lease.ts";
+import { describeFault, findFault, throwFault } from "@muster/faults";
+import { getOrigin, type LeaseRecord } from "../domain/lease.ts";
 import { NO_UNITS } from "../domain/claim.ts";
-import { queueWaitOf, type LeaseQueue, type MachineRequest } from "./lease-queue.ts";
-import { requireData, workloadType } from "./workload-type.ts";
-import type { Ledger, Workload } from "./workload.ts";
+import { findQueueWait, type LeaseQueue, type MachineRequest } from "./lease-queue.ts";
+import { requireData, makeWorkloadType } from "./workload-type.ts";
+import type { LeaseLedger, Workload } from "./workload.ts";
 
 /** Machines use none of the engine's capacity: the ledger decides about them. */
-export const MACHINE = workloadType({
+export const MACHINE = makeWorkloadType({
   type: "machine",
   counter: "machine",
   rank: 7,
   claimOf: () => ({ units: NO_UNITS, network: undefined, needs: { networks: [], volumes: [] } }),
-  workload: ({ ledger, leaseQueue }) => machineWorkload(ledger, leaseQueue),
+  workload: ({ ledger, leaseQueue }) => makeMachineWorkload(ledger, leaseQueue),
 });
 
 /** Owner of the machines of one run of a lease, in the ledger. */
@@ -24,8 +24,8 @@ export const OWNER_KIND = "lease";
 const OWNER_ID = /^(\d+-\d+)-([1-9]\d{0,14})$/;
 
 /** Each run is an owner of its own, so that the late release of an earlier run cannot release machines of a later one. */
-export function leaseOwner(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): LeaseOwner {
-  const { id, run } = originOf(lease);
+export function buildLeaseOwner(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): LeaseOwner {
+  const { id, run } = getOrigin(lease);
   return { kind: OWNER_KIND, id: `${id}-${run}` };
 }
 
@@ -34,13 +34,13 @@ const MAX_RELEASED_RUNS = 20;
 
 /** Owner ids of this and earlier runs, latest first: a request of an earlier run may have been granted after that run ended. */
 function leaseOwners(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): string[] {
-  const { id, run } = originOf(lease);
+  const { id, run } = getOrigin(lease);
   const runs = Array.from({ length: Math.min(run, MAX_RELEASED_RUNS) }, (_, before) => run - before);
   return runs.map((each) => `${id}-${each}`);
 }
 
 /** Parses an owner id; undefined if it is not the id of a lease owner. */
-export function leaseOfOwner(id: string): { readonly id: string; readonly run: number } | undefined {
+export function parseLeaseOwner(id: string): { readonly id: string; readonly run: number } | undefined {
   const [, lease, run] = OWNER_ID.exec(id) ?? [];
   return lease === undefined || run === undefined ? undefined : { id: lease, run: Number(run) };
 }
@@ -51,16 +51,16 @@ const BROKEN: ReadonlySet<string> = new Set(["NOT_READY", "LOST"]);
 const UNUSABLE: ReadonlySet<string> = new Set([...BROKEN, "CORDONED"]);
 
 /** Builds the request of a lease of machines to the ledger. */
-export function requestFor(lease: LeaseRecord): MachineRequest {
+export function buildMachineRequest(lease: LeaseRecord): MachineRequest {
   const { pool, machines } = requireData(MACHINE, lease);
   const needs = Array.from({ length: machines }, (_, at) => ({ component: `machine-${at}`, pool }));
-  return { pool, owner: leaseOwner(lease).id, needs };
+  return { pool, owner: buildLeaseOwner(lease).id, needs };
 }
 
 /** Whole machines of a pool, which the ledger grants all or none; the node scaler creates nodes for them. The result names the nodes. */
-export function machineWorkload(ledger: Ledger, queue: LeaseQueue): Workload {
+export function makeMachineWorkload(ledger: LeaseLedger, queue: LeaseQueue): Workload {
   const hold = async (lease: LeaseRecord, signal: AbortSignal): Promise<string> => {
-    const request = requestFor(lease);
+    const request = buildMachineRequest(lease);
     const { pool, needs } = request;
     const reservation = await queue.reserve(request, signal);
     if (reservation.state === "granted") {
@@ -68,14 +68,14 @@ export function machineWorkload(ledger: Ledger, queue: LeaseQueue): Workload {
       return JSON.stringify({ reservation: reservation.id, machines });
     }
     // The request is in the queue of the ledger, and is repeated.
-    const wait = queueWaitOf(reservation);
+    const wait = findQueueWait(reservation);
     if (wait !== undefined)
       return throwFault({ code: "unavailable", dependency: `a machine of pool ${pool} (${wait})`, retryAfterMs: 0 });
     const available = reservation.because?.available ?? 0;
     return throwFault({ code: "pool_availability", pool, requested: needs.length, available });
   };
   const provision: Workload["provision"] = async (lease, signal) => {
-    const { pool, owner } = requestFor(lease);
+    const { pool, owner } = buildMachineRequest(lease);
     for (let result = await hold(lease, signal); ;) {
       // A workload that is taken over already uses its machines.
       const lost =
@@ -90,12 +90,12 @@ export function machineWorkload(ledger: Ledger, queue: LeaseQueue): Workload {
     type: MACHINE.type,
     provision,
     preflight: async (lease, signal) => {
-      await queue.check(requestFor(lease), signal);
+      await queue.check(buildMachineRequest(lease), signal);
     },
     check: async (lease, signal) => {
       // Requests machines again after a preemption; the nodes may differ.
       const result = await hold(lease, signal);
-      const { pool, owner } = requestFor(lease);
+      const { pool, owner } = buildMachineRequest(lease);
       const broken = await findMachine(ledger, { owner, pool }, BROKEN, signal);
       if (broken === undefined) return result;
       return throwFault({ code: "invalid_request", field: "machines", reason: describeMachine(broken) });
@@ -110,7 +110,7 @@ type MachineSeen = { readonly node: string; readonly standing: string };
 
 /** The first machine of the owner with such a standing. Rejects with unavailable while the ledger does not know every node. */
 async function findMachine(
-  ledger: Pick<Ledger, "listMachines">,
+  ledger: Pick<LeaseLedger, "listMachines">,
   { owner, pool }: { readonly owner: string; readonly pool: string },
   standings: ReadonlySet<string>,
   signal: AbortSignal,
@@ -132,7 +132,7 @@ function describeMachine({ node, standing }: MachineSeen): string {
 
 /** Rejects with the reason why the lost machine has no replacement, with unavailable while one is queued. */
 function throwLost(lost: MachineSeen, error: unknown): never {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   switch (fault?.code) {
     case "pool_availability":
       return throwFault({
@@ -157,7 +157,7 @@ const MAX_RELEASES = 3;
 
 /** Resolves once the owner has no reservation. Rejects with unavailable if it gets a new one each time. */
 async function releaseMachines(
-  ledger: Pick<Ledger, "ask" | "release">,
+  ledger: Pick<LeaseLedger, "ask" | "release">,
   owner: string,
   signal: AbortSignal,
 ): Promise<void> {

@@ -1,15 +1,15 @@
 import { NO_UNITS } from "../domain/claim.ts";
-import { networkId, networkNamespace } from "./lease-names.ts";
+import { buildNetworkId, buildNetworkNamespaceName } from "./lease-names.ts";
 import { KINDS, type ObjectKind } from "./object-kinds.ts";
-import { requireData, workloadType } from "./workload-type.ts";
+import { requireData, makeWorkloadType } from "./workload-type.ts";
 import type { LeaseCluster, Workload } from "./workload.ts";
 
-export const NETWORK = workloadType({
+export const NETWORK = makeWorkloadType({
   type: "network",
   counter: "network",
   rank: 1,
   claimOf: ({ name }) => ({ units: NO_UNITS, network: name, needs: { networks: [], volumes: [] } }),
-  workload: ({ cluster }) => cluster && networkWorkload(cluster),
+  workload: ({ cluster }) => cluster && makeNetworkWorkload(cluster),
 });
 
 /** The namespace of a user's network. No pod in it can access its node, whatever its image requests. */
@@ -52,15 +52,15 @@ const NAMESPACE: ObjectKind = { ...KINDS.namespace, keptBy: KEEPERS };
  * A user's network: a namespace with restricted ingress. The result names it. It is removed after all known leases in it have ended, and kept while unknown
  * objects are in it.
  */
-export function networkWorkload({ objects }: Pick<LeaseCluster, "objects">): Workload {
+export function makeNetworkWorkload({ objects }: Pick<LeaseCluster, "objects">): Workload {
   return {
     type: NETWORK.type,
     provision: async (lease, signal) => {
       const { name, open_ports } = requireData(NETWORK, lease);
-      const namespace = networkNamespace(lease.order.user, name);
+      const namespace = buildNetworkNamespaceName(lease.order.user, name);
       await objects.ensure(lease, NAMESPACE, buildNetworkNamespace(namespace), signal);
       await objects.ensure(lease, KINDS.networkPolicy, buildNetworkPolicy(namespace, open_ports), signal);
-      return JSON.stringify({ network_id: networkId(lease.order.user, name), namespace });
+      return JSON.stringify({ network_id: buildNetworkId(lease.order.user, name), namespace });
     },
     decommission: (lease, signal) => objects.remove(lease, { kinds: [NAMESPACE] }, signal),
   };

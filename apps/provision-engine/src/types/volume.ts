@@ -1,19 +1,19 @@
 import type { V1PersistentVolumeClaim } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
 import type { LeaseData } from "@muster/leases/data";
-import { originOf, type LeaseRecord } from "../domain/lease.ts";
-import { diskUnits, GIB } from "../domain/claim.ts";
-import { isOfUser, type Place } from "./lease-names.ts";
+import { getOrigin, type LeaseRecord } from "../domain/lease.ts";
+import { computeDiskUnits, GIB } from "../domain/claim.ts";
+import { isOfUser, type ObjectPlace } from "./lease-names.ts";
 import { KINDS } from "./object-kinds.ts";
-import { placeOf, requireData, workloadType } from "./workload-type.ts";
+import { getLeasePlace, requireData, makeWorkloadType } from "./workload-type.ts";
 import type { LeaseCluster, LeaseObjects, Workload } from "./workload.ts";
 
-export const VOLUME = workloadType({
+export const VOLUME = makeWorkloadType({
   type: "volume",
   counter: "volume",
   rank: 4,
   claimOf: ({ size, type, network }) => ({
-    units: diskUnits(type, BigInt(size) * GIB),
+    units: computeDiskUnits(type, BigInt(size) * GIB),
     network: undefined,
     needs: { networks: network === undefined ? [] : [network], volumes: [] },
   }),
@@ -22,7 +22,7 @@ export const VOLUME = workloadType({
 
 /** Builds the claim of a volume; without a storage class, the cluster's default is used. */
 export function buildVolumeClaim(
-  place: Place,
+  place: ObjectPlace,
   { size }: Pick<LeaseData<"volume">, "size">,
   storageClass: string | undefined,
 ) {
@@ -43,17 +43,21 @@ function volumeWorkload({ objects, namespace: own, storageClasses }: LeaseCluste
     provision: async (lease, signal) => {
       const data = requireData(VOLUME, lease);
       const { id } = lease.order;
-      const place = placeOf(VOLUME, lease, own);
+      const place = getLeasePlace(VOLUME, lease, own);
       await objects.ensure(lease, KINDS.volumeClaim, buildVolumeClaim(place, data, storageClasses[data.type]), signal);
       return JSON.stringify({ volume_id: id, namespace: place.namespace, claim: place.name });
     },
     // A recreated claim would be empty, but look healthy.
     check: async (lease, signal) => {
-      await requireClaim(objects, lease, placeOf(VOLUME, lease, own), signal);
+      await requireClaim(objects, lease, getLeasePlace(VOLUME, lease, own), signal);
       return undefined;
     },
     decommission: (lease, signal) =>
-      objects.remove(lease, { kinds: [KINDS.volumeClaim], namespace: placeOf(VOLUME, lease, own).namespace }, signal),
+      objects.remove(
+        lease,
+        { kinds: [KINDS.volumeClaim], namespace: getLeasePlace(VOLUME, lease, own).namespace },
+        signal,
+      ),
   };
 }
 
@@ -61,10 +65,10 @@ function volumeWorkload({ objects, namespace: own, storageClasses }: LeaseCluste
 export async function requireClaim(
   objects: LeaseObjects,
   lease: LeaseRecord,
-  { name, namespace }: Place,
+  { name, namespace }: ObjectPlace,
   signal: AbortSignal,
 ): Promise<void> {
-  const { id } = originOf(lease);
+  const { id } = getOrigin(lease);
   const claim = await objects.find<V1PersistentVolumeClaim>(KINDS.volumeClaim, { name, namespace }, signal);
   const isGone = claim === undefined || claim.metadata?.deletionTimestamp !== undefined;
   if (isGone || !isOfUser(claim.metadata?.labels, id, lease.order.user))

@@ -1,8 +1,8 @@
 import { throwFault } from "@muster/faults";
 import { readData, type DataProblem, type LeaseData, type LeaseType } from "@muster/leases/data";
-import { describeProblems, type Claim, type Problem, type Read } from "../domain/claim.ts";
-import { originOf, type LeaseRecord } from "../domain/lease.ts";
-import { leaseName, namespaceOf, type Place } from "./lease-names.ts";
+import { describeProblems, type LeaseClaim, type ClaimProblem, type ReadResult } from "../domain/claim.ts";
+import { getOrigin, type LeaseRecord } from "../domain/lease.ts";
+import { buildLeaseName, getNamespace, type ObjectPlace } from "./lease-names.ts";
 import type { Workload, WorkloadParts } from "./workload.ts";
 
 /** Numbers of active leases by type. `vm` counts kubernetes. */
@@ -23,22 +23,22 @@ export type WorkloadType<Data = unknown, Type extends string = string> = {
   readonly counter?: keyof ProvisionCounters;
   /** Orders that arrive together begin in ascending rank. */
   readonly rank: number;
-  readonly read: (json: string) => Read<Data>;
-  readonly claim: (json: string) => Read<Claim>;
+  readonly read: (json: string) => ReadResult<Data>;
+  readonly claim: (json: string) => ReadResult<LeaseClaim>;
   /** Undefined: this engine does not serve the type. */
   readonly workload: (parts: WorkloadParts) => Workload | undefined;
 };
 
 type Definition<Type extends LeaseType> = Pick<WorkloadType, "counter" | "rank" | "workload"> & {
   readonly type: Type;
-  readonly claimOf: (data: LeaseData<Type>) => Claim;
+  readonly claimOf: (data: LeaseData<Type>) => LeaseClaim;
 };
 
-export function workloadType<Type extends LeaseType>({
+export function makeWorkloadType<Type extends LeaseType>({
   claimOf,
   ...rest
 }: Definition<Type>): WorkloadType<LeaseData<Type>, Type> {
-  const read = (json: string): Read<LeaseData<Type>> => {
+  const read = (json: string): ReadResult<LeaseData<Type>> => {
     const read = readData(rest.type, json);
     return read.ok ? { ok: true, value: read.data } : { ok: false, problems: read.problems.map(problemOf) };
   };
@@ -52,7 +52,7 @@ export function workloadType<Type extends LeaseType>({
   };
 }
 
-function problemOf({ path, reason }: DataProblem): Problem {
+function problemOf({ path, reason }: DataProblem): ClaimProblem {
   return { field: ["data", ...path].join("."), reason };
 }
 
@@ -64,11 +64,14 @@ export function requireData<Data>({ read }: WorkloadType<Data>, { order }: Pick<
 }
 
 /** Name and namespace of the objects of a lease. */
-export function placeOf(
+export function getLeasePlace(
   { claim }: Pick<WorkloadType, "claim">,
   lease: Pick<LeaseRecord, "order" | "run" | "madeFor">,
   engineNamespace: string,
-): Place {
+): ObjectPlace {
   const { order } = lease;
-  return { name: leaseName(originOf(lease).id), namespace: namespaceOf(order, claim(order.data), engineNamespace) };
+  return {
+    name: buildLeaseName(getOrigin(lease).id),
+    namespace: getNamespace(order, claim(order.data), engineNamespace),
+  };
 }

@@ -3,8 +3,8 @@ import { MAX_DATA_BYTES } from "@muster/leases/data";
 import { describe, expect, it } from "vitest";
 import { GIB, MIB, NO_UNITS, describeProblems } from "../domain/claim.ts";
 import { readClaim, sortByRank, sumHeldUnits } from "./workload-types.ts";
-import { aLease, DATA_BY_TYPE } from "../../test/a-lease.ts";
-import type { LeaseRecord, Phase } from "../domain/lease.ts";
+import { makeLeaseRecord, DATA_BY_TYPE } from "../../test/a-lease.ts";
+import type { LeaseRecord, LeasePhase } from "../domain/lease.ts";
 
 const capacity = { cpu: 2, memory: 2048 };
 const NO_NEEDS = { networks: [], volumes: [] };
@@ -125,14 +125,14 @@ it("begins dependencies first, and keeps the order within a type", () => {
   ]);
 });
 
-const of = (type: string, changes: { phase?: Phase; user?: string; data?: object } = {}): LeaseRecord =>
-  aLease({
+const of = (type: string, changes: { phase?: LeasePhase; user?: string; data?: object } = {}): LeaseRecord =>
+  makeLeaseRecord({
     phase: changes.phase ?? "ACTIVE",
     order: { type, user: changes.user ?? "u", data: JSON.stringify(changes.data ?? DATA_BY_TYPE[type]) },
   });
 
 it("sums exactly the units of leases that are active, being created or being removed", () => {
-  const phases: Phase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
+  const phases: LeasePhase[] = ["ORDERED", "PROVISIONING", "ACTIVE", "DECOMMISSIONING", "ENDED", "FAILED"];
   const records = phases.map((phase) => of("container", { phase }));
   expect(sumHeldUnits(records, {})).toEqual({ cru: 3n, mru: 3n * GIB, hru: 0n, sru: 1536n * MIB });
   const largest = { size: 1_048_576, type: "ssd" };
@@ -150,7 +150,9 @@ it("does not depend on the order of the records", () => {
   const records = fc.array(
     fc
       .constantFrom(...Object.keys(DATA_BY_TYPE))
-      .chain((type) => fc.constantFrom<Phase>("ACTIVE", "PROVISIONING", "ENDED").map((phase) => of(type, { phase }))),
+      .chain((type) =>
+        fc.constantFrom<LeasePhase>("ACTIVE", "PROVISIONING", "ENDED").map((phase) => of(type, { phase })),
+      ),
   );
   fc.assert(
     fc.property(records, (each) => {

@@ -1,6 +1,6 @@
 import type { Order } from "@muster/leases";
 import type { LeaseData, LeaseType } from "@muster/leases/data";
-import { type Claim, type Read, addUnits, NO_UNITS, type ResourceUnits } from "../domain/claim.ts";
+import { type LeaseClaim, type ReadResult, addUnits, NO_UNITS, type ResourceUnits } from "../domain/claim.ts";
 import { CONTAINER } from "./container.ts";
 import { DEBUG } from "./debug.ts";
 import { KUBERNETES } from "./kubernetes.ts";
@@ -29,10 +29,10 @@ function findWorkloadType(type: string): WorkloadType | undefined {
   return BY_NAME.get(type);
 }
 
-const CLAIMS = new WeakMap<Pick<Order, "type" | "data">, Read<Claim>>();
+const CLAIMS = new WeakMap<Pick<Order, "type" | "data">, ReadResult<LeaseClaim>>();
 
 /** Resources and dependencies of an order, or all problems of its type and data. Cached for each order object. */
-export function readClaim(order: Pick<Order, "type" | "data">): Read<Claim> {
+export function readClaim(order: Pick<Order, "type" | "data">): ReadResult<LeaseClaim> {
   const known = CLAIMS.get(order);
   if (known !== undefined) return known;
   const claim = read(order);
@@ -40,7 +40,7 @@ export function readClaim(order: Pick<Order, "type" | "data">): Read<Claim> {
   return claim;
 }
 
-function read(order: Pick<Order, "type" | "data">): Read<Claim> {
+function read(order: Pick<Order, "type" | "data">): ReadResult<LeaseClaim> {
   const found = findWorkloadType(order.type);
   if (found !== undefined) return found.claim(order.data);
   return { ok: false, problems: [{ field: "type", reason: `of reservation not supported: ${order.type}` }] };
@@ -62,37 +62,41 @@ export function makeWorkloads(parts: WorkloadParts): readonly Workload[] {
 type Counted = Pick<LeaseRecord, "order" | "phase">;
 
 /** Resources of each lease of a type beyond those in its order, from the configuration. */
-export type Overheads = Readonly<Record<string, ResourceUnits>>;
+export type TypeOverheads = Readonly<Record<string, ResourceUnits>>;
 
 /** The counter of a lease; undefined if it does not count. Leases with the same `network` count once. */
-export function countedAs({
+export function findCounter({
   order,
   phase,
 }: Counted): { readonly counter: keyof ProvisionCounters; readonly network: string | undefined } | undefined {
   const counter = phase === "ACTIVE" ? findWorkloadType(order.type)?.counter : undefined;
   if (counter === undefined) return undefined;
-  const network = counter === "network" ? JSON.stringify([order.user, networkOf(order)]) : undefined;
+  const network = counter === "network" ? JSON.stringify([order.user, findNetworkName(order)]) : undefined;
   return { counter, network };
 }
 
 /** Resources that leases hold or may hold, including leases being created or removed; used by admission and reports. */
-export function sumHeldUnits(records: Iterable<Counted>, overheads: Overheads): ResourceUnits {
+export function sumHeldUnits(records: Iterable<Counted>, overheads: TypeOverheads): ResourceUnits {
   let sum = NO_UNITS;
   for (const { order, phase } of records) {
     const claim = mayHoldResources(phase) ? readClaim(order) : undefined;
-    if (claim?.ok === true) sum = addUnits(sum, unitsOf(order, claim.value, overheads));
+    if (claim?.ok === true) sum = addUnits(sum, sumUnits(order, claim.value, overheads));
   }
   return sum;
 }
 
 /** Name of the network that an order creates; undefined for other types. */
-export function networkOf(order: Counted["order"]): string | undefined {
+export function findNetworkName(order: Counted["order"]): string | undefined {
   const claim = readClaim(order);
   return claim.ok ? claim.value.network : undefined;
 }
 
 /** All resources of a lease. */
-export function unitsOf({ type }: Pick<Order, "type">, { units }: Claim, overheads: Overheads): ResourceUnits {
+export function sumUnits(
+  { type }: Pick<Order, "type">,
+  { units }: LeaseClaim,
+  overheads: TypeOverheads,
+): ResourceUnits {
   const overhead = overheads[type];
   return overhead === undefined ? units : addUnits(units, overhead);
 }

@@ -2,13 +2,13 @@ import type { KubeObject } from "@muster/kube";
 import type { LedgerCalls, ReservationCalls } from "@muster/ledger-client";
 import type { LeaseRecord } from "../domain/lease.ts";
 import type { DiskType } from "../domain/claim.ts";
-import type { Place } from "./lease-names.ts";
+import type { ObjectPlace } from "./lease-names.ts";
 import type { LeaseQueue } from "./lease-queue.ts";
 import type { ObjectKind } from "./object-kinds.ts";
 import type { LeaseNodes } from "./pods.ts";
 
 /** A lease with callbacks for its provisioner. */
-export type AskedLease = LeaseRecord & {
+export type RequestedLease = LeaseRecord & {
   /** Called for each missing object that was created. */
   readonly onCreated?: (what: string) => void;
   /** Called with the reason of a wait that will not end by itself soon, each time it is observed. */
@@ -31,14 +31,14 @@ export type Workload = {
    * Called periodically while the lease is active. Recreates missing objects, rejects with the trouble, or with unavailable if the check is not possible.
    * Resolves with a changed result, or undefined. Without this method, `provision` is called instead.
    */
-  readonly check?: (lease: AskedLease, signal: AbortSignal) => Promise<string | undefined>;
+  readonly check?: (lease: RequestedLease, signal: AbortSignal) => Promise<string | undefined>;
 };
 
 /**
  * Resolves with JSON for the user. After pool_availability and unavailable it is called until it succeeds, after other retryable faults a limited number of
  * times. Any other fault fails the order.
  */
-type ProvisionerFunc = (lease: AskedLease, signal: AbortSignal) => Promise<string>;
+type ProvisionerFunc = (lease: RequestedLease, signal: AbortSignal) => Promise<string>;
 
 /** Removes the objects of this and earlier runs. It is called again after a rejection. */
 type DecommissionerFunc = (lease: LeaseRecord, signal: AbortSignal) => Promise<void>;
@@ -47,17 +47,17 @@ type DecommissionerFunc = (lease: LeaseRecord, signal: AbortSignal) => Promise<v
 export type WorkloadParts = {
   /** Undefined: no cluster; types that need one are not served. */
   readonly cluster: LeaseCluster | undefined;
-  readonly ledger: Ledger;
+  readonly ledger: LeaseLedger;
   readonly leaseQueue: LeaseQueue;
-  readonly nameOf: NameOf;
+  readonly nameOf: GetOriginalLease;
   readonly nowNs: () => bigint;
 };
 
 /** The ledger of machines: the reservations of leases, and how machines stand. */
-export type Ledger = LedgerCalls & Pick<ReservationCalls, "listMachines" | "listQueues">;
+export type LeaseLedger = LedgerCalls & Pick<ReservationCalls, "listMachines" | "listQueues">;
 
 /** Returns the id of the lease that a workload was first created for. */
-export type NameOf = (lease: string) => string;
+export type GetOriginalLease = (lease: string) => string;
 
 /** The Kubernetes cluster that leases live in. */
 export type LeaseCluster = {
@@ -77,7 +77,7 @@ export type LeaseCluster = {
   /** Undefined: leases of the type zdb fail. */
   readonly zdb: ZdbImage | undefined;
   readonly objects: LeaseObjects;
-  readonly accessOf: AccessOf;
+  readonly accessOf: RequestClusterAccess;
 };
 
 /** The image of key-value stores; one per engine. */
@@ -96,7 +96,7 @@ export type ZdbImage = {
 /** Its namespace is that of the object; apiVersion, kind and labels are added. */
 export type NewObject<Object> = Object & { readonly metadata: { readonly name: string; readonly namespace?: string } };
 
-export type Lease = Pick<LeaseRecord, "order" | "run" | "madeFor"> & Pick<AskedLease, "onCreated">;
+export type Lease = Pick<LeaseRecord, "order" | "run" | "madeFor"> & Pick<RequestedLease, "onCreated">;
 
 export type Observation<Value> =
   { readonly kind: "ready"; readonly value: Value } | { readonly kind: "pending"; readonly because: string };
@@ -153,4 +153,8 @@ type ClusterAccess = {
   readonly expiresAt: string;
 };
 
-export type AccessOf = (account: Place, seconds: number, signal: AbortSignal) => Promise<ClusterAccess>;
+export type RequestClusterAccess = (
+  account: ObjectPlace,
+  seconds: number,
+  signal: AbortSignal,
+) => Promise<ClusterAccess>;

@@ -1,28 +1,28 @@
 import type { V1Pod, V1Service, V1StatefulSet } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
 import type { LeaseData } from "@muster/leases/data";
-import { diskUnits, GIB, NO_UNITS, type ResourceUnits } from "../domain/claim.ts";
-import { leaseLabels, type Place } from "./lease-names.ts";
+import { computeDiskUnits, GIB, NO_UNITS, type ResourceUnits } from "../domain/claim.ts";
+import { buildLeaseLabels, type ObjectPlace } from "./lease-names.ts";
 import { KINDS } from "./object-kinds.ts";
 import { buildPod, describeNodes, describePods, isBlocked, type LeaseNodes } from "./pods.ts";
 import { buildVolumeClaim, requireClaim } from "./volume.ts";
-import { placeOf, requireData, workloadType } from "./workload-type.ts";
+import { getLeasePlace, requireData, makeWorkloadType } from "./workload-type.ts";
 import type { LeaseCluster, Observation, Workload, ZdbImage } from "./workload.ts";
 
-export const ZDB = workloadType({
+export const ZDB = makeWorkloadType({
   type: "zdb",
   counter: "zdb",
   rank: 3,
   claimOf: ({ size, disk_type, network }) => ({
-    units: diskUnits(disk_type, BigInt(size) * GIB),
+    units: computeDiskUnits(disk_type, BigInt(size) * GIB),
     network: undefined,
     needs: { networks: network === undefined ? [] : [network], volumes: [] },
   }),
-  workload: ({ cluster }) => cluster && zdbWorkload(cluster),
+  workload: ({ cluster }) => cluster && makeZdbWorkload(cluster),
 });
 
 type ZdbOptions = {
-  readonly place: Place;
+  readonly place: ObjectPlace;
   /** Labels that select the pod and mark it as the lease's own. */
   readonly labels: Readonly<Record<string, string>>;
   readonly data: LeaseData<"zdb">;
@@ -36,7 +36,7 @@ const PASSWORD = "password";
 const BYTES_PER_GIB = 2n ** 30n;
 
 /** Resources of a store beyond those in its order. The node's own disk counts as SSD. */
-export function zdbOverhead({
+export function computeZdbOverhead({
   cpus,
   memoryBytes,
   diskBytes,
@@ -102,7 +102,7 @@ const OBJECT_KINDS = [KINDS.statefulSet, KINDS.service, KINDS.secret, KINDS.volu
 const NOT_SERVED = "zdb is not served by this engine: PROVISION_ZDB_IMAGE is not set";
 
 /** A key-value store with its own disk. The result has its address, without the password. */
-export function zdbWorkload({
+export function makeZdbWorkload({
   objects,
   namespace: own,
   storageClasses,
@@ -113,8 +113,8 @@ export function zdbWorkload({
   const provision: Workload["provision"] = async (lease, signal) => {
     const store = requireStore();
     const data = requireData(ZDB, lease);
-    const place = placeOf(ZDB, lease, own);
-    const options = { place, labels: leaseLabels(lease), data, store, nodes };
+    const place = getLeasePlace(ZDB, lease, own);
+    const options = { place, labels: buildLeaseLabels(lease), data, store, nodes };
     const claim = buildVolumeClaim(place, { size: data.size }, storageClasses[data.disk_type]);
     await objects.ensure(lease, KINDS.volumeClaim, claim, signal);
     await objects.ensure(lease, KINDS.secret, buildZdbSecret(options), signal);
@@ -137,10 +137,10 @@ export function zdbWorkload({
     provision,
     preflight: () => Promise.resolve().then(() => void requireStore()),
     check: async (lease, signal) => {
-      await requireClaim(objects, lease, placeOf(ZDB, lease, own), signal);
+      await requireClaim(objects, lease, getLeasePlace(ZDB, lease, own), signal);
       return provision(lease, signal);
     },
     decommission: (lease, signal) =>
-      objects.remove(lease, { kinds: OBJECT_KINDS, namespace: placeOf(ZDB, lease, own).namespace }, signal),
+      objects.remove(lease, { kinds: OBJECT_KINDS, namespace: getLeasePlace(ZDB, lease, own).namespace }, signal),
   };
 }

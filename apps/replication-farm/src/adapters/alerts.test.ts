@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
-import { memoryBus } from "@muster/bus";
+import { makeMemoryBus } from "@muster/bus";
 import { muster, streams } from "@muster/proto";
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
-import { openAlerts, type Alert } from "./alerts.ts";
+import { openAlerts, type SetAlert } from "./alerts.ts";
 
-const alert = (incidentKey: string): Alert => ({
+const alert = (incidentKey: string): SetAlert => ({
   incidentKey,
   description: "too few",
   urgency: "LOW",
@@ -15,7 +15,7 @@ const alert = (incidentKey: string): Alert => ({
 });
 
 async function world(answers: readonly number[]) {
-  const bus = memoryBus();
+  const bus = makeMemoryBus();
   await bus.ensureStream(streams.events);
   const posted: string[] = [];
   const left = [...answers];
@@ -53,7 +53,7 @@ async function world(answers: readonly number[]) {
 
 describe("alerts", () => {
   it("reach the bus as soon as it is available", async () => {
-    await using bus = memoryBus();
+    await using bus = makeMemoryBus();
     const silent = { warn: () => undefined, error: () => undefined };
     await using alerts = openAlerts({
       bus,
@@ -80,7 +80,7 @@ describe("alerts", () => {
     each.clock.ms += 1;
     alerts.raise(alert("a_web"));
     await until("it is posted again", () => posted.length === 3);
-    expect(posted.map((body) => (JSON.parse(body) as Alert).incidentKey)).toEqual(["a_web", "b_web", "a_web"]);
+    expect(posted.map((body) => (JSON.parse(body) as SetAlert).incidentKey)).toEqual(["a_web", "b_web", "a_web"]);
     expect(counted).toEqual(["LOW", "LOW", "LOW"]);
     const message = await bus.readMessage(streams.events.name, "muster.evt.farm.b_web.alerted", 1);
     expect(muster.farm.v1.Alert.decode(message?.payload ?? new Uint8Array())).toMatchObject({

@@ -1,9 +1,9 @@
-import { backoffMs, pause } from "@muster/backoff";
+import { computeBackoffMs, pause } from "@muster/backoff";
 import { publishEvent, type Bus } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
 import type { Logger } from "@muster/service";
 
-export type Alert = {
+export type SetAlert = {
   /** Equal for the same trouble: at most 128 lower case letters, digits, `-` and `_`. */
   readonly incidentKey: string;
   readonly description: string;
@@ -14,9 +14,9 @@ export type Alert = {
 };
 
 /** Alerts go to the log and a metric immediately, and to the bus and a webhook when these are available. No caller waits for them. */
-export type Alerts = AsyncDisposable & {
+export type SetAlerts = AsyncDisposable & {
   /** Publishes the alert once per incident, and again every REPEAT_MS while it is raised. */
-  raise(alert: Alert): void;
+  raise(alert: SetAlert): void;
   /** Ends the incident: the next alert of this key is published immediately. */
   resolve(incidentKey: string): void;
 };
@@ -25,7 +25,7 @@ type AlertsOptions = {
   readonly bus: Bus;
   readonly logger: Pick<Logger, "warn" | "error">;
   readonly webhook: string | undefined;
-  readonly counted: (urgency: Alert["urgency"]) => void;
+  readonly counted: (urgency: SetAlert["urgency"]) => void;
   readonly now: () => number;
   /** Sends the text to the webhook; rejects, or resolves with false, when the webhook refuses it. */
   readonly post?: (url: string, body: string, signal: AbortSignal) => Promise<boolean>;
@@ -38,10 +38,10 @@ const MAX_ATTEMPTS = 6;
 const RETRY = { firstMs: 1000, maxMs: 60_000 };
 const POST_TIMEOUT_MS = 10_000;
 
-export function openAlerts(options: AlertsOptions): Alerts {
+export function openAlerts(options: AlertsOptions): SetAlerts {
   const { bus, logger, webhook, counted, now, post = postJson } = options;
   const raisedAtMs = new Map<string, number>();
-  const queue: Alert[] = [];
+  const queue: SetAlert[] = [];
   const stop = new AbortController();
   let sending: Promise<void> | undefined;
 
@@ -59,7 +59,7 @@ export function openAlerts(options: AlertsOptions): Alerts {
       await deliver(url, alert);
     sending = undefined;
   };
-  const deliver = (url: string, alert: Alert): Promise<void> => {
+  const deliver = (url: string, alert: SetAlert): Promise<void> => {
     const body = JSON.stringify(alert);
     return sendPatiently(
       stop.signal,
@@ -118,7 +118,7 @@ async function sendPatiently(
       if (attempt >= MAX_ATTEMPTS) givenUp(error);
     }
     if (attempt >= MAX_ATTEMPTS) return;
-    await pause(backoffMs(attempt, RETRY), signal);
+    await pause(computeBackoffMs(attempt, RETRY), signal);
   }
 }
 

@@ -1,4 +1,4 @@
-import { memoryBus } from "@muster/bus";
+import { makeMemoryBus } from "@muster/bus";
 import { streams } from "@muster/proto";
 import fc from "fast-check";
 import { expect, it } from "vitest";
@@ -24,7 +24,7 @@ const trails = fc.array(fc.tuple(fc.constantFrom("web", "db", "cache"), fc.integ
 it("the pages of a trail from its end are the whole trail, and the limit bounds the cost of each", async () => {
   await fc.assert(
     fc.asyncProperty(trails, fc.integer({ min: 1, max: 20 }), async (runs, limit) => {
-      await using bus = memoryBus();
+      await using bus = makeMemoryBus();
       let reads = 0;
       const log = openAuditLog({
         ...bus,

@@ -1,13 +1,13 @@
-import { openTrail, type Bus, type Trail } from "@muster/bus";
+import { openAuditTrail, type Bus, type AuditTrail } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
 import type { AuditRecord } from "../domain/replica-set.ts";
 import { toAudit, toWireAudit } from "./messages.ts";
 
 /** The audit trail of replica sets. */
-export type AuditLog = Trail<AuditRecord>;
+export type AuditLog = AuditTrail<AuditRecord>;
 
 export function openAuditLog(bus: Bus): AuditLog {
-  return openTrail(bus, {
+  return openAuditTrail(bus, {
     type: muster.farm.v1.AuditRecord,
     subjectOf: subjects.farmAudited,
     keyOf: ({ replicaSet }) => replicaSet,

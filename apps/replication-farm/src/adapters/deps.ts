@@ -1,26 +1,26 @@
 import { createHash, randomUUID } from "node:crypto";
-import { client, type NatsBus } from "@muster/bus";
-import { faultOf, logLevelOf } from "@muster/faults";
-import { kubeCalls, loadServiceKube } from "@muster/kube";
+import { makeClient, type NatsBus } from "@muster/bus";
+import { findFault, logLevelOf } from "@muster/faults";
+import { makeKubeCalls, loadServiceKube } from "@muster/kube";
 import { annotations, buckets, labels, ReservationService, schedulingGates, streams } from "@muster/proto";
 import { reportForeignObjects, type Logger, type ServiceContext } from "@muster/service";
-import { installationOf, type Session } from "@muster/store";
+import { readInstallationId, type Session } from "@muster/store";
 import type { Config } from "../config.ts";
 import { buildPod, type PodPolicy } from "../domain/build-pod.ts";
 import { decideFailsafe } from "../domain/decide-failsafe.ts";
 import type { ReplicaSet } from "../domain/replica-set.ts";
 import { makeFarm, type Farm } from "../farm.ts";
-import { urgencyOf } from "../pass-trouble.ts";
+import { getUrgency } from "../pass-trouble.ts";
 import type { PassDeps } from "../pass-deps.ts";
 import type { RequestDeps } from "../request-deps.ts";
-import { openAlerts, type Alert, type Alerts } from "./alerts.ts";
+import { openAlerts, type SetAlert, type SetAlerts } from "./alerts.ts";
 import { openAuditLog } from "./audit-log.ts";
 import { followForeignPods } from "./foreign-pods.ts";
 import { rolloutCodec, setCodec } from "./messages.ts";
 import { startMetrics, type FarmMetrics, type FarmGauges } from "./metrics.ts";
 import { openPoolScheduler } from "./pool-scheduler.ts";
 import { openSetQueues } from "./set-queues.ts";
-import { kubePods, type CreateOutcome, type Pods } from "./pods.ts";
+import { makePods, type CreateOutcome, type FarmPods } from "./pods.ts";
 import { makeRecords, openRecords } from "./records.ts";
 import { openWorld, type World } from "./views.ts";
 
@@ -39,10 +39,10 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const { config, logger, signal } = context;
   const { connection } = bus;
   for (const stream of [streams.events, streams.audit]) await bus.ensureStream(stream);
-  const installation = await installationOf(connection);
+  const installation = await readInstallationId(connection);
   await using undo = new AsyncDisposableStack();
   const kube = loadServiceKube(context, config.kube.kubeconfig);
-  const calls = undo.use(kubeCalls(kube, { timeoutMs: KUBE_TIMEOUT_MS, maxInFlight: MAX_CALLS_IN_FLIGHT }));
+  const calls = undo.use(makeKubeCalls(kube, { timeoutMs: KUBE_TIMEOUT_MS, maxInFlight: MAX_CALLS_IN_FLIGHT }));
   const sets = await openRecords(connection, buckets.replicaSets, setCodec);
   const rollouts = await openRecords(connection, buckets.rolls, rolloutCodec);
   const { resyncMs, sweepMs } = config;
@@ -54,7 +54,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const foreign = undo.use(followForeignPods(kube, namespace, (error, inMs) => onProblem("pods", error, inMs)));
   const world = undo.use(await openWorld({ connection, sets, rollouts, foreign, ...freshness, now, onProblem }));
   const ledgerFailed = (error: unknown, retryInMs: number): void => onProblem("the ledger", error, retryInMs);
-  const ledger = { bus, calls: client(bus, ReservationService), refreshMs: resyncMs, onProblem: ledgerFailed };
+  const ledger = { bus, calls: makeClient(bus, ReservationService), refreshMs: resyncMs, onProblem: ledgerFailed };
   const scheduler = undo.use(await openPoolScheduler(ledger));
   const ofQueues = { connection, calls, namespace, signal, changed: scheduler.notify, onProblem };
   const queues = undo.use(await openSetQueues(ofQueues));
@@ -62,7 +62,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const alerts = undo.use(openAlerts({ bus, logger, webhook: config.webhook, counted: metrics.alerted, now }));
   undo.defer(alertUnreadable(world, alerts));
   const policy: PodPolicy = { namespace, installation, keys: { labels, annotations, schedulingGates } };
-  const pods = kubePods(calls, namespace, installation);
+  const pods = makePods(calls, namespace, installation);
   const auditLog = openAuditLog(bus);
   const pass: PassDeps = {
     now,
@@ -121,7 +121,7 @@ function templateHash({ spec }: ReplicaSet): string {
   return createHash("sha256").update(spec.template).digest("hex").slice(0, 16);
 }
 
-function podsOfSets(pods: Pods, policy: PodPolicy): PassDeps["pods"] {
+function podsOfSets(pods: FarmPods, policy: PodPolicy): PassDeps["pods"] {
   return {
     ...pods,
     create: (set, place) => create(pods, policy, set, place),
@@ -130,7 +130,7 @@ function podsOfSets(pods: Pods, policy: PodPolicy): PassDeps["pods"] {
 }
 
 async function create(
-  pods: Pods,
+  pods: FarmPods,
   policy: PodPolicy,
   set: ReplicaSet,
   place: { readonly node: string; readonly ordinal: number },
@@ -138,14 +138,14 @@ async function create(
   try {
     return await pods.create(buildPod(set, place, policy));
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault?.code !== "invalid_request") throw error;
     return { kind: "refused", message: `${fault.field}: ${fault.reason}` };
   }
 }
 
 /** True from the start until some set wants replicas. It never becomes true again, because sets without replicas are intended then. */
-function watchFailsafe(world: World, alerts: Alerts, logger: Pick<Logger, "info">): () => boolean {
+function watchFailsafe(world: World, alerts: SetAlerts, logger: Pick<Logger, "info">): () => boolean {
   let lifted = false;
   let isLogged = false;
   return () => {
@@ -182,13 +182,13 @@ function gaugesOf(world: World, owned: () => number): FarmGauges {
     owned,
     unreadable: () => [...world.sets(), ...world.rollouts()].filter(({ read }) => "unreadable" in read).length,
     troubled: (urgency) =>
-      troubles().filter((trouble) => trouble !== undefined && urgencyOf(trouble.code) === urgency).length,
+      troubles().filter((trouble) => trouble !== undefined && getUrgency(trouble.code) === urgency).length,
   };
 }
 
 /** Raises alerts for unreadable records, which stay unchanged. Returns the function that stops it. */
-function alertUnreadable(world: World, alerts: Alerts): () => void {
-  const unreadable = new Map<string, Alert>();
+function alertUnreadable(world: World, alerts: SetAlerts): () => void {
+  const unreadable = new Map<string, SetAlert>();
   const update = (kind: "set" | "roll", name: string): void => {
     const read = (kind === "set" ? world.set(name) : world.rollout(name))?.read;
     const incidentKey = `unreadable_${kind}_${name}`

@@ -1,7 +1,7 @@
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
-import { aRollout, aSet } from "../../test/a-set.ts";
-import { explainAnswer, type ShownSet } from "./explain-answer.ts";
+import { makeRollout, makeSet } from "../../test/a-set.ts";
+import { explainAnswer, type ExplainedSet } from "./explain-answer.ts";
 
 const { HEALTH_NOT_READY, HEALTH_READY } = muster.health.v1.Health;
 const MESSAGE = {
@@ -10,8 +10,8 @@ const MESSAGE = {
   farm: "farm-1",
 };
 
-function shown(rest: Partial<ShownSet> = {}): ShownSet {
-  return { set: aSet(), message: MESSAGE, rollout: undefined, nodes: [], ...rest };
+function shown(rest: Partial<ExplainedSet> = {}): ExplainedSet {
+  return { set: makeSet(), message: MESSAGE, rollout: undefined, nodes: [], ...rest };
 }
 
 it("explains a set by what its message shows", () => {
@@ -30,12 +30,12 @@ it("explains a set by what its message shows", () => {
 
 it("explains a set in a rolling update by the counts of the update", () => {
   const rollout = {
-    record: aRollout({ createdAtMs: 5 }),
+    record: makeRollout({ createdAtMs: 5 }),
     message: { newCurrent: 1, newHealthy: 1, oldCurrent: 2, waitingBecause: "it is paused" },
   };
   const message =
     "roll web-2 RUNNING: web-2 has 1 of 3, 1 ready; web has 2, 0 ready; at least 2 stay ready (it is paused)";
-  expect(explainAnswer(shown({ set: aSet({ rollout: "web-2" }), rollout }), 0)).toMatchObject({
+  expect(explainAnswer(shown({ set: makeSet({ rollout: "web-2" }), rollout }), 0)).toMatchObject({
     phase: "ROLLING",
     sinceMs: 5,
     reasons: [{ code: "IN_ROLL", message }],

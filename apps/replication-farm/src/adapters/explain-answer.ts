@@ -1,13 +1,13 @@
 import { enums, type muster } from "@muster/proto";
 import type { NodeVerdict } from "../domain/explain-nodes.ts";
-import { explainSet, phaseOfSet, type SetSeen } from "../domain/explain-set.ts";
+import { explainSet, getSetPhase, type SetSeen } from "../domain/explain-set.ts";
 import type { ReplicaSet } from "../domain/replica-set.ts";
 import type { Rollout } from "../domain/rollout.ts";
 
 type Explanation = muster.explain.v1.Explanation.$Properties;
 
 /** Records, with their messages in replies. */
-export type ShownSet = {
+export type ExplainedSet = {
   readonly set: ReplicaSet;
   readonly message: muster.farm.v1.ReplicaSet.$Properties;
   readonly rollout: { readonly record: Rollout; readonly message: muster.farm.v1.Roll.$Properties } | undefined;
@@ -15,13 +15,13 @@ export type ShownSet = {
 };
 
 /** Why the set is in its phase now. */
-export function explainAnswer(shown: ShownSet, nowMs: number): Explanation {
+export function explainAnswer(shown: ExplainedSet, nowMs: number): Explanation {
   const seen = seenOf(shown);
   const { name } = shown.set;
-  return { kind: "replica-set", name, ...phaseOfSet(seen), reasons: [explainSet(seen, nowMs)] };
+  return { kind: "replica-set", name, ...getSetPhase(seen), reasons: [explainSet(seen, nowMs)] };
 }
 
-function seenOf({ set, message, rollout, nodes }: ShownSet): SetSeen {
+function seenOf({ set, message, rollout, nodes }: ExplainedSet): SetSeen {
   const { farm, replicasDesired, healthy, replicas } = message;
   return {
     set,

@@ -1,5 +1,5 @@
 import type { KubeConfig, V1Pod } from "@kubernetes/client-node";
-import { informer, listWatch } from "@muster/kube";
+import { openInformer, listWatch } from "@muster/kube";
 import { labels } from "@muster/proto";
 import { OWNER_KIND } from "../domain/build-pod.ts";
 
@@ -22,7 +22,7 @@ export function followForeignPods(
   namespace: string,
   onError: (error: unknown, retryInMs: number) => void,
 ): ForeignPods {
-  const pods = informer<V1Pod, Foreign | undefined, "podId">({
+  const pods = openInformer<V1Pod, Foreign | undefined, "podId">({
     source: listWatch<V1Pod>(kube, `/api/v1/namespaces/${namespace}/pods`, { labelSelector: labels.podId }),
     project: readForeign,
     indexes: { podId: (pod) => (pod === undefined ? [] : [pod.podId]) },

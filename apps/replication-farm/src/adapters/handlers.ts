@@ -1,21 +1,21 @@
-import { fillPage, pageLimit, type Handlers, type PageLimits } from "@muster/bus";
+import { fillPage, computePageLimit, type Handlers, type PageLimits } from "@muster/bus";
 import { matchesLabels, readLabelSelector } from "@muster/names";
 import { muster, type FarmService, type PropertiesOf } from "@muster/proto";
 import { countAvailable, countHealthy } from "../domain/count-healthy.ts";
-import { desiredOf } from "../domain/desired-of.ts";
+import { countDesired } from "../domain/count-desired.ts";
 import { explainMissingPod } from "../domain/explain-missing-pod.ts";
 import { explainRollout } from "../domain/explain-rollout.ts";
-import { podNameOf, type ReplicaSet } from "../domain/replica-set.ts";
-import { minimumOf, type Rollout } from "../domain/rollout.ts";
+import { buildPodName, type ReplicaSet } from "../domain/replica-set.ts";
+import { computeMinimum, type Rollout } from "../domain/rollout.ts";
 import { explainNodesOf } from "../node-verdicts.ts";
-import { apply } from "../apply-set.ts";
-import { refuse } from "../domain/check-spec.ts";
+import { applySet } from "../apply-set.ts";
+import { refuseField } from "../domain/check-spec.ts";
 import { requireSet, type RequestDeps, type StoredSet } from "../request-deps.ts";
-import { enable, holdTransfers, remove, scale, transferNode } from "../requests.ts";
+import { enableSet, holdTransfers, removeSet, scaleSet, transferNode } from "../requests.ts";
 import { changeRollout, createRollout, requireRollout } from "../rollout-requests.ts";
 import { explainAnswer } from "./explain-answer.ts";
-import { toSpec, toWireAudit, toWireRollout, toWireSet, type Readable } from "./messages.ts";
-import type { Stored } from "./records.ts";
+import { toSpec, toWireAudit, toWireRollout, toWireSet, type StoredValue } from "./messages.ts";
+import type { StoredRecord } from "./records.ts";
 
 const MAX_PAGE = 500;
 const AUDITS = { fallback: 100, max: 500 };
@@ -29,7 +29,7 @@ export function makeHandlers(deps: RequestDeps): Handlers<typeof FarmService> {
     ...makeSetHandlers(deps),
     ...makeRolloutHandlers(deps),
     listAudit: async ({ name, limit, continue: token }, { signal }) => {
-      if (!/^\d*$/.test(token)) refuse("continue", `"${token}" is not from the previous reply`);
+      if (!/^\d*$/.test(token)) refuseField("continue", `"${token}" is not from the previous reply`);
       const pageLimit = limit === 0 ? AUDITS.fallback : Math.min(limit, AUDITS.max);
       const before = token === "" ? undefined : Number(token);
       const page = await deps.auditLog.page(name, { limit: pageLimit, before }, signal);
@@ -44,9 +44,9 @@ function makeSetHandlers(deps: RequestDeps) {
   const set = async (stored: Promise<StoredSet>) => ({ set: setMessage(deps, await stored) });
   return {
     applyReplicaSet: async ({ requestId, name, spec, replace, dryRun, by }) => {
-      if (spec === undefined) return refuse("spec", "is missing");
+      if (spec === undefined) return refuseField("spec", "is missing");
       const request = { requestId, name, spec: toSpec(name, spec), replace, dryRun, by };
-      const applied = await apply(deps, request);
+      const applied = await applySet(deps, request);
       return { set: setMessage(deps, applied.set), outcome: applied.outcome };
     },
     getReplicaSet: ({ name }) => set(requireSet(deps, name)),
@@ -65,10 +65,10 @@ function makeSetHandlers(deps: RequestDeps) {
         unreadable: request.continue === "" ? unreadableSets(deps) : [],
       });
     },
-    scaleReplicaSet: ({ expected, ...request }) => set(scale(deps, { ...request, expected })),
-    enableReplicaSet: (request) => set(enable(deps, request)),
+    scaleReplicaSet: ({ expected, ...request }) => set(scaleSet(deps, { ...request, expected })),
+    enableReplicaSet: (request) => set(enableSet(deps, request)),
     deleteReplicaSet: async (request) => {
-      const removed = await remove(deps, request);
+      const removed = await removeSet(deps, request);
       return { set: removed === undefined ? null : setMessage(deps, removed) };
     },
     transferNode: (request) => set(transferNode(deps, request)),
@@ -93,7 +93,7 @@ function makeSetHandlers(deps: RequestDeps) {
 }
 
 function makeRolloutHandlers(deps: RequestDeps) {
-  const roll = async (stored: Promise<Stored<Rollout>>) => ({ roll: rolloutMessage(deps, await stored) });
+  const roll = async (stored: Promise<StoredRecord<Rollout>>) => ({ roll: rolloutMessage(deps, await stored) });
   return {
     createRoll: ({ requestId, oldSet, newSet, spec, templateJson, replicasDesired, ...rest }) =>
       roll(
@@ -128,15 +128,18 @@ function makeRolloutHandlers(deps: RequestDeps) {
 
 /** One page of the readable records. */
 function pageOf<Record, Wire>(
-  seen: readonly { readonly read: Readable<Record>; readonly revision: number }[],
+  seen: readonly { readonly read: StoredValue<Record>; readonly revision: number }[],
   keyOf: (record: Record) => string,
-  messageOf: (stored: Stored<Record>) => Wire,
+  messageOf: (stored: StoredRecord<Record>) => Wire,
   { limit, continue: after, ...size }: PageRequest<Wire>,
 ): { readonly messages: readonly Wire[]; readonly next: string } {
   const readable = seen
     .flatMap(({ read, revision }) => ("record" in read ? [{ record: read.record, revision }] : []))
     .filter(({ record }) => keyOf(record) > after);
-  const { messages, last, isMore } = fillPage(readable, messageOf, { limit: pageLimit(limit, MAX_PAGE), ...size });
+  const { messages, last, isMore } = fillPage(readable, messageOf, {
+    limit: computePageLimit(limit, MAX_PAGE),
+    ...size,
+  });
   return { messages, next: isMore && last !== undefined ? keyOf(last.record) : "" };
 }
 
@@ -160,14 +163,14 @@ function setMessage(deps: RequestDeps, { record: set, revision }: StoredSet): Wi
     record: toWireSet(set),
     revision,
     replicas: set.placements.map(({ node, ordinal, templateHash }) => {
-      const pod = podNameOf(set.name, ordinal);
+      const pod = buildPodName(set.name, ordinal);
       const { health, reason, message } = livePod(deps, set, pod) ?? {
         health: muster.health.v1.Health.HEALTH_UNKNOWN,
         ...explainMissingPod({ set, rollout: roll, nodes }, node),
       };
       return { node, pod, health, reason, message, templateHash, eligible: nodes?.eligible.has(node) ?? true };
     }),
-    replicasDesired: desiredOf(set, roll, nodes?.eligible.size),
+    replicasDesired: countDesired(set, roll, nodes?.eligible.size),
     healthy: countHealthy(set, world.podsOf(set.name), deps.templateHash(set)),
     eligibleNodes: nodes?.eligible.size ?? 0,
     farm: deps.farmOf(set.name),
@@ -175,7 +178,7 @@ function setMessage(deps: RequestDeps, { record: set, revision }: StoredSet): Wi
 }
 
 /** The rolling update of the set, if it can be read. */
-function rolloutOf({ world }: RequestDeps, { rollout: roll }: ReplicaSet): Stored<Rollout> | undefined {
+function rolloutOf({ world }: RequestDeps, { rollout: roll }: ReplicaSet): StoredRecord<Rollout> | undefined {
   const found = roll === undefined ? undefined : world.rollout(roll);
   return found !== undefined && "record" in found.read
     ? { record: found.read.record, revision: found.revision }
@@ -187,7 +190,7 @@ function livePod({ world }: RequestDeps, { name }: ReplicaSet, pod: string) {
   return state?.deleted === true ? undefined : state;
 }
 
-function rolloutMessage(deps: RequestDeps, { record: roll, revision }: Stored<Rollout>): WireRollout {
+function rolloutMessage(deps: RequestDeps, { record: roll, revision }: StoredRecord<Rollout>): WireRollout {
   const nowMs = deps.now();
   const sight = (name: string) => {
     const read = deps.world.set(name)?.read;
@@ -200,7 +203,7 @@ function rolloutMessage(deps: RequestDeps, { record: roll, revision }: Stored<Ro
   const [old, fresh] = [sight(roll.oldSet), sight(roll.newSet)];
   const blind = deps.world.observedNodes() === undefined;
   return {
-    record: toWireRollout({ ...roll, minimum: minimumOf(roll) }),
+    record: toWireRollout({ ...roll, minimum: computeMinimum(roll) }),
     revision,
     oldHealthy: old.healthy,
     oldCurrent: old.current,

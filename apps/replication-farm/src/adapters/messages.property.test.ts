@@ -1,9 +1,9 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { muster } from "@muster/proto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aRollout, aSpec, aTransfer, placedOn } from "../../test/a-set.ts";
-import type { AuditRecord, ReplicaSet, Trouble } from "../domain/replica-set.ts";
+import { makeRollout, makeSpec, makeTransfer, makePlacedSet } from "../../test/a-set.ts";
+import type { AuditRecord, ReplicaSet, SetTrouble } from "../domain/replica-set.ts";
 import type { Rollout } from "../domain/rollout.ts";
 import { rolloutCodec, setCodec, toSpec } from "./messages.ts";
 
@@ -11,7 +11,7 @@ const whole = fc.nat();
 const word = fc.stringMatching(/^[a-z0-9-]{1,12}$/);
 const maybeWord = fc.option(word, { nil: undefined });
 
-const trouble: fc.Arbitrary<Trouble> = fc.record({
+const trouble: fc.Arbitrary<SetTrouble> = fc.record({
   code: fc.constantFrom("TOO_FEW_NODES", "POD_REFUSED", "TRANSFER_FAILED"),
   message: fc.string(),
   sinceMs: whole,
@@ -136,7 +136,7 @@ describe("messages", () => {
 
   const { ReplicaSetRecord, ReplicaSetSpec } = muster.farm.v1;
   const stored = (change: (record: muster.farm.v1.ReplicaSetRecord.$Properties) => void): Uint8Array => {
-    const record = ReplicaSetRecord.decode(setCodec.encode(placedOn(["n1"])));
+    const record = ReplicaSetRecord.decode(setCodec.encode(makePlacedSet(["n1"])));
     change(record);
     return ReplicaSetRecord.encode(record).finish();
   };
@@ -172,20 +172,20 @@ describe("messages", () => {
   });
 
   it("an earlier version reads the text of a transfer's reason", () => {
-    const bytes = setCodec.encode(placedOn(["n1"], { transfer: aTransfer("n1", undefined) }));
+    const bytes = setCodec.encode(makePlacedSet(["n1"], { transfer: makeTransfer("n1", undefined) }));
     expect(ReplicaSetRecord.decode(bytes).transfer?.because).toBe("somebody asked for it");
   });
 
   it.each([
-    ["a set without a template", () => setCodec.encode(placedOn(["n1"], { spec: aSpec({ template: "" }) }))],
-    ["a set without a uid", () => setCodec.encode(placedOn(["n1"], { uid: "" }))],
-    ["a rolling update without its old set", () => rolloutCodec.encode(aRollout({ oldSet: "" }))],
+    ["a set without a template", () => setCodec.encode(makePlacedSet(["n1"], { spec: makeSpec({ template: "" }) }))],
+    ["a set without a uid", () => setCodec.encode(makePlacedSet(["n1"], { uid: "" }))],
+    ["a rolling update without its old set", () => rolloutCodec.encode(makeRollout({ oldSet: "" }))],
   ])("%s could not be read back, and is not written", (_title, encode) => {
     expect(encode).toThrow(/the record: could not be read back, and is not written/);
   });
 
   it("a daemon set needs no number, and has none", () => {
-    const daemon = placedOn(["n1"], { spec: aSpec({ daemon: true }) });
+    const daemon = makePlacedSet(["n1"], { spec: makeSpec({ daemon: true }) });
     expect(setCodec.decode(setCodec.encode(daemon))).toEqual({ record: daemon });
     expect(ReplicaSetRecord.decode(setCodec.encode(daemon)).spec?.replicasDesired).toBeUndefined();
   });
@@ -204,13 +204,13 @@ describe("messages", () => {
     try {
       toSpec("web", ReplicaSetSpec.create({ templateJson: "{}" }));
     } catch (error) {
-      fault = faultOf(error);
+      fault = findFault(error);
     }
     expect(fault).toMatchObject({ code: "invalid_request", field: "spec.replicas_desired" });
   });
 
   it("a rolling update of an unknown phase is unreadable", () => {
-    const message = muster.farm.v1.RollRecord.decode(rolloutCodec.encode(aRollout()));
+    const message = muster.farm.v1.RollRecord.decode(rolloutCodec.encode(makeRollout()));
     Object.assign(message, { phase: 9 });
     expect(rolloutCodec.decode(muster.farm.v1.RollRecord.encode(message).finish())).toHaveProperty("unreadable");
   });

@@ -1,20 +1,20 @@
 import { throwFault } from "@muster/faults";
 import type { Reservation } from "@muster/ledger-client";
 import { readLabelSelector } from "@muster/names";
-import { enums, lowercaseNames, muster, type MessageOf, type PropertiesOf } from "@muster/proto";
-import { protoCodec, type Codec } from "@muster/store";
+import { enums, toLowercaseNames, muster, type MessageOf, type PropertiesOf } from "@muster/proto";
+import { makeProtoCodec, type Codec } from "@muster/store";
 import { describeTransferReason } from "../domain/describe-transfer.ts";
 import {
   AUDIT_EVENTS,
   MIN_READY_SECONDS,
   type AuditRecord,
-  type Machine,
+  type ReplicaMachine,
   type ReplicaSet,
   type ReplicaSetSpec,
-  type Transfer,
+  type PodTransfer,
   type TransferHold,
   type TransferReason,
-  type Trouble,
+  type SetTrouble,
 } from "../domain/replica-set.ts";
 import type { Rollout } from "../domain/rollout.ts";
 import type { MachineState } from "../domain/set-snapshot.ts";
@@ -23,11 +23,11 @@ import { TROUBLES } from "../domain/troubles.ts";
 const wire = muster.farm.v1;
 
 /** The value under a key: a record, or unreadable bytes, which stay unchanged. */
-export type Readable<Stored> = { readonly record: Stored } | { readonly unreadable: string };
+export type StoredValue<Stored> = { readonly record: Stored } | { readonly unreadable: string };
 
 const SCHEMA_VERSION = 1;
 
-const STRATEGIES = lowercaseNames(enums.AllocationStrategy);
+const STRATEGIES = toLowercaseNames(enums.AllocationStrategy);
 
 export const setCodec = readable(wire.ReplicaSetRecord, toWireSet, toSet);
 export const rolloutCodec = readable(wire.RollRecord, toWireRollout, toRollout);
@@ -40,9 +40,9 @@ function readable<Type extends typeof wire.ReplicaSetRecord | typeof wire.RollRe
   type: Type,
   encode: (record: Stored) => PropertiesOf<Type>,
   decode: (message: MessageOf<Type>) => Stored,
-): Codec<Readable<Stored>, Stored> {
-  const messages = protoCodec(type);
-  const read = (bytes: Uint8Array): Readable<Stored> => {
+): Codec<StoredValue<Stored>, Stored> {
+  const messages = makeProtoCodec(type);
+  const read = (bytes: Uint8Array): StoredValue<Stored> => {
     try {
       return { record: decode(messages.decode(bytes)) };
     } catch (error) {
@@ -110,7 +110,7 @@ function toSet(message: muster.farm.v1.ReplicaSetRecord): ReplicaSet {
   };
 }
 
-function toMachine({ number, pool, reservation, node, sinceMs }: muster.farm.v1.Machine): Machine {
+function toMachine({ number, pool, reservation, node, sinceMs }: muster.farm.v1.Machine): ReplicaMachine {
   if (number === 0 || pool === "") throw new Error("a machine has no number or no pool");
   if ((reservation === "") !== (node === "")) throw new Error("a machine has half a grant");
   return { number, pool, grant: node === "" ? undefined : { reservation, node }, sinceMs };
@@ -159,7 +159,7 @@ function refuse(field: string, reason: string): never {
   return throwFault({ code: "invalid_request", field: `spec.${field}`, reason });
 }
 
-function toWireTransfer(transfer: Transfer): muster.farm.v1.Transfer.$Properties {
+function toWireTransfer(transfer: PodTransfer): muster.farm.v1.Transfer.$Properties {
   const { because, ...rest } = transfer;
   const { ALLOCATING, STARTING } = enums.TransferPhase.numbers;
   return {
@@ -170,7 +170,7 @@ function toWireTransfer(transfer: Transfer): muster.farm.v1.Transfer.$Properties
   };
 }
 
-function toTransfer(transfer: muster.farm.v1.Transfer): Transfer {
+function toTransfer(transfer: muster.farm.v1.Transfer): PodTransfer {
   const { id, oldNode, newNode, deadlineMs, startedAtMs, cause, because: text } = transfer;
   if (id === "" || oldNode === "") throw new Error("its transfer has no id or no old node");
   return {
@@ -205,7 +205,7 @@ function toDeletion({ keepPods, atMs }: muster.farm.v1.Deletion): ReplicaSet["de
   return { keepPods, atMs };
 }
 
-function toTrouble({ code, message, sinceMs }: muster.farm.v1.Trouble): Trouble {
+function toTrouble({ code, message, sinceMs }: muster.farm.v1.Trouble): SetTrouble {
   if (!isOneOf(TROUBLES, code)) throw new Error(`"${code}" is a trouble that this version does not know`);
   return { code, message, sinceMs };
 }
@@ -268,7 +268,7 @@ function isOneOf<Word extends string>(known: readonly Word[], text: string): tex
 }
 
 /** Converts a reservation to the machine state of one number of a set. */
-export function machineState(reservation: Reservation): Exclude<MachineState, { readonly kind: "gone" }> {
+export function toMachineState(reservation: Reservation): Exclude<MachineState, { readonly kind: "gone" }> {
   const { id, needs } = reservation;
   const pool = needs[0]?.pool ?? "";
   if (reservation.state === "granted")

@@ -1,4 +1,4 @@
-import { scrape } from "@muster/testkit";
+import { scrapeMetrics } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import { startMetrics } from "./metrics.ts";
@@ -9,7 +9,7 @@ it("reports sets in trouble by urgency, including 0, so that an alert on it ends
   using _metrics = startMetrics({ owned: () => 2, unreadable: () => 0, troubled: (urgency) => troubled[urgency] });
   const scraped = async (series = "troubled"): Promise<string[]> => {
     const line = new RegExp(`^muster_farm_${series}\\{.*muster_farm_urgency="(\\w+)".*\\} (\\d+)`, "gm");
-    const lines = (await scrape(telemetry)).matchAll(line);
+    const lines = (await scrapeMetrics(telemetry)).matchAll(line);
     return [...lines].map(([, urgency, count]) => `${urgency ?? ""} ${count ?? ""}`);
   };
   expect(await scraped()).toEqual(["HIGH 1", "LOW 0"]);

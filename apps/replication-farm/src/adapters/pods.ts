@@ -2,15 +2,15 @@ import type { V1Pod } from "@kubernetes/client-node";
 import { FaultError, throwFault } from "@muster/faults";
 import type { NodeSeen } from "@muster/health";
 import {
-  overdueNodes,
+  findOverdueNodes,
   requireKubeFault,
-  toPod,
+  toPodManifest,
   unlessFault,
   unlessMissing,
   withKubeFault,
   type KubeCalls,
 } from "@muster/kube";
-import { otherInstallation } from "@muster/names";
+import { findOtherInstallation } from "@muster/names";
 import { annotations, labels, schedulingGates } from "@muster/proto";
 import { OWNER_KIND, type PodManifest } from "../domain/build-pod.ts";
 import type { OwnedPod } from "../domain/plan-sweep.ts";
@@ -22,7 +22,7 @@ export type CreateOutcome =
   | { readonly kind: "refused"; readonly message: string };
 
 /** The pods of replica sets at the API server. Everything rejects with FaultError while it is unavailable. */
-export type Pods = {
+export type FarmPods = {
   create(manifest: PodManifest): Promise<CreateOutcome>;
   /** Throws invalid_request when the API server would refuse the pod. */
   check(manifest: PodManifest): Promise<void>;
@@ -40,7 +40,7 @@ const PAGE = 500;
 const MAX_MESSAGE_LENGTH = 1024;
 
 /** `installation`: id of this installation. */
-export function kubePods(calls: KubeCalls, namespace: string, installation: string): Pods {
+export function makePods(calls: KubeCalls, namespace: string, installation: string): FarmPods {
   const resource = { apiVersion: "v1", plural: "pods", namespace };
   const patch = (pod: string, body: unknown): Promise<V1Pod | undefined> =>
     // A conflict: the name now belongs to a pod with another uid.
@@ -48,7 +48,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
   return {
     create: async (manifest) => {
       try {
-        return madeOf(await calls.create<V1Pod>(resource, toPod(manifest)));
+        return madeOf(await calls.create<V1Pod>(resource, toPodManifest(manifest)));
       } catch (error) {
         const fault = requireKubeFault(error);
         if (fault.code === "already_exists") {
@@ -63,7 +63,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
     check: async (manifest) => {
       // The API server validates the manifest first. A taken name is no fault of the manifest: the placement gets another ordinal.
       const query = { dryRun: "All", fieldValidation: "Strict" };
-      await withKubeFault(unlessFault(calls.create(resource, toPod(manifest), { query }), "already_exists"));
+      await withKubeFault(unlessFault(calls.create(resource, toPodManifest(manifest), { query }), "already_exists"));
     },
     confirm: async (pod, uid) => {
       const spec = { schedulingGates: [{ $patch: "delete", name: schedulingGates.unconfirmed }] };
@@ -84,7 +84,7 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
       for (let next: string | undefined; ;) {
         const query = { labelSelector, limit: PAGE, continue: next };
         const page = await withKubeFault(calls.list<V1Pod>(resource, { query }));
-        const overdue = await overdueNodes(calls, page.items, Date.now());
+        const overdue = await findOverdueNodes(calls, page.items, Date.now());
         pods.push(...page.items.map((pod) => ownedPod(pod, installation, overdue.get(pod.metadata?.uid ?? ""))));
         next = page.continue;
         if (next === undefined) return pods;
@@ -100,7 +100,7 @@ function ownedPod({ metadata, spec }: V1Pod, installation: string, overdueOn: No
     uid: metadata?.uid ?? "",
     set: own[labels.owner] ?? "",
     setUid: own[labels.ownerUid] ?? "",
-    otherInstallation: otherInstallation(own[labels.installation], installation),
+    otherInstallation: findOtherInstallation(own[labels.installation], installation),
     node: spec?.nodeName ?? "",
     deleting: metadata?.deletionTimestamp !== undefined,
     overdueOn,

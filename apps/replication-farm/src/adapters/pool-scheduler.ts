@@ -1,14 +1,14 @@
-import { backoffMs } from "@muster/backoff";
+import { computeBackoffMs } from "@muster/backoff";
 import type { Bus } from "@muster/bus";
 import { runPeriodically } from "@muster/controller";
-import { describeFault, type Fault, faultOf } from "@muster/faults";
+import { describeFault, type Fault, findFault } from "@muster/faults";
 import { openLedgerClient, type Reservation, type ReservationCalls } from "@muster/ledger-client";
 import { OWNER_KIND } from "../domain/build-pod.ts";
 import type { OwnedReservation } from "../domain/plan-allocation.ts";
-import { machineOwnerOf, readMachineOwner } from "../domain/plan-set-machines.ts";
-import type { Trouble } from "../domain/replica-set.ts";
+import { buildMachineOwner, readMachineOwner } from "../domain/plan-set-machines.ts";
+import type { SetTrouble } from "../domain/replica-set.ts";
 import type { MachineState } from "../domain/set-snapshot.ts";
-import { machineState } from "./messages.ts";
+import { toMachineState } from "./messages.ts";
 
 /** The machines that the ledger grants to sets, as far as this process knows from lists, hints and answers. */
 export type PoolScheduler = AsyncDisposable & {
@@ -25,7 +25,7 @@ export type PoolScheduler = AsyncDisposable & {
   /** The names of all pools; undefined: the ledger does not answer, or knows no pool yet. */
   pools(): Promise<readonly string[] | undefined>;
   /** Why the state of the ledger is unknown; undefined: it is known, or was not requested yet. */
-  trouble(): Omit<Trouble, "sinceMs"> | undefined;
+  trouble(): Omit<SetTrouble, "sinceMs"> | undefined;
   /** Called with the name of a set after each change of its machines; undefined: of any set. */
   onChange(listener: (set: string | undefined) => void): () => void;
   /** Calls the listeners: something about any set has changed. */
@@ -67,9 +67,9 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
     everyMs: deps.refreshMs,
     retry: RETRY,
     onError: (error, failures) => {
-      fault = faultOf(error);
+      fault = findFault(error);
       if (fault === undefined) throw error;
-      const retryInMs = backoffMs(failures, RETRY, () => 1);
+      const retryInMs = computeBackoffMs(failures, RETRY, () => 1);
       deps.onProblem(error, retryInMs);
       notify(undefined);
     },
@@ -84,14 +84,14 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
     machinesOf: (set) => (ledger.isKnown() ? new Map(ledger.inGroup(set).map(toNumbered)) : undefined),
     allocate: async (set, number, pool, queue) => {
       // Another reservation under this owner is released like anything else that is not in the record.
-      await ledger.reserve(machineOwnerOf(set, number), [{ component: COMPONENT, pool }], { queue });
+      await ledger.reserve(buildMachineOwner(set, number), [{ component: COMPONENT, pool }], { queue });
     },
     deallocate: async ({ set, number, reservation }) => {
-      await ledger.release(machineOwnerOf(set, number), reservation);
+      await ledger.release(buildMachineOwner(set, number), reservation);
     },
     ask: async (set, number) => {
-      const found = await ledger.ask(machineOwnerOf(set, number));
-      return found && machineState(found);
+      const found = await ledger.ask(buildMachineOwner(set, number));
+      return found && toMachineState(found);
     },
     list: async (signal) => {
       await ledger.refresh(signal);
@@ -114,7 +114,7 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
 
 /** Returns the number and the state of the machine; the owner of the reservation is a set. */
 function toNumbered(reservation: Reservation): readonly [number, MachineState] {
-  return [readMachineOwner(reservation.ownerId)?.number ?? 0, machineState(reservation)];
+  return [readMachineOwner(reservation.ownerId)?.number ?? 0, toMachineState(reservation)];
 }
 
 async function readPools(calls: Pick<ReservationCalls, "listPools">): Promise<readonly string[] | undefined> {
@@ -122,7 +122,7 @@ async function readPools(calls: Pick<ReservationCalls, "listPools">): Promise<re
     const { pools } = await calls.listPools({}, { timeoutMs: POOLS_TIMEOUT_MS });
     return pools.length === 0 ? undefined : pools.map(({ name }) => name);
   } catch (error) {
-    if (faultOf(error) === undefined) throw error;
+    if (findFault(error) === undefined) throw error;
     return undefined;
   }
 }

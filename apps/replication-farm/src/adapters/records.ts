@@ -3,12 +3,12 @@ import { throwFault } from "@muster/faults";
 import { openBucket, type Bucket } from "@muster/store";
 import { MAX_OUTBOX } from "../domain/audit.ts";
 import type { AuditRecord } from "../domain/replica-set.ts";
-import type { Readable } from "./messages.ts";
+import type { StoredValue } from "./messages.ts";
 
 /** The common part of both kinds of records. */
 type Fenced = { readonly fence: number; readonly outbox: readonly AuditRecord[] };
 
-export type Stored<Record> = { readonly record: Record; readonly revision: number };
+export type StoredRecord<Record> = { readonly record: Record; readonly revision: number };
 
 /** A change of a record that was read, with its audit records. */
 type RecordChange<Record> = {
@@ -19,17 +19,17 @@ type RecordChange<Record> = {
 };
 
 /** Stored replica sets, or rolling updates. Everything rejects with FaultError as a bucket does. */
-export type Records<Record> = {
+export type FarmRecords<Record> = {
   /** The stored record; undefined: it does not exist. */
-  get(key: string): Promise<(Readable<Record> & { readonly revision: number }) | undefined>;
+  get(key: string): Promise<(StoredValue<Record> & { readonly revision: number }) | undefined>;
   create(key: string, record: Record): Promise<number>;
   /**
    * A user's change: the record keeps the fence of its owner. Rejects with conflict when another writer was faster, with limit_exceeded while the audit
    * stream is too far behind.
    */
-  change(change: RecordChange<Record>): Promise<Stored<Record>>;
+  change(change: RecordChange<Record>): Promise<StoredRecord<Record>>;
   /** A change by the owner, which sets its fence in the record. Rejects with conflict also when a later owner has written. */
-  own(change: RecordChange<Record>, fence: number): Promise<Stored<Record>>;
+  own(change: RecordChange<Record>, fence: number): Promise<StoredRecord<Record>>;
   remove(key: string, revision: number): Promise<void>;
 };
 
@@ -37,7 +37,7 @@ const FULL_RETRY_MS = 1000;
 /** A change of a node triggers a pass of every set; this limit of concurrent calls keeps the store responsive. */
 const MAX_STORE_CALLS = 128;
 
-export function makeRecords<Record extends Fenced>(bucket: Bucket<Readable<Record>, Record>): Records<Record> {
+export function makeRecords<Record extends Fenced>(bucket: Bucket<StoredValue<Record>, Record>): FarmRecords<Record> {
   const inTurn = takeTurns(MAX_STORE_CALLS);
   const write = async ({ key, revision, next, audits }: RecordChange<Record>, fence: number) => {
     if (next.outbox.length + audits.length > MAX_OUTBOX) {
@@ -69,7 +69,7 @@ export function makeRecords<Record extends Fenced>(bucket: Bucket<Readable<Recor
 export function openRecords<Record>(
   connection: Parameters<typeof openBucket>[0],
   name: string,
-  codec: Parameters<typeof openBucket<Readable<Record>, Record>>[1]["codec"],
-): Promise<Bucket<Readable<Record>, Record>> {
+  codec: Parameters<typeof openBucket<StoredValue<Record>, Record>>[1]["codec"],
+): Promise<Bucket<StoredValue<Record>, Record>> {
   return openBucket(connection, { name, codec });
 }

@@ -1,11 +1,11 @@
 import type { NatsBus } from "@muster/bus";
-import { backoffMs } from "@muster/backoff";
+import { computeBackoffMs } from "@muster/backoff";
 import { runPeriodically } from "@muster/controller";
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { isForbidden, withKubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
-import { chooseQueue, publishedQueues, type QueueChoice } from "@muster/ledger-client/choose-queue";
+import { chooseQueue, indexQueues, type QueueChoice } from "@muster/ledger-client/choose-queue";
 import { buckets, muster } from "@muster/proto";
-import { openBucket, openView, protoCodec } from "@muster/store";
+import { openBucket, openView, makeProtoCodec } from "@muster/store";
 
 /** The queues that sets may use. */
 export type SetQueues = AsyncDisposable & {
@@ -37,7 +37,10 @@ const RETRY = { firstMs: 1000, maxMs: 30_000 };
 export async function openSetQueues(deps: SetQueuesDeps): Promise<SetQueues> {
   const { connection, calls, namespace, changed, onProblem } = deps;
   await using undo = new AsyncDisposableStack();
-  const bucket = await openBucket(connection, { name: buckets.queues, codec: protoCodec(muster.reservation.v1.Queue) });
+  const bucket = await openBucket(connection, {
+    name: buckets.queues,
+    codec: makeProtoCodec(muster.reservation.v1.Queue),
+  });
   const failed = (error: unknown, retryInMs: number): void => onProblem("queues", error, retryInMs);
   const view = undo.use(await openView(bucket, { signal: deps.signal, onProblem: failed }));
   view.onChange(changed);
@@ -53,11 +56,11 @@ export async function openSetQueues(deps: SetQueuesDeps): Promise<SetQueues> {
     everyMs: LABELS_MS,
     retry: RETRY,
     onError: (error, failures) => {
-      if (faultOf(error) === undefined) throw error;
+      if (findFault(error) === undefined) throw error;
       onProblem(
         "the labels of the namespace",
         error,
-        backoffMs(failures, RETRY, () => 1),
+        computeBackoffMs(failures, RETRY, () => 1),
       );
     },
     stop: stopping.signal,
@@ -69,7 +72,7 @@ export async function openSetQueues(deps: SetQueuesDeps): Promise<SetQueues> {
   const opened = undo.move();
   return {
     choose: (named) => {
-      const queues = publishedQueues(view.entries());
+      const queues = indexQueues(view.entries());
       if (labels === undefined) return { kind: "unlisted" };
       if (labels !== "refused") return chooseQueue({ name: named, field: FIELD }, { name: namespace, labels }, queues);
       // Without any Queue, no permission to use one is missing.

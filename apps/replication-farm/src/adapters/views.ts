@@ -1,22 +1,22 @@
 import type { NatsBus } from "@muster/bus";
 import { bucketKeys, buckets, enums, muster } from "@muster/proto";
-import { bucketRevision, openBucket, openView, protoCodec, type Bucket, type View } from "@muster/store";
+import { readBucketRevision, openBucket, openView, makeProtoCodec, type Bucket, type View } from "@muster/store";
 import { followMark } from "@muster/watch";
 import type { Health } from "@muster/health";
 import { readLabelSelector } from "@muster/names";
 import { OWNER_KIND } from "../domain/build-pod.ts";
 import { findContestedNodes, type ContestedNodes } from "../domain/find-overlap.ts";
-import { findNodes, type ObservedNode, type Nodes } from "../domain/eligible-nodes.ts";
+import { findNodes, type ObservedNode, type ObservedNodes } from "../domain/eligible-nodes.ts";
 import type { ForeignPods } from "./foreign-pods.ts";
 import type { ReplicaSet } from "../domain/replica-set.ts";
 import type { Rollout } from "../domain/rollout.ts";
 import type { SetPod } from "../domain/set-snapshot.ts";
-import type { Readable } from "./messages.ts";
+import type { StoredValue } from "./messages.ts";
 import { onNodeChange } from "./on-node-change.ts";
 
-export type StoredSet = { readonly name: string; readonly read: Readable<ReplicaSet>; readonly revision: number };
+export type StoredSet = { readonly name: string; readonly read: StoredValue<ReplicaSet>; readonly revision: number };
 
-type StoredRollout = { readonly id: string; readonly read: Readable<Rollout>; readonly revision: number };
+type StoredRollout = { readonly id: string; readonly read: StoredValue<Rollout>; readonly revision: number };
 
 /** A change of a set (by name), its pods, a rolling update (by id), foreign pods of a pod id, or any node. */
 export type WorldChange =
@@ -39,7 +39,7 @@ export type World = AsyncDisposable & {
   rolloutsOf(set: string): readonly Rollout[];
   /** Undefined: the watcher is silent, or knows no node at all, so nothing is concluded about any node. */
   observedNodes(): readonly ObservedNode[] | undefined;
-  nodesFor(set: ReplicaSet): Nodes | undefined;
+  nodesFor(set: ReplicaSet): ObservedNodes | undefined;
   /** The pods of the set, by name. */
   podsOf(set: string): ReadonlyMap<string, SetPod>;
   podState(set: string, pod: string): muster.watch.v1.PodState | undefined;
@@ -58,8 +58,8 @@ export type World = AsyncDisposable & {
 
 type WorldOptions = {
   readonly connection: NatsBus["connection"];
-  readonly sets: Bucket<Readable<ReplicaSet>, ReplicaSet>;
-  readonly rollouts: Bucket<Readable<Rollout>, Rollout>;
+  readonly sets: Bucket<StoredValue<ReplicaSet>, ReplicaSet>;
+  readonly rollouts: Bucket<StoredValue<Rollout>, Rollout>;
   readonly foreign: Omit<ForeignPods, keyof AsyncDisposable>;
   readonly nodesFreshMs: number;
   readonly nodeGraceMs: number;
@@ -83,9 +83,9 @@ export async function openWorld(options: WorldOptions): Promise<World> {
   const followed = (what: string) => ({
     onProblem: (error: unknown, retryInMs: number) => options.onProblem(what, error, retryInMs),
   });
-  const nodeStates = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodeState) });
-  const marks = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodesComplete) });
-  const podStates = await openBucket(connection, { name: buckets.pods, codec: protoCodec(PodState) });
+  const nodeStates = await openBucket(connection, { name: buckets.nodes, codec: makeProtoCodec(NodeState) });
+  const marks = await openBucket(connection, { name: buckets.nodes, codec: makeProtoCodec(NodesComplete) });
+  const podStates = await openBucket(connection, { name: buckets.pods, codec: makeProtoCodec(PodState) });
   const sets = undo.use(await openView(options.sets, followed("sets")));
   const rollouts = undo.use(await openView(options.rollouts, followed("rolling updates")));
   const nodes = undo.use(await openView(nodeStates, followed("nodes")));
@@ -166,8 +166,8 @@ type RecordsIndex = Pick<
 /** Indexes of the records, so that the cost of an event or request does not grow with all records. */
 function indexRecords(
   options: Pick<WorldOptions, "connection" | "sets">,
-  sets: View<Readable<ReplicaSet>>,
-  rollouts: View<Readable<Rollout>>,
+  sets: View<StoredValue<ReplicaSet>>,
+  rollouts: View<StoredValue<Rollout>>,
 ): RecordsIndex {
   const setsOfId = grouped(sets, (read) => ("record" in read ? read.record.spec.podId : undefined));
   const setsInRollout = grouped(sets, (read) => ("record" in read ? read.record.rollout : undefined));
@@ -184,7 +184,7 @@ function indexRecords(
     },
     setsOf: recordsOfId,
     storedSetsOf: async (podId) => {
-      const revision = await bucketRevision(options.connection, options.sets.name);
+      const revision = await readBucketRevision(options.connection, options.sets.name);
       if (await hasReached(sets, revision)) return recordsOfId(podId);
       return readable(await options.sets.list()).filter(({ spec }) => spec.podId === podId);
     },
@@ -202,7 +202,7 @@ function indexRecords(
   };
 }
 
-function storedSet({ key, value, revision }: ReturnType<View<Readable<ReplicaSet>>["entries"]>[number]): StoredSet {
+function storedSet({ key, value, revision }: ReturnType<View<StoredValue<ReplicaSet>>["entries"]>[number]): StoredSet {
   return { name: key, read: value, revision };
 }
 
@@ -210,11 +210,11 @@ function storedRollout({
   key,
   value,
   revision,
-}: ReturnType<View<Readable<Rollout>>["entries"]>[number]): StoredRollout {
+}: ReturnType<View<StoredValue<Rollout>>["entries"]>[number]): StoredRollout {
   return { id: key, read: value, revision };
 }
 
-function readable<Record>(entries: readonly ({ readonly value: Readable<Record> } | undefined)[]): Record[] {
+function readable<Record>(entries: readonly ({ readonly value: StoredValue<Record> } | undefined)[]): Record[] {
   return entries.flatMap((entry) => (entry !== undefined && "record" in entry.value ? [entry.value.record] : []));
 }
 

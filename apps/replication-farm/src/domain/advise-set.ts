@@ -7,13 +7,13 @@ import type { Rollout } from "./rollout.ts";
 type PlacedSet = { readonly set: ReplicaSet; readonly replicas: readonly unknown[] };
 
 /** Advises the user on a trouble; empty: wait. */
-export function adviseTrouble(code: TroubleCode, placed: PlacedSet, nowMs: number): string {
+export function adviseOnTrouble(code: TroubleCode, placed: PlacedSet, nowMs: number): string {
   const { name, spec, transferNotBeforeMs } = placed.set;
   const { length: replicas } = placed.replicas;
   switch (code) {
     case "TOO_FEW_NODES":
       if (spec.pool !== undefined) return "`muster get reservations` shows the machines that it waits for";
-      return adviseNode(placed.set, replicas);
+      return adviseOnNode(placed.set, replicas);
     case "NO_ELIGIBLE_NODES":
       return `check nodeSelector ${spec.nodeSelector} against \`kubectl get nodes --show-labels\``;
     case "TRANSFER_FAILED": {
@@ -50,13 +50,13 @@ export function adviseTrouble(code: TroubleCode, placed: PlacedSet, nowMs: numbe
 }
 
 /** Advises the user where no eligible node is free; with so few replicas the set needs none. */
-export function adviseNode({ name, spec }: ReplicaSet, replicas: number): string {
+export function adviseOnNode({ name, spec }: ReplicaSet, replicas: number): string {
   const selected = spec.nodeSelector === "" ? "it" : spec.nodeSelector;
   return `label, uncordon or add a node for ${selected}, or \`muster scale ${name} --replicas ${replicas}\``;
 }
 
 /** Names the command that shows more about a replica that is not ready. */
-export function adviseReplica(replica: {
+export function adviseOnReplica(replica: {
   readonly pod: string;
   readonly node: string;
   readonly reason: string;
@@ -69,7 +69,7 @@ export function adviseReplica(replica: {
 }
 
 /** Names the commands that follow, reverse, resume or finish a rolling update. */
-export function adviseRollout({ id, undone, phase }: Rollout): string {
+export function adviseOnRollout({ id, undone, phase }: Rollout): string {
   const follow = `\`muster roll status ${id}\` follows it`;
   const isUndone = undone % 2 === 1;
   if (phase === "PAUSED") {

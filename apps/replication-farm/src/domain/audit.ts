@@ -1,5 +1,5 @@
 import type { AuditRecord } from "./replica-set.ts";
-import type { Audit } from "./set-plan.ts";
+import type { SetAudit } from "./set-plan.ts";
 
 /** Audit records that wait to be published. A record whose outbox is full cannot change until the stream has accepted them. */
 export const MAX_OUTBOX = 100;
@@ -12,12 +12,12 @@ type AuditContext = {
 };
 
 /** The client in the details of an audit record; nothing for an anonymous request. */
-export function clientDetails(by: string): { readonly by?: string } {
+export function buildClientDetails(by: string): { readonly by?: string } {
   return by === "" ? {} : { by };
 }
 
 /** Gives each audit of a change an id, so that a repeated publication is recognised. */
-export function buildAudits(replicaSet: string, audits: readonly Audit[], context: AuditContext): AuditRecord[] {
+export function buildAudits(replicaSet: string, audits: readonly SetAudit[], context: AuditContext): AuditRecord[] {
   const { nowMs: timestampMs, traceparent, newId } = context;
   return audits.map(({ eventType, details }) => ({
     id: newId(),

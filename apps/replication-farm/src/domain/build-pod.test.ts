@@ -1,7 +1,7 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { annotations, labels, schedulingGates } from "@muster/proto";
 import { describe, expect, it } from "vitest";
-import { aSet, aSpec } from "../../test/a-set.ts";
+import { makeSet, makeSpec } from "../../test/a-set.ts";
 import { buildPod } from "./build-pod.ts";
 
 const POLICY = { namespace: "apps", installation: "muster-1", keys: { labels, annotations, schedulingGates } };
@@ -12,7 +12,7 @@ const ALONE = { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLab
 
 function build(template: unknown, traceparent = "") {
   const text = typeof template === "string" ? template : JSON.stringify(template);
-  return buildPod(aSet({ traceparent, spec: aSpec({ podId: "proxy", template: text }) }), PLACE, POLICY);
+  return buildPod(makeSet({ traceparent, spec: makeSpec({ podId: "proxy", template: text }) }), PLACE, POLICY);
 }
 
 describe("buildPod", () => {
@@ -39,7 +39,7 @@ describe("buildPod", () => {
 
   it("has a machine of a pool to itself, whatever the template has", () => {
     const template = JSON.stringify({ metadata: { labels: { [labels.exclusive]: "false" } }, spec: {} });
-    const { metadata } = buildPod(aSet({ spec: aSpec({ pool: "gpu", template }) }), PLACE, POLICY);
+    const { metadata } = buildPod(makeSet({ spec: makeSpec({ pool: "gpu", template }) }), PLACE, POLICY);
     expect(metadata.labels).toMatchObject({ "muster.dev/exclusive": "true" });
   });
 
@@ -94,7 +94,7 @@ describe("buildPod", () => {
     try {
       build(template);
     } catch (error) {
-      fault = faultOf(error);
+      fault = findFault(error);
     }
     expect(fault).toEqual({ code: "invalid_request", field: "spec.template_json", reason });
   });

@@ -1,5 +1,5 @@
 import { throwFault } from "@muster/faults";
-import { podNameOf, type Placement, type ReplicaSet } from "./replica-set.ts";
+import { buildPodName, type ReplicaPlacement, type ReplicaSet } from "./replica-set.ts";
 
 /** Keys by which all services recognise each other's pods; they come from the contracts. */
 type PodKeys = {
@@ -49,12 +49,12 @@ export type PodManifest = {
  */
 export function buildPod(
   { name: set, uid, spec, traceparent }: Pick<ReplicaSet, "name" | "uid" | "spec" | "traceparent">,
-  { node, ordinal }: Pick<Placement, "node" | "ordinal">,
+  { node, ordinal }: Pick<ReplicaPlacement, "node" | "ordinal">,
   { namespace, installation, keys }: PodPolicy,
 ): PodManifest {
   const template = readTemplate(spec.template);
   const { labels, annotations, schedulingGates } = keys;
-  const name = podNameOf(set, ordinal);
+  const name = buildPodName(set, ordinal);
   const pod = objectAt(template, "spec");
   return {
     apiVersion: "v1",

@@ -19,8 +19,8 @@ export function checkSpec(name: string, spec: ReplicaSetSpec): ReplicaSetSpec {
   if (pool !== undefined) checkPool(name, pool, spec);
   checkReplicas("spec.replicas_desired", spec.replicasDesired);
   if (minReadySeconds > MIN_READY_SECONDS.max)
-    refuse("spec.min_ready_seconds", `${minReadySeconds} is more than ${MIN_READY_SECONDS.max}`);
-  if (Object.keys(labels).length > MAX_LABELS) refuse("spec.labels", `has more than ${MAX_LABELS} labels`);
+    refuseField("spec.min_ready_seconds", `${minReadySeconds} is more than ${MIN_READY_SECONDS.max}`);
+  if (Object.keys(labels).length > MAX_LABELS) refuseField("spec.labels", `has more than ${MAX_LABELS} labels`);
   for (const [key, value] of Object.entries(labels)) {
     requireNone(checkLabelKey("spec.labels", key));
     requireNone(checkLabelValue(`spec.labels.${key}`, value));
@@ -31,14 +31,14 @@ export function checkSpec(name: string, spec: ReplicaSetSpec): ReplicaSetSpec {
 function checkPool(name: string, pool: string, { daemon, nodeSelector }: ReplicaSetSpec): void {
   requireNone(checkLabelValue("spec.pool", pool));
   if (daemon)
-    refuse(
+    refuseField(
       "spec.daemon",
       "cannot be combined with a pool, whose machines are granted for a number of replicas; omit one of them",
     );
   if (nodeSelector !== "")
-    refuse("spec.node_selector", `cannot be combined with a pool: the ledger chooses its machines of ${pool}`);
+    refuseField("spec.node_selector", `cannot be combined with a pool: the ledger chooses its machines of ${pool}`);
   if (!mayHaveMachines(name))
-    refuse("name", `${name} has two hyphens in a row, which a set on machines of a pool cannot`);
+    refuseField("name", `${name} has two hyphens in a row, which a set on machines of a pool cannot`);
 }
 
 export function normaliseTemplate(template: string): string {
@@ -51,16 +51,16 @@ export function normaliseTemplate(template: string): string {
 }
 
 export function checkReplicas(field: string, count: number): void {
-  if (count > MAX_REPLICAS) refuse(field, `${count} is more than ${MAX_REPLICAS}, the maximum of one set`);
+  if (count > MAX_REPLICAS) refuseField(field, `${count} is more than ${MAX_REPLICAS}, the maximum of one set`);
 }
 
 /** Returns the spec if the set may change to it now; throws the fault otherwise. */
 export function checkChange(set: ReplicaSet, spec: ReplicaSetSpec, replace: boolean): ReplicaSetSpec {
   const { name, rollout, deletion, placements } = set;
-  if (deletion !== undefined) refuse("name", `${name} is being deleted; wait until it is gone`);
+  if (deletion !== undefined) refuseField("name", `${name} is being deleted; wait until it is gone`);
   refuseInRollout(set, "changed");
   const keeps = (what: string, hint: string): never =>
-    refuse(`spec.${what}`, `cannot be changed while ${name} has ${placements.length} replicas: ${hint}`);
+    refuseField(`spec.${what}`, `cannot be changed while ${name} has ${placements.length} replicas: ${hint}`);
   if (placements.length > 0 && rollout === undefined) {
     if (spec.podId !== set.spec.podId) keeps("pod_id", "roll it to a new set");
     if (spec.daemon !== set.spec.daemon) keeps("daemon", "scale it to 0 first");
@@ -73,11 +73,11 @@ export function checkChange(set: ReplicaSet, spec: ReplicaSetSpec, replace: bool
 
 export function refuseInRollout({ name, rollout }: ReplicaSet, what: string): void {
   if (rollout !== undefined)
-    refuse("name", `${name} is in rolling update ${rollout} and cannot be ${what} until that has ended`);
+    refuseField("name", `${name} is in rolling update ${rollout} and cannot be ${what} until that has ended`);
 }
 
 export function refuseDeleted({ name, deletion }: ReplicaSet): void {
-  if (deletion !== undefined) refuse("name", `${name} is being deleted`);
+  if (deletion !== undefined) refuseField("name", `${name} is being deleted`);
 }
 
 export function isSameSpec(a: ReplicaSetSpec, b: ReplicaSetSpec): boolean {
@@ -87,7 +87,7 @@ export function isSameSpec(a: ReplicaSetSpec, b: ReplicaSetSpec): boolean {
 }
 
 /** Throws invalid_request. */
-export function refuse(field: string, reason: string): never {
+export function refuseField(field: string, reason: string): never {
   return throwFault({ code: "invalid_request", field, reason });
 }
 

@@ -1,12 +1,12 @@
 import { isAvailable } from "./decide-available.ts";
-import { podOf } from "./places.ts";
+import { findReplicaPod } from "./places.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 import type { SetPod } from "./set-snapshot.ts";
 
 /** Counts pods with a placement that are ready and built from the set's template. */
 export function countHealthy(set: ReplicaSet, pods: ReadonlyMap<string, SetPod>, templateHash: string): number {
   return set.placements.filter((placement) => {
-    const pod = podOf(set, pods, placement);
+    const pod = findReplicaPod(set, pods, placement);
     return placement.templateHash === templateHash && pod?.health === "READY" && !pod.deleting;
   }).length;
 }

@@ -1,14 +1,14 @@
 import { expect, it } from "vitest";
-import { aRollout, aSet, aSpec } from "../../test/a-set.ts";
+import { makeRollout, makeSet, makeSpec } from "../../test/a-set.ts";
 import { decideStuck, type RolloutWait } from "./decide-stuck.ts";
 
 const WAIT = { kind: "wait", because: "minimum-healthy" } as const;
 
 it("a rolling update is stuck only after its pods had their minReadySeconds as well", () => {
   let known: RolloutWait | undefined;
-  const sets = [aSet({ name: "a", spec: aSpec({ minReadySeconds: 60 }) }), aSet({ name: "b" })];
+  const sets = [makeSet({ name: "a", spec: makeSpec({ minReadySeconds: 60 }) }), makeSet({ name: "b" })];
   const at = (nowMs: number) => {
-    const { trouble, wait } = decideStuck(known, aRollout({}), WAIT, { nowMs, unhealthyMs: 1000, sets });
+    const { trouble, wait } = decideStuck(known, makeRollout({}), WAIT, { nowMs, unhealthyMs: 1000, sets });
     known = wait;
     return trouble;
   };

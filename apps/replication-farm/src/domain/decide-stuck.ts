@@ -1,5 +1,5 @@
 import type { RolloutStep } from "./plan-rollout.ts";
-import type { ReplicaSet, Trouble } from "./replica-set.ts";
+import type { ReplicaSet, SetTrouble } from "./replica-set.ts";
 import type { Rollout } from "./rollout.ts";
 
 /** The reason why a rolling update waits, and since when. */
@@ -25,7 +25,7 @@ export function decideStuck(
     unhealthyMs,
     sets,
   }: { readonly nowMs: number; readonly unhealthyMs: number; readonly sets: readonly Pick<ReplicaSet, "spec">[] },
-): { readonly trouble: Trouble | undefined; readonly wait: RolloutWait | undefined } {
+): { readonly trouble: SetTrouble | undefined; readonly wait: RolloutWait | undefined } {
   const why = step.kind === "wait" ? STUCK[step.because] : undefined;
   if (why === undefined) return { trouble: undefined, wait: undefined };
   const { oldSet, newSet, oldDesired, newDesired } = rollout;

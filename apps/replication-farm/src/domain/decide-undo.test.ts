@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { aRollout } from "../../test/a-set.ts";
+import { makeRollout } from "../../test/a-set.ts";
 import { decideUndo } from "./decide-undo.ts";
-import { minimumOf, type Rollout } from "./rollout.ts";
+import { computeMinimum, type Rollout } from "./rollout.ts";
 
 function undone(rollout: Partial<Rollout>): Rollout {
-  const verdict = decideUndo(aRollout(rollout));
+  const verdict = decideUndo(makeRollout(rollout));
   if (verdict.kind === "refused") throw new Error(verdict.because);
   return verdict.next;
 }
@@ -24,7 +24,7 @@ describe("an update that is undone", () => {
       { target: 2, undoTarget: 3, leaveOld: true },
     ],
   ])("%s returns to the initial number", (_case, rollout, expected) => {
-    const before = aRollout(rollout);
+    const before = makeRollout(rollout);
     expect(undone(rollout)).toMatchObject({
       ...expected,
       oldSet: "web-2",
@@ -37,18 +37,18 @@ describe("an update that is undone", () => {
 
   it("and repeated restores the original update, with the requested minimum, limited to the initial number", () => {
     for (const rollout of [
-      aRollout({ target: 5, undoTarget: 3, minimum: 4, oldDesired: 3, newDesired: 2 }),
-      aRollout({ target: 3, undoTarget: 3, newBefore: 1, minimum: 1, oldDesired: 1, newDesired: 2 }),
+      makeRollout({ target: 5, undoTarget: 3, minimum: 4, oldDesired: 3, newDesired: 2 }),
+      makeRollout({ target: 3, undoTarget: 3, newBefore: 1, minimum: 1, oldDesired: 1, newDesired: 2 }),
     ]) {
       const back = undone(rollout);
-      expect(minimumOf(back)).toBe(Math.min(rollout.minimum, 3));
+      expect(computeMinimum(back)).toBe(Math.min(rollout.minimum, 3));
       expect(undone(back)).toEqual({ ...rollout, undone: 2 });
       expect(undone(undone(back))).toEqual({ ...back, undone: 3 });
     }
   });
 
   it("is refused if no replica could move", () => {
-    const stuck = aRollout({ target: 3, undoTarget: 2, minimum: 3, oldDesired: 1, newDesired: 1 });
+    const stuck = makeRollout({ target: 3, undoTarget: 2, minimum: 3, oldDesired: 1, newDesired: 1 });
     expect(decideUndo(stuck)).toMatchObject({ kind: "refused" });
   });
 });

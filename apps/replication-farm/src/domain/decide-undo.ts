@@ -1,5 +1,5 @@
 import { decideMinimum } from "./decide-minimum.ts";
-import { minimumOf, type Rollout } from "./rollout.ts";
+import { computeMinimum, type Rollout } from "./rollout.ts";
 
 type UndoVerdict =
   { readonly kind: "undone"; readonly next: Rollout } | { readonly kind: "refused"; readonly because: string };
@@ -30,7 +30,7 @@ export function decideUndo(rollout: Rollout): UndoVerdict {
   // Counts have changed since the last check of the minimum.
   const never =
     next.newDesired < next.target
-      ? decideMinimum({ ...next, minimum: minimumOf(next) }, oldDesired + newDesired)
+      ? decideMinimum({ ...next, minimum: computeMinimum(next) }, oldDesired + newDesired)
       : undefined;
   return never === undefined ? { kind: "undone", next } : { kind: "refused", because: never };
 }

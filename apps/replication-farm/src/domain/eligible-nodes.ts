@@ -1,6 +1,6 @@
 import { matchesLabels, type LabelSelector } from "@muster/names";
 
-export type Nodes = {
+export type ObservedNodes = {
   /** Nodes that may run a pod of the set. */
   readonly eligible: ReadonlySet<string>;
   /** Nodes that accept pods: existing, ready and not cordoned. */
@@ -37,7 +37,7 @@ export function findNodes(
     readonly among?: ReadonlySet<string>;
     readonly foreign?: ReadonlyMap<string, string>;
   },
-): Nodes {
+): ObservedNodes {
   const { nowMs, graceMs, among, foreign = NO_PODS } = options;
   const eligible = new Set<string>();
   const usable = new Set<string>();

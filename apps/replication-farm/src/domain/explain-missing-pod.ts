@@ -1,5 +1,5 @@
 import { describeForeign } from "./explain-nodes.ts";
-import { makesPodFor } from "./plan-pods.ts";
+import { isMakingPod } from "./plan-pods.ts";
 import type { SetSnapshot } from "./set-snapshot.ts";
 
 /** Explains why a placement has no pod now: a stable code and a text. */
@@ -19,7 +19,7 @@ export function explainMissingPod(
 
 function explainWait(snapshot: Pick<SetSnapshot, "set" | "rollout" | "nodes">, node: string): string {
   if (snapshot.nodes === undefined) return "the watcher is silent, and no pod is created until it reports nodes again";
-  if (!makesPodFor(snapshot, node)) return "the set is disabled, and no pod is created until it is enabled";
+  if (!isMakingPod(snapshot, node)) return "the set is disabled, and no pod is created until it is enabled";
   const pod = snapshot.nodes.foreign.get(node);
   if (pod !== undefined) return describeForeign(pod, snapshot.set.spec.podId);
   return "the farm creates one soon, or after a pause that grows each time the pod ends";

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { readLabelSelector } from "@muster/names";
-import { aSpec, placedOn } from "../../test/a-set.ts";
+import { makeSpec, makePlacedSet } from "../../test/a-set.ts";
 import { findNodes, type ObservedNode } from "./eligible-nodes.ts";
 import { explainNodes } from "./explain-nodes.ts";
 
@@ -14,7 +14,7 @@ function explained(
   taken: Readonly<Record<string, string>> = {},
   foreign: ReadonlyMap<string, string> = new Map(),
 ) {
-  const set = placedOn(placed, { spec: aSpec({ nodeSelector: "disk=ssd" }) });
+  const set = makePlacedSet(placed, { spec: makeSpec({ nodeSelector: "disk=ssd" }) });
   const nodes = findNodes(readLabelSelector("f", "disk=ssd"), sights, { nowMs: 10, graceMs: 5, foreign });
   return explainNodes(set, sights, nodes, new Map(Object.entries(taken))).map(({ node, code, message }) =>
     [node, code, message].join(" ").trim(),
@@ -56,7 +56,7 @@ it("names the pod without a set that blocks a node for a set, with a replica and
 });
 
 it("reports a pool's machine that the set does not hold", () => {
-  const set = placedOn([], { spec: aSpec({ nodeSelector: "", pool: "workers" }) });
+  const set = makePlacedSet([], { spec: makeSpec({ nodeSelector: "", pool: "workers" }) });
   const nodes = { eligible: new Set<string>(), usable: new Set(["n"]), unusable: new Map(), foreign: new Map() };
   expect(explainNodes(set, [sight("n")], nodes, new Map())).toEqual([
     { node: "n", code: "NOT_GRANTED", message: "the set does not hold this machine of pool workers" },

@@ -1,5 +1,5 @@
 import { matchesLabels, readLabelSelector } from "@muster/names";
-import type { ObservedNode, Nodes } from "./eligible-nodes.ts";
+import type { ObservedNode, ObservedNodes } from "./eligible-nodes.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 
 /** Ordered by importance, because thousands of nodes may be not selected. */
@@ -17,7 +17,7 @@ type Judged = Omit<NodeVerdict, "node">;
 export function explainNodes(
   set: ReplicaSet,
   sights: readonly ObservedNode[],
-  nodes: Nodes,
+  nodes: ObservedNodes,
   taken: ReadonlyMap<string, string>,
 ): NodeVerdict[] {
   const places = set.placements.map(({ node }) => node);
@@ -37,7 +37,11 @@ export function explainNodes(
 }
 
 /** Returns why the node accepts no new pod of the set. */
-function findObstacle({ spec }: ReplicaSet, sight: ObservedNode, { eligible, foreign }: Nodes): Judged | undefined {
+function findObstacle(
+  { spec }: ReplicaSet,
+  sight: ObservedNode,
+  { eligible, foreign }: ObservedNodes,
+): Judged | undefined {
   const selector = readLabelSelector("spec.node_selector", spec.nodeSelector);
   if (!matchesLabels(selector, sight.labels))
     return { code: "NOT_SELECTED", message: `its labels do not match ${spec.nodeSelector}` };

@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
-import { aRollout, placedOn } from "../../test/a-set.ts";
+import { makeRollout, makePlacedSet } from "../../test/a-set.ts";
 import { explainRollout } from "./explain-rollout.ts";
 import type { RolloutSnapshot } from "./plan-rollout.ts";
 import type { Rollout } from "./rollout.ts";
 
-const old = placedOn(["a", "b"], { rollout: "web-2" });
-const fresh = placedOn(["d"], { name: "web-2", rollout: "web-2" });
+const old = makePlacedSet(["a", "b"], { rollout: "web-2" });
+const fresh = makePlacedSet(["d"], { name: "web-2", rollout: "web-2" });
 
 it.each<[why: RegExp, rollout: Partial<Rollout>, rest?: Partial<RolloutSnapshot>]>([
   [/^$/, { oldDesired: 2, minimum: 1 }],
@@ -23,7 +23,7 @@ it.each<[why: RegExp, rollout: Partial<Rollout>, rest?: Partial<RolloutSnapshot>
 ])("%s is why it waits", (why, rollout, rest) => {
   const snapshot = {
     nowMs: 2,
-    rollout: aRollout(rollout),
+    rollout: makeRollout(rollout),
     old: { set: old, healthy: 2 },
     fresh: { set: fresh, healthy: 1 },
   };

@@ -1,4 +1,4 @@
-import { minimumOf } from "./rollout.ts";
+import { computeMinimum } from "./rollout.ts";
 import { planRollout, type RolloutSnapshot } from "./plan-rollout.ts";
 
 /** Explains from its own plan why a rolling update does not move now; empty: it moves. */
@@ -17,7 +17,7 @@ export function explainRollout(snapshot: RolloutSnapshot): string {
     case "blind":
       return "the watcher is silent, so the health of replicas is unknown";
     case "minimum-healthy":
-      return `${fresh?.healthy ?? 0} of ${newDesired} replicas of ${newSet} are healthy, so ${oldSet} keeps ${oldDesired}: together they must keep ${minimumOf(rollout)} healthy`;
+      return `${fresh?.healthy ?? 0} of ${newDesired} replicas of ${newSet} are healthy, so ${oldSet} keeps ${oldDesired}: together they must keep ${computeMinimum(rollout)} healthy`;
     case "places-missing":
       return `${newSet} has ${fresh?.set.placements.length ?? 0} of ${target} placements, and no other eligible node is free`;
     case "surplus-there":

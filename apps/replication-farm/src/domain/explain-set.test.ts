@@ -1,21 +1,21 @@
 import { expect, it } from "vitest";
-import { aRollout, aSet, aSpec, aTransfer } from "../../test/a-set.ts";
+import { makeRollout, makeSet, makeSpec, makeTransfer } from "../../test/a-set.ts";
 import type { NodeCode, NodeVerdict } from "./explain-nodes.ts";
-import { explainSet, phaseOfSet, type ReplicaSeen, type RolloutSeen, type SetSeen } from "./explain-set.ts";
-import type { ReplicaSet, Trouble } from "./replica-set.ts";
+import { explainSet, getSetPhase, type ReplicaSeen, type RolloutSeen, type SetSeen } from "./explain-set.ts";
+import type { ReplicaSet, SetTrouble } from "./replica-set.ts";
 import type { TroubleCode } from "./troubles.ts";
 import type { Rollout } from "./rollout.ts";
 
 const NOW_MS = 1_000_000;
 const TRANSFER = {
-  ...aTransfer("n-1", undefined),
+  ...makeTransfer("n-1", undefined),
   because: { code: "NODE_INELIGIBLE", detail: "it is gone" } as const,
   deadlineMs: NOW_MS,
 };
 const ILL = aReplica("n-2", { health: "NOT_READY", reason: "CrashLoopBackOff", message: "back-off" });
 const GONE = aReplica("n-1", { health: "UNKNOWN", reason: "NODE_GONE", message: "node n-1 is gone", eligible: false });
 const LEAVING = [aReplica("n-1", { eligible: false }), aReplica("n-2")];
-const STATIC = aSpec({ allocationStrategy: "static" });
+const STATIC = makeSpec({ allocationStrategy: "static" });
 
 function aReplica(name: string, rest: Partial<ReplicaSeen> = {}): ReplicaSeen {
   return { node: name, pod: `web-of-${name}`, health: "READY", reason: "", message: "", eligible: true, ...rest };
@@ -25,13 +25,13 @@ function node(name: string, code: NodeCode, message = ""): NodeVerdict {
   return { node: name, code, message };
 }
 
-function trouble(code: TroubleCode, message: string): Trouble {
+function trouble(code: TroubleCode, message: string): SetTrouble {
   return { code, message, sinceMs: 7 };
 }
 
 function inRollout(rollout: Partial<Rollout> = {}): RolloutSeen {
   const counts = { oldHealthy: 1, oldCurrent: 1, newHealthy: 0, newCurrent: 1 };
-  return { rollout: aRollout({ target: 2, minimum: 1, createdAtMs: 6, ...rollout }), ...counts, waitingBecause: "" };
+  return { rollout: makeRollout({ target: 2, minimum: 1, createdAtMs: 6, ...rollout }), ...counts, waitingBecause: "" };
 }
 
 /** A set with two ready replicas and these changes. */
@@ -40,14 +40,14 @@ function seen(set: Partial<ReplicaSet>, rest: Partial<SetSeen> = {}): SetSeen {
   return {
     ...{ farm: "farm-1", desired: 2, healthy: 2, replicas, rollout: undefined, nodes: [] },
     ...rest,
-    set: aSet(set),
+    set: makeSet(set),
   };
 }
 
 const WAITING = trouble("WAITING_FOR_MACHINE", "it is waiting for a machine of pool gpu: POOL_AVAILABILITY");
 
 function onPool(set: Partial<ReplicaSet>, rest: Partial<SetSeen> = {}): SetSeen {
-  return seen({ spec: aSpec({ nodeSelector: "", pool: "gpu" }), ...set }, rest);
+  return seen({ spec: makeSpec({ nodeSelector: "", pool: "gpu" }), ...set }, rest);
 }
 
 it.each<[code: string, seen: SetSeen, message: RegExp, next: RegExp]>([
@@ -224,5 +224,5 @@ it.each<[phase: string, sinceMs: number, seen: SetSeen]>([
   ["ROLLING", 0, seen({ rollout: "web-2" })],
   ["DELETING", 4, seen({ rollout: "web-2", deletion: { keepPods: true, atMs: 4 } })],
 ])("a set is %s since %i", (phase, sinceMs, given) => {
-  expect(phaseOfSet(given)).toEqual({ phase, sinceMs });
+  expect(getSetPhase(given)).toEqual({ phase, sinceMs });
 });

@@ -1,11 +1,11 @@
 import { formatElapsed } from "@muster/faults";
-import { because, type Reason } from "@muster/ledger-client/explanation";
-import { adviseNode, adviseReplica, adviseRollout, adviseTrouble } from "./advise-set.ts";
+import { buildReason, type StateReason } from "@muster/ledger-client/explanation";
+import { adviseOnNode, adviseOnReplica, adviseOnRollout, adviseOnTrouble } from "./advise-set.ts";
 import { describeTransferReason } from "./describe-transfer.ts";
 import type { NodeVerdict } from "./explain-nodes.ts";
-import type { ReplicaSet, Transfer } from "./replica-set.ts";
+import type { ReplicaSet, PodTransfer } from "./replica-set.ts";
 import type { TroubleCode } from "./troubles.ts";
-import { minimumOf, type Rollout } from "./rollout.ts";
+import { computeMinimum, type Rollout } from "./rollout.ts";
 
 /** A placement of a set with the last observed state of its pod. */
 export type ReplicaSeen = {
@@ -59,17 +59,17 @@ const BLOCKS_CHANGES: ReadonlySet<TroubleCode> = new Set([
  * Explains the state of a set by its first obstacle: DELETING, NO_FARM, IN_ROLL, TRANSFERRING, DISABLED, NODES_UNKNOWN, the code of its trouble, PLACING,
  * TOO_FEW_NODES, REMOVING, NOT_HEALTHY, STATIC, TRANSFERS_HELD, LEAVING, RENEWING, READY or CHANGING.
  */
-export function explainSet(seen: SetSeen, nowMs: number): Reason {
+export function explainSet(seen: SetSeen, nowMs: number): StateReason {
   const state = explainState(seen);
   if (state === undefined) return explainPlaces(seen, nowMs) ?? explainWell(seen);
   const { trouble } = seen.set;
   if (trouble === undefined || !BLOCKS_CHANGES.has(trouble.code)) return state;
-  const next = state.next === "" ? adviseTrouble(trouble.code, seen, nowMs) : state.next;
+  const next = state.next === "" ? adviseOnTrouble(trouble.code, seen, nowMs) : state.next;
   return { ...state, message: `${state.message}; ${trouble.message}`, next };
 }
 
 /** The phase of a set and since when; 0: the record has no time of it. */
-export function phaseOfSet(seen: Omit<SetSeen, "farm" | "nodes">): {
+export function getSetPhase(seen: Omit<SetSeen, "farm" | "nodes">): {
   readonly phase: string;
   readonly sinceMs: number;
 } {
@@ -82,12 +82,12 @@ export function phaseOfSet(seen: Omit<SetSeen, "farm" | "nodes">): {
   return { phase: isSettled(seen) ? "READY" : "CHANGING", sinceMs: 0 };
 }
 
-function explainState(seen: SetSeen): Reason | undefined {
+function explainState(seen: SetSeen): StateReason | undefined {
   const { set, farm, replicas, rollout } = seen;
   const { name, deletion, transfer, disabled } = set;
   if (deletion !== undefined) {
     const pods = deletion.keepPods ? "its pods stay" : `${countOf(replicas.length, "replica")} left`;
-    return because("DELETING", `it is being deleted: ${pods}`);
+    return buildReason("DELETING", `it is being deleted: ${pods}`);
   }
   if (farm === "")
     return {
@@ -96,7 +96,7 @@ function explainState(seen: SetSeen): Reason | undefined {
       next: "`muster doctor` shows the farms; one with FARM_RC_SELECTOR owns only sets whose labels match",
     };
   if (rollout !== undefined)
-    return { code: "IN_ROLL", message: describeRollout(rollout), next: adviseRollout(rollout.rollout) };
+    return { code: "IN_ROLL", message: describeRollout(rollout), next: adviseOnRollout(rollout.rollout) };
   if (transfer !== undefined) return explainTransfer(seen, transfer);
   if (disabled)
     return {
@@ -107,7 +107,7 @@ function explainState(seen: SetSeen): Reason | undefined {
   return undefined;
 }
 
-function explainTransfer({ set, replicas, nodes }: SetSeen, transfer: Transfer): Reason {
+function explainTransfer({ set, replicas, nodes }: SetSeen, transfer: PodTransfer): StateReason {
   const { oldNode, newNode, deadlineMs } = transfer;
   const by = new Date(deadlineMs).toISOString();
   const needsNode = newNode === undefined && set.spec.pool === undefined;
@@ -120,10 +120,14 @@ function explainTransfer({ set, replicas, nodes }: SetSeen, transfer: Transfer):
     `the old pod is removed once the new one is ready; otherwise the transfer is rolled back at ${by}`,
     ...(waiting.length > 0 ? [`${waiting.join(", ")} ${waiting.length === 1 ? "is" : "are"} left after that`] : []),
   ];
-  return { code: "TRANSFERRING", message: parts.join("; "), next: isShort ? adviseNode(set, replicas.length - 1) : "" };
+  return {
+    code: "TRANSFERRING",
+    message: parts.join("; "),
+    next: isShort ? adviseOnNode(set, replicas.length - 1) : "",
+  };
 }
 
-function explainPlaces(seen: SetSeen, nowMs: number): Reason | undefined {
+function explainPlaces(seen: SetSeen, nowMs: number): StateReason | undefined {
   const { set, desired, healthy, replicas, nodes } = seen;
   const { trouble } = set;
   if (nodes === undefined)
@@ -133,28 +137,28 @@ function explainPlaces(seen: SetSeen, nowMs: number): Reason | undefined {
       next: "`muster doctor` checks the watcher",
     };
   if (trouble !== undefined && !SEEN_IN_PLACES.has(trouble.code))
-    return { code: trouble.code, message: trouble.message, next: adviseTrouble(trouble.code, seen, nowMs) };
+    return { code: trouble.code, message: trouble.message, next: adviseOnTrouble(trouble.code, seen, nowMs) };
   const counts = describeCounts(seen);
   if (replicas.length < desired) {
     const missing = desired - replicas.length;
     const free = nodes.filter(({ code }) => code === "FREE").length;
-    if (free >= missing) return because("PLACING", `${counts}; the rest follows now`);
+    if (free >= missing) return buildReason("PLACING", `${counts}; the rest follows now`);
     const lacking = `${countOf(missing, "more node")} ${missing === 1 ? "is" : "are"} needed, and ${free} ${free === 1 ? "is" : "are"} free`;
     const message = `${counts}: ${lacking} (${describeNodes(nodes)})`;
-    return { code: "TOO_FEW_NODES", message, next: adviseTrouble("TOO_FEW_NODES", seen, nowMs) };
+    return { code: "TOO_FEW_NODES", message, next: adviseOnTrouble("TOO_FEW_NODES", seen, nowMs) };
   }
-  if (replicas.length > desired) return because("REMOVING", `${counts}; the surplus is removed now`);
+  if (replicas.length > desired) return buildReason("REMOVING", `${counts}; the surplus is removed now`);
   const unhealthy = replicas.filter(({ health, eligible }) => health !== "READY" && eligible);
   const [first] = unhealthy;
   if (first !== undefined) {
     const why = [first.health, first.reason, first.message].filter((each) => each !== "").join(": ");
     const more = unhealthy.length > 1 ? `; ${unhealthy.length - 1} more are not ready` : "";
     const message = `${counts}; ${first.pod} on ${first.node} is ${why}${more}`;
-    return { code: "NOT_HEALTHY", message, next: adviseReplica(first) };
+    return { code: "NOT_HEALTHY", message, next: adviseOnReplica(first) };
   }
   const leaving = explainLeaving(set, replicas, nodes, nowMs);
   if (leaving !== undefined || healthy >= desired) return leaving;
-  return because("RENEWING", `${counts}: pods of the earlier template are replaced`);
+  return buildReason("RENEWING", `${counts}: pods of the earlier template are replaced`);
 }
 
 /** Explains replicas on nodes that are no longer eligible. */
@@ -163,7 +167,7 @@ function explainLeaving(
   replicas: readonly ReplicaSeen[],
   nodes: readonly NodeVerdict[],
   nowMs: number,
-): Reason | undefined {
+): StateReason | undefined {
   const leaving = replicas.filter(({ eligible }) => !eligible).map(({ node }) => node);
   const [first] = leaving;
   if (first === undefined) return undefined;
@@ -186,11 +190,11 @@ function explainLeaving(
     };
   const pauseMs = set.transferNotBeforeMs - nowMs;
   const when = pauseMs > 0 ? `in ${formatElapsed(pauseMs)}, after ${countOf(set.transferFailures, "failure")}` : "next";
-  return because("LEAVING", `${where}; the transfer to another node begins ${when}`);
+  return buildReason("LEAVING", `${where}; the transfer to another node begins ${when}`);
 }
 
-function explainWell(seen: SetSeen): Reason {
-  return because(isSettled(seen) ? "READY" : "CHANGING", describeCounts(seen));
+function explainWell(seen: SetSeen): StateReason {
+  return buildReason(isSettled(seen) ? "READY" : "CHANGING", describeCounts(seen));
 }
 
 /** Returns whether all desired replicas are healthy and no change is in progress. */
@@ -208,7 +212,7 @@ function describeRollout(seen: RolloutSeen): string {
   const fresh = `${newSet} has ${newCurrent} of ${target}, ${newHealthy} ready`;
   const old = `${oldSet} has ${oldCurrent}, ${oldHealthy} ready`;
   const why = trouble === undefined ? seen.waitingBecause : `${trouble.code}: ${trouble.message}`;
-  const minimum = `at least ${minimumOf(rollout)} stay ready`;
+  const minimum = `at least ${computeMinimum(rollout)} stay ready`;
   return `roll ${id} ${phase}: ${fresh}; ${old}; ${minimum}${why === "" ? "" : ` (${why})`}`;
 }
 

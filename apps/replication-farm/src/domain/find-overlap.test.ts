@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aSet, aSnapshot, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
+import { makeSet, makeSnapshot, makeSpec, makePlacedSet, POLICY } from "../../test/a-set.ts";
 import type { ObservedNode } from "./eligible-nodes.ts";
 import { findContestedNodes, findOverlap } from "./find-overlap.ts";
 import { planSet } from "./plan-set.ts";
@@ -11,7 +11,7 @@ const nodes: ObservedNode[] = [
   { name: "b", labels: { disk: "hdd", zone: "1" }, ready: true, schedulable: true, unreadySinceMs: undefined },
 ];
 const set = (name: string, nodeSelector: string, rest: Partial<ReplicaSet> = {}): ReplicaSet =>
-  aSet({ name, spec: aSpec({ nodeSelector }), ...rest });
+  makeSet({ name, spec: makeSpec({ nodeSelector }), ...rest });
 
 describe("two sets of one pod id", () => {
   it.each<[string, ReplicaSet, ReplicaSet, unknown]>([
@@ -42,10 +42,10 @@ describe("two sets of one pod id", () => {
   });
 
   it("do not overlap if they have other pod ids, or are both on machines", () => {
-    const other = aSet({ name: "old", spec: aSpec({ podId: "db", nodeSelector: "" }) });
+    const other = makeSet({ name: "old", spec: makeSpec({ podId: "db", nodeSelector: "" }) });
     expect(findOverlap(set("new", "", { createdAtMs: 1 }), [other], nodes)).toBeUndefined();
     const pooled = (name: string, createdAtMs: number): ReplicaSet =>
-      aSet({ name, spec: aSpec({ nodeSelector: "", pool: "p" }), createdAtMs });
+      makeSet({ name, spec: makeSpec({ nodeSelector: "", pool: "p" }), createdAtMs });
     expect(findOverlap(pooled("new", 1), [pooled("old", 0)], nodes)).toBeUndefined();
   });
 });
@@ -63,17 +63,17 @@ describe("of sets that overlap nevertheless", () => {
   });
 
   it("the newer one leaves only nodes that the older one uses or lacks", () => {
-    const both = placedOn(["a", "b"], { name: "newer", spec: newer.spec, createdAtMs: 2 });
+    const both = makePlacedSet(["a", "b"], { name: "newer", spec: newer.spec, createdAtMs: 2 });
     const yieldsTo = (other: ReplicaSet): string[] => [...findContestedNodes(both, [other], nodes).yields];
     expect(yieldsTo(older)).toEqual([]);
     expect(yieldsTo({ ...older, spec: { ...older.spec, replicasDesired: 3 } })).toEqual(["a"]);
     expect(yieldsTo({ ...older, spec: { ...older.spec, daemon: true } })).toEqual(["a"]);
-    expect(yieldsTo({ ...older, placements: placedOn(["a"]).placements })).toEqual(["a"]);
+    expect(yieldsTo({ ...older, placements: makePlacedSet(["a"]).placements })).toEqual(["a"]);
   });
 
   it("that share on purpose take any free node, and of two on one node the newer one yields", () => {
-    const both = placedOn(["a", "b"], { name: "newer", spec: newer.spec, createdAtMs: 2, sharesWith: ["older"] });
-    const there = { ...older, placements: placedOn(["a"]).placements };
+    const both = makePlacedSet(["a", "b"], { name: "newer", spec: newer.spec, createdAtMs: 2, sharesWith: ["older"] });
+    const there = { ...older, placements: makePlacedSet(["a"]).placements };
     expect(findContestedNodes(both, [there], nodes)).toEqual({ nodes: new Map(), yields: new Set(["a"]) });
     expect(findContestedNodes(there, [both], nodes)).toEqual({ nodes: new Map(), yields: new Set() });
   });
@@ -88,7 +88,7 @@ describe("of sets that overlap nevertheless", () => {
   });
 
   it("none yields a node that the older one could not take: cordoned, or selected by a still older one", () => {
-    const both = placedOn(["a"], { name: "newer", spec: newer.spec, createdAtMs: 3 });
+    const both = makePlacedSet(["a"], { name: "newer", spec: newer.spec, createdAtMs: 3 });
     const short = { ...older, spec: { ...older.spec, replicasDesired: 1 } };
     const cordoned = nodes.map((node) => ({ ...node, schedulable: false }));
     expect(findContestedNodes(both, [short], nodes).yields).toEqual(new Set(["a"]));
@@ -106,11 +106,11 @@ it("two sets of the same nodes settle, and the younger one loses only nodes that
       fc.nat(3),
       fc.nat(8),
       ({ old, young, cordoned }, missing, ending) => {
-        const spec = (replicasDesired: number) => aSpec({ replicasDesired, allocationStrategy: "static" });
+        const spec = (replicasDesired: number) => makeSpec({ replicasDesired, allocationStrategy: "static" });
         const sets = takeTurns(
           [
-            placedOn(old, { name: "older", createdAtMs: 1, spec: spec(old.length + missing) }),
-            placedOn(young, { name: "younger", createdAtMs: 2, spec: spec(young.length) }),
+            makePlacedSet(old, { name: "older", createdAtMs: 1, spec: spec(old.length + missing) }),
+            makePlacedSet(young, { name: "younger", createdAtMs: 2, spec: spec(young.length) }),
           ],
           { names, cordoned, ending },
         );
@@ -149,7 +149,7 @@ function takeTurns(sets: ReplicaSet[], { names, cordoned, ending }: Turns): Repl
     const placed = other.placements.map(({ node }) => node);
     const taken = new Set([...placed, ...busy.map(([key]) => key.slice(other.name.length))]);
     const contest = findContestedNodes(mine, [other], sights);
-    const next = planSet(aSnapshot(mine, usable, { taken, contest }), POLICY).change?.next ?? mine;
+    const next = planSet(makeSnapshot(mine, usable, { taken, contest }), POLICY).change?.next ?? mine;
     quiet = next === mine ? quiet + 1 : 0;
     const kept = new Set(next.placements.map(({ node }) => node));
     for (const { node } of mine.placements) if (!kept.has(node)) endsAt.set(`${mine.name}${node}`, turn + ending);

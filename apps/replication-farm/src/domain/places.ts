@@ -1,5 +1,5 @@
-import { podNameOf, type Placement, type ReplicaSet } from "./replica-set.ts";
-import type { Audit } from "./set-plan.ts";
+import { buildPodName, type ReplicaPlacement, type ReplicaSet } from "./replica-set.ts";
+import type { SetAudit } from "./set-plan.ts";
 import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 
 /** Lists eligible nodes without a pod of this pod id that no older set has, ordered by name. */
@@ -13,12 +13,12 @@ export function findCandidateNodes({ set, nodes, taken, contest }: SetSnapshot):
 }
 
 /** Adds a placement to the set. */
-export function place(
+export function placeReplica(
   snapshot: Pick<SetSnapshot, "templateHash" | "nowMs">,
   set: ReplicaSet,
   node: string,
 ): ReplicaSet {
-  const placement: Placement = {
+  const placement: ReplicaPlacement = {
     node,
     ordinal: set.nextOrdinal,
     templateHash: snapshot.templateHash,
@@ -30,7 +30,7 @@ export function place(
 }
 
 /** Gives a placement another ordinal, because its pod name belongs to another owner. */
-export function renumber(set: ReplicaSet, ordinal: number): ReplicaSet {
+export function renumberReplica(set: ReplicaSet, ordinal: number): ReplicaSet {
   const placements = set.placements.map((each) =>
     each.ordinal === ordinal ? { ...each, ordinal: set.nextOrdinal } : each,
   );
@@ -38,27 +38,27 @@ export function renumber(set: ReplicaSet, ordinal: number): ReplicaSet {
 }
 
 /** Builds the audit of a change of the nodes; it lists all nodes after the change. */
-export function auditNodes(set: ReplicaSet): Audit {
+export function auditNodes(set: ReplicaSet): SetAudit {
   const nodes = set.placements.map(({ node }) => node);
   return { eventType: "REPLICATION_CONTROLLER_RETARGET", details: { pod_id: set.spec.podId, nodes } };
 }
 
 /** Returns the pod of a placement. A pod of its name on another node belongs to an earlier set of that name, because pods are pinned to their nodes. */
-export function podOf(
+export function findReplicaPod(
   set: Pick<ReplicaSet, "name">,
   pods: SetSnapshot["pods"],
-  { node, ordinal }: Placement,
+  { node, ordinal }: ReplicaPlacement,
 ): SetPod | undefined {
-  const pod = pods.get(podNameOf(set.name, ordinal));
+  const pod = pods.get(buildPodName(set.name, ordinal));
   return pod?.node === "" || pod?.node === node ? pod : undefined;
 }
 
-export function isReady({ set, pods }: SetSnapshot, placement: Placement): boolean {
-  const pod = podOf(set, pods, placement);
+export function isReady({ set, pods }: SetSnapshot, placement: ReplicaPlacement): boolean {
+  const pod = findReplicaPod(set, pods, placement);
   return pod?.health === "READY" && !pod.deleting;
 }
 
-export function compareNodes(a: Placement, b: Placement): number {
+export function compareNodes(a: ReplicaPlacement, b: ReplicaPlacement): number {
   return a.node < b.node ? -1 : a.node > b.node ? 1 : 0;
 }
 

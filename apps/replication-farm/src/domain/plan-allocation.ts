@@ -1,6 +1,6 @@
 import type { QueueChoice } from "@muster/ledger-client/choose-queue";
-import type { Standing } from "@muster/ledger-client/plan-sweep";
-import { podNameOf, type ReplicaSet } from "./replica-set.ts";
+import type { OwnerStanding } from "@muster/ledger-client/plan-sweep";
+import { buildPodName, type ReplicaSet } from "./replica-set.ts";
 import type { LedgerState } from "./set-snapshot.ts";
 
 export type AllocationStep =
@@ -72,7 +72,7 @@ function whyNot(wanted: string | undefined, pool: string): "not-wanted" | "other
 
 /** Returns whether none of these pods is, or may still be scheduled, on the node. A pod without a node and without a placement may be scheduled anywhere. */
 export function isClear(set: ReplicaSet, pods: Iterable<PodPlace>, node: string): boolean {
-  const wanted = new Set(set.placements.map(({ ordinal }) => podNameOf(set.name, ordinal)));
+  const wanted = new Set(set.placements.map(({ ordinal }) => buildPodName(set.name, ordinal)));
   for (const pod of pods) if (pod.node === node || (pod.node === "" && !wanted.has(pod.name))) return false;
   return true;
 }
@@ -81,10 +81,10 @@ export function isClear(set: ReplicaSet, pods: Iterable<PodPlace>, node: string)
 export type OwnedReservation = { readonly set: string; readonly number: number; readonly reservation: string };
 
 /** Returns whether a reservation is left over. `sets`: all stored sets, read after the reservations; `withPods`: sets whose pods must be deleted first. */
-export function reservationStanding(
+export function decideReservationStanding(
   { set }: Pick<OwnedReservation, "set">,
   { sets, withPods }: { readonly sets: ReadonlySet<string>; readonly withPods: ReadonlySet<string> },
-): Standing {
+): OwnerStanding {
   if (sets.has(set)) return { kind: "owned", because: "its set exists" };
   return withPods.has(set) ? { kind: "blocked", because: "pods-there" } : { kind: "left", because: "orphan" };
 }

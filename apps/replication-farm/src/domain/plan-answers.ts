@@ -1,4 +1,4 @@
-import { renumber } from "./places.ts";
+import { renumberReplica } from "./places.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 import type { SetChange } from "./set-plan.ts";
 import { isWorse } from "./troubles.ts";
@@ -12,7 +12,7 @@ export type PodAnswer =
 export function planAnswers(set: ReplicaSet, answers: readonly PodAnswer[], nowMs: number): SetChange | undefined {
   const taken = answers.filter(({ kind }) => kind === "name-taken").map(({ ordinal }) => ordinal);
   const placed = new Set(set.placements.map(({ ordinal }) => ordinal));
-  const renumbered = taken.filter((ordinal) => placed.has(ordinal)).reduce(renumber, set);
+  const renumbered = taken.filter((ordinal) => placed.has(ordinal)).reduce(renumberReplica, set);
   const refusals = answers.filter((answer) => answer.kind === "refused").map(({ message }) => message);
   const [message] = refusals;
   const { trouble } = set;

@@ -1,5 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { aPlacement, aPod, aRollout, aSet, aSnapshot, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
+import {
+  makePlacement,
+  makePod,
+  makeRollout,
+  makeSet,
+  makeSnapshot,
+  makeSpec,
+  makePlacedSet,
+  POLICY,
+} from "../../test/a-set.ts";
 import { planPass, type PassSnapshot } from "./plan-pass.ts";
 import type { AuditRecord, ReplicaSet } from "./replica-set.ts";
 
@@ -11,7 +20,7 @@ const AUDIT: AuditRecord = {
   replicaSet: "web",
   traceparent: "",
 };
-const SPEC = aSpec({ replicasDesired: 1 });
+const SPEC = makeSpec({ replicasDesired: 1 });
 
 function seenOf(record: ReplicaSet, rest: Partial<PassSnapshot> = {}): PassSnapshot {
   return {
@@ -19,7 +28,7 @@ function seenOf(record: ReplicaSet, rest: Partial<PassSnapshot> = {}): PassSnaps
     fence: 1,
     rollout: undefined,
     record,
-    snapshot: aSnapshot(record, ["n1"]),
+    snapshot: makeSnapshot(record, ["n1"]),
     occupied: new Map(),
     restarts: new Map(),
     confirmed: new Set(),
@@ -35,23 +44,29 @@ const stepsOf = (seen: PassSnapshot): readonly string[] =>
   planPass(seen, { ...POLICY, unhealthyMs: 1000 }).steps.map(({ kind, because }) => `${kind}: ${because}`);
 
 describe("a round of a pass", () => {
-  const whole = placedOn(["n1"]);
-  const [name, pod] = aPod(whole, aPlacement("", 1));
-  const unconfirmed = aSnapshot(whole, ["n1"], { pods: new Map([[name, pod]]) });
-  const noPods = aSnapshot(whole, ["n1"], { pods: new Map() });
-  const rollout = { record: aRollout({ id: "web" }), sets: undefined, isFenced: true, blind: false, wait: undefined };
+  const whole = makePlacedSet(["n1"]);
+  const [name, pod] = makePod(whole, makePlacement("", 1));
+  const unconfirmed = makeSnapshot(whole, ["n1"], { pods: new Map([[name, pod]]) });
+  const noPods = makeSnapshot(whole, ["n1"], { pods: new Map() });
+  const rollout = {
+    record: makeRollout({ id: "web" }),
+    sets: undefined,
+    isFenced: true,
+    blind: false,
+    wait: undefined,
+  };
 
   it.each<[string, PassSnapshot, readonly string[]]>([
     ["has no step for a set in its desired state", seenOf(whole), []],
     ["takes over a set of a former owner, and does nothing else", seenOf({ ...whole, fence: 0 }), ["take: new-owner"]],
     [
       "creates the pods of a change in the same round",
-      seenOf(aSet({ spec: SPEC })),
+      seenOf(makeSet({ spec: SPEC })),
       ["change: too-few", "create: missing"],
     ],
     [
       "publishes audits first",
-      seenOf(aSet({ spec: SPEC, outbox: [AUDIT] })),
+      seenOf(makeSet({ spec: SPEC, outbox: [AUDIT] })),
       ["publish-audits: not-published", "change: too-few", "create: missing"],
     ],
     ["creates a missing pod", seenOf(whole, { snapshot: noPods }), ["create: missing"]],
@@ -69,17 +84,17 @@ describe("a round of a pass", () => {
     ],
     [
       "only notes that the rolling update of the set is missing",
-      seenOf({ ...aSet({ spec: SPEC }), rollout: "gone" }, { snapshot: undefined }),
+      seenOf({ ...makeSet({ spec: SPEC }), rollout: "gone" }, { snapshot: undefined }),
       ["change: trouble-changed"],
     ],
     [
       "removes the record of a deleted set once its pods and machines are gone",
-      seenOf(aSet({ deletion: { keepPods: false, atMs: 0 } })),
+      seenOf(makeSet({ deletion: { keepPods: false, atMs: 0 } })),
       ["remove-record: deleted"],
     ],
     [
       "takes over the rolling update of its name before it changes the set",
-      seenOf(aSet({ spec: SPEC }), { rollout: { ...rollout, record: aRollout({ fence: 0 }) } }),
+      seenOf(makeSet({ spec: SPEC }), { rollout: { ...rollout, record: makeRollout({ fence: 0 }) } }),
       ["take-roll: new-owner"],
     ],
     [

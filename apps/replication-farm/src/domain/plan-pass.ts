@@ -3,11 +3,11 @@ import { decideStuck, type RolloutWait } from "./decide-stuck.ts";
 import { nextAvailableAtMs } from "./decide-available.ts";
 import { planAnswers, type PodAnswer } from "./plan-answers.ts";
 import { planAllocation, type AllocationStep } from "./plan-allocation.ts";
-import { endOfLossMs } from "./plan-set-machines.ts";
-import { planPods, type PodAction, type Restarts } from "./plan-pods.ts";
+import { computeLossEndMs } from "./plan-set-machines.ts";
+import { planPods, type PodAction, type PlacementRestarts } from "./plan-pods.ts";
 import { planRollout, type RolloutSet, type RolloutStep } from "./plan-rollout.ts";
 import { planSet } from "./plan-set.ts";
-import type { ReplicaSet, Trouble } from "./replica-set.ts";
+import type { ReplicaSet, SetTrouble } from "./replica-set.ts";
 import type { Rollout } from "./rollout.ts";
 import type { SetChange, SetChangeReason, SetWait } from "./set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
@@ -25,7 +25,7 @@ export type PassSnapshot = {
   readonly snapshot: SetSnapshot | undefined;
   /** Nodes with a live pod of the set's pod id, by the pod's name. */
   readonly occupied: ReadonlyMap<string, string>;
-  readonly restarts: ReadonlyMap<number, Restarts>;
+  readonly restarts: ReadonlyMap<number, PlacementRestarts>;
   /** Uids of pods that this farm has confirmed. */
   readonly confirmed: ReadonlySet<string>;
   /** Pods whose steps of earlier rounds have not been evaluated. */
@@ -60,7 +60,7 @@ export type RolloutPlan =
   | {
       readonly kind: "step";
       readonly step: RolloutStep;
-      readonly trouble: Trouble | undefined;
+      readonly trouble: SetTrouble | undefined;
       readonly wait: RolloutWait | undefined;
       readonly isNews: boolean;
     };
@@ -106,7 +106,7 @@ export function planPass(seen: PassSnapshot, policy: PassPolicy): PassPlan {
   const isRolloutChanged = ofRollout.some(({ kind }) => kind !== PUBLISH.kind);
   const ofSet = seen.record && set && !isRolloutChanged ? setSteps(seen.record, set, seen) : [];
   const change = set === undefined || set.kind === "take" ? undefined : set.change;
-  const ofChange = change === undefined ? seen.record?.traceparent : requestOf(seen, change.because);
+  const ofChange = change === undefined ? seen.record?.traceparent : buildRequest(seen, change.because);
   const under = (ofRollout.length > 0 ? seen.rollout?.record.traceparent : ofChange) ?? "";
   return { steps: [...ofRollout, ...ofSet], under, rollout, set };
 }
@@ -193,7 +193,7 @@ function setSteps({ outbox }: ReplicaSet, plan: SetPassPlan, { nowMs, machinesNo
  * Returns the traceparent of the request that caused a change of the record. A change without a request, such as after a lost node, starts a new trace for all
  * of its effects.
  */
-export function requestOf({ record, snapshot, doneUnder }: PassSnapshot, because: SetChangeReason): string {
+export function buildRequest({ record, snapshot, doneUnder }: PassSnapshot, because: SetChangeReason): string {
   const asked = snapshot?.rollout?.traceparent ?? record?.traceparent ?? "";
   return because === "node-ineligible" || asked === doneUnder ? "" : asked;
 }
@@ -224,7 +224,7 @@ function isAtRest({ set, rollout, pods, templateHash }: SetSnapshot): boolean {
 function nextAtMs(set: ReplicaSet, { rollout, pods, nowMs }: SetSnapshot, policy: SetPolicy): number {
   const { transfer, transferNotBeforeMs, spec } = set;
   const never = Number.POSITIVE_INFINITY;
-  const lossEndsAtMs = endOfLossMs(set, policy);
+  const lossEndsAtMs = computeLossEndMs(set, policy);
   return Math.min(
     lossEndsAtMs > nowMs ? lossEndsAtMs : never,
     transfer === undefined || transfer.deadlineMs <= nowMs ? never : transfer.deadlineMs,

@@ -1,9 +1,9 @@
-import { isFrozen } from "./desired-of.ts";
-import { podNameOf, type Placement } from "./replica-set.ts";
+import { isFrozen } from "./count-desired.ts";
+import { buildPodName, type ReplicaPlacement } from "./replica-set.ts";
 import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 
 /** Restarts of one placement, observed by this process. */
-export type Restarts = {
+export type PlacementRestarts = {
   /** Recreations of ended pods since the last pod that was ready for a while. */
   readonly times: number;
   readonly notBeforeMs: number;
@@ -44,10 +44,10 @@ export type PodAction = Exclude<PodStep, { readonly kind: "wait" }>;
 export function planPods(
   snapshot: SetSnapshot,
   occupied: ReadonlyMap<string, string>,
-  restarts: ReadonlyMap<number, Restarts>,
+  restarts: ReadonlyMap<number, PlacementRestarts>,
 ): PodStep[] {
   const { set, pods, nodes, nowMs } = snapshot;
-  const places = new Map(set.placements.map((placement) => [podNameOf(set.name, placement.ordinal), placement]));
+  const places = new Map(set.placements.map((placement) => [buildPodName(set.name, placement.ordinal), placement]));
   const isWanted = ({ name, node }: SetPod): boolean =>
     places.has(name) && (node === "" || places.get(name)?.node === node);
   const surplus = [...pods.values()].filter((pod) => !isWanted(pod) && !pod.deleting);
@@ -56,15 +56,15 @@ export function planPods(
     keep ? { kind: "abandon", pod, uid, because: "kept" } : { kind: "delete", pod, uid, because: "no-place" },
   );
   for (const { node, ordinal } of set.placements) {
-    const pod = podNameOf(set.name, ordinal);
+    const pod = buildPodName(set.name, ordinal);
     const seen = pods.get(pod);
     if (seen !== undefined) {
       const isGone = nodes !== undefined && !nodes.usable.has(node) && !nodes.unusable.has(node);
-      if (isWanted(seen)) steps.push(...tend(seen, ordinal, { isGone, isRenewed: makesPodFor(snapshot, node) }));
+      if (isWanted(seen)) steps.push(...tend(seen, ordinal, { isGone, isRenewed: isMakingPod(snapshot, node) }));
       continue;
     }
     const inTheWay = occupied.get(node);
-    if (!makesPodFor(snapshot, node)) steps.push({ kind: "wait", pod, because: "disabled" });
+    if (!isMakingPod(snapshot, node)) steps.push({ kind: "wait", pod, because: "disabled" });
     else if (nodes === undefined) steps.push({ kind: "wait", pod, because: "nodes-unknown" });
     else if (!nodes.usable.has(node)) steps.push({ kind: "wait", pod, because: "node-unusable" });
     else if (inTheWay !== undefined) steps.push({ kind: "wait", pod, because: "node-taken" });
@@ -75,7 +75,10 @@ export function planPods(
 }
 
 /** A disabled set creates no pods, not even after a manual deletion. Its transfer continues, and needs the new pod. */
-export function makesPodFor({ set, rollout }: Pick<SetSnapshot, "set" | "rollout">, node: Placement["node"]): boolean {
+export function isMakingPod(
+  { set, rollout }: Pick<SetSnapshot, "set" | "rollout">,
+  node: ReplicaPlacement["node"],
+): boolean {
   return !isFrozen(set, rollout) || node === set.transfer?.newNode;
 }
 

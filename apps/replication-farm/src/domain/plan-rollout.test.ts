@@ -1,25 +1,25 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { aRollout, aSet, aSpec, aTransfer, placedOn, POLICY } from "../../test/a-set.ts";
+import { makeRollout, makeSet, makeSpec, makeTransfer, makePlacedSet, POLICY } from "../../test/a-set.ts";
 import { decideUndo } from "./decide-undo.ts";
 import { planPods } from "./plan-pods.ts";
 import { findContestedNodes } from "./find-overlap.ts";
 import { planRollout, type RolloutSet, type RolloutSnapshot } from "./plan-rollout.ts";
 import { planSet } from "./plan-set.ts";
-import { podNameOf, type ReplicaSet } from "./replica-set.ts";
+import { buildPodName, type ReplicaSet } from "./replica-set.ts";
 import type { Rollout } from "./rollout.ts";
 import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 
 const well = (set: ReplicaSet): RolloutSet => ({ set, healthy: set.placements.length });
-const oldSet = placedOn(["a", "b", "c"], { rollout: "web-2" });
-const oldOn = (nodes: readonly string[]): RolloutSet => well(placedOn(nodes, { rollout: "web-2" }));
+const oldSet = makePlacedSet(["a", "b", "c"], { rollout: "web-2" });
+const oldOn = (nodes: readonly string[]): RolloutSet => well(makePlacedSet(nodes, { rollout: "web-2" }));
 const newSet = (nodes: readonly string[], set: Partial<ReplicaSet> = {}): ReplicaSet =>
-  placedOn(nodes, { name: "web-2", rollout: "web-2", ...set });
+  makePlacedSet(nodes, { name: "web-2", rollout: "web-2", ...set });
 
 function aLook(rollout: Partial<Rollout>, sets: Partial<RolloutSnapshot> = {}): RolloutSnapshot {
   return {
     nowMs: 1_000_000,
-    rollout: aRollout(rollout),
+    rollout: makeRollout(rollout),
     old: well(oldSet),
     fresh: well(newSet([])),
     blind: false,
@@ -168,7 +168,7 @@ describe("sets that share their nodes after a canary", () => {
 });
 
 it("an update waits until a set has finished leaving a node", () => {
-  const transfer = aTransfer("a", "d");
+  const transfer = makeTransfer("a", "d");
   const leaving = well({ ...oldSet, transfer });
   expect(planRollout(aLook({ phase: "CREATING" }, { old: leaving }))).toEqual({
     kind: "wait",
@@ -214,8 +214,8 @@ class World {
   #illMeanwhile = 0;
 
   constructor(old: number, rollout: Rollout, nodes: readonly string[]) {
-    const web = placedOn(nodes.slice(0, old), { spec: aSpec({ replicasDesired: old }) });
-    const fresh = aSet({ name: "web-2" });
+    const web = makePlacedSet(nodes.slice(0, old), { spec: makeSpec({ replicasDesired: old }) });
+    const fresh = makeSet({ name: "web-2" });
     this.sets = new Map([web, fresh].map((set) => [set.name, set]));
     this.#old = old;
     this.rollout = rollout;
@@ -329,7 +329,7 @@ class World {
   #rolled(name: string): RolloutSet | undefined {
     const set = this.sets.get(name);
     if (set === undefined) return undefined;
-    const placed = new Set(set.placements.map(({ ordinal }) => podNameOf(name, ordinal)));
+    const placed = new Set(set.placements.map(({ ordinal }) => buildPodName(name, ordinal)));
     return { set, healthy: this.pods.filter((pod) => pod.health === "READY" && placed.has(pod.name)).length };
   }
 
@@ -360,7 +360,7 @@ class World {
   }
 
   #pod(set: string, ordinal: number, node: string, health: SetPod["health"]): SetPod & { readonly set: string } {
-    const name = podNameOf(set, ordinal);
+    const name = buildPodName(set, ordinal);
     return { set, name, uid: `uid-${name}`, node, health, sinceMs: 0, deleting: false };
   }
 }
@@ -432,7 +432,7 @@ describe("an update, its sets and their pods, in any order, with changing nodes,
         const nodes = Array.from({ length: Math.max(old, target) + spare }, (_none, index) => `n${index}`);
         const world = new World(
           old,
-          aRollout({ phase: "CREATING", oldDesired: old, newDesired: 0, target, minimum }),
+          makeRollout({ phase: "CREATING", oldDesired: old, newDesired: 0, target, minimum }),
           nodes,
         );
         const step = (what: Move, which: number): void => {
@@ -472,7 +472,7 @@ describe("an update, its sets and their pods, in any order, with changing nodes,
 });
 
 it("an undone update that continued a canary restores the canary's number", () => {
-  const rollout = aRollout({
+  const rollout = makeRollout({
     phase: "FINISHING",
     undone: 1,
     oldSet: "web-2",
@@ -480,12 +480,12 @@ it("an undone update that continued a canary restores the canary's number", () =
     leaveOld: true,
     newBefore: 1,
   });
-  const canary = { set: placedOn(["a", "b"], { name: "web-2", rollout: rollout.id }), healthy: 2 };
+  const canary = { set: makePlacedSet(["a", "b"], { name: "web-2", rollout: rollout.id }), healthy: 2 };
   const step = planRollout({
     nowMs: 0,
     rollout,
     old: canary,
-    fresh: { set: placedOn(["c", "d"], { rollout: rollout.id }), healthy: 2 },
+    fresh: { set: makePlacedSet(["c", "d"], { rollout: rollout.id }), healthy: 2 },
     blind: false,
   });
   expect(step).toMatchObject({ kind: "write-set", next: { name: "web-2", rollout: undefined, deletion: undefined } });

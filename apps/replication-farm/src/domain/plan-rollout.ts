@@ -1,9 +1,9 @@
 import { computeRemainder, computeRolloutStep, type RolloutCounts } from "./compute-rollout-step.ts";
 import { decideMinimum } from "./decide-minimum.ts";
-import { clientDetails } from "./audit.ts";
+import { buildClientDetails } from "./audit.ts";
 import { MAX_SHARES, type AuditEvent, type ReplicaSet } from "./replica-set.ts";
-import { minimumOf, type Rollout } from "./rollout.ts";
-import type { Audit } from "./set-plan.ts";
+import { computeMinimum, type Rollout } from "./rollout.ts";
+import type { SetAudit } from "./set-plan.ts";
 
 /** The present state of a set in a rolling update. */
 export type RolloutSet = {
@@ -36,21 +36,21 @@ export type RolloutStep =
       readonly kind: "write";
       readonly next: Rollout;
       readonly because: RolloutReason;
-      readonly audits: readonly Audit[];
+      readonly audits: readonly SetAudit[];
     }
   /** Writes a set whose owner may be another farm; the write names the revision that was read. */
   | {
       readonly kind: "write-set";
       readonly next: ReplicaSet;
       readonly because: RolloutReason;
-      readonly audits: readonly Audit[];
+      readonly audits: readonly SetAudit[];
     }
   /** Only after every set that names the update was written: they need it until then. */
   | {
       readonly kind: "end";
       readonly because: "finished" | "set-missing" | "set-in-another-update" | "minimum-too-high";
       /** The audit of an abandoned update. */
-      readonly audits: readonly Audit[];
+      readonly audits: readonly SetAudit[];
     }
   | {
       readonly kind: "wait";
@@ -138,7 +138,7 @@ function planMarks(rollout: Rollout, old: ReplicaSet, fresh: ReplicaSet): Rollou
     kind: "write",
     next,
     because: "sets-marked",
-    audits: [record("ROLLING_UPDATE_CREATION", next, clientDetails(rollout.by))],
+    audits: [record("ROLLING_UPDATE_CREATION", next, buildClientDetails(rollout.by))],
   };
 }
 
@@ -178,7 +178,7 @@ function planMove({ rollout, nowMs, blind }: RolloutSnapshot, old: RolloutSet, f
     oldDesired: rollout.oldDesired,
     newDesired: rollout.newDesired,
     target: rollout.target,
-    minimum: minimumOf(rollout),
+    minimum: computeMinimum(rollout),
   };
   if (rollout.newDesired >= rollout.target) return planRemainder(rollout, counts, fresh.set);
   if (rollout.newDesired > 0 && nowMs < rollout.lastStepAtMs + rollout.delayMs)
@@ -245,11 +245,11 @@ function freed(set: ReplicaSet, replicasDesired: number): ReplicaSet {
 function completion(
   rollout: Rollout,
   outcome: { readonly succeeded: boolean; readonly canceled: boolean; readonly reason?: RolloutReason },
-): Audit {
+): SetAudit {
   return record("ROLLING_UPDATE_COMPLETION", rollout, outcome);
 }
 
-function record(eventType: AuditEvent, rollout: Rollout, rest: Readonly<Record<string, unknown>>): Audit {
+function record(eventType: AuditEvent, rollout: Rollout, rest: Readonly<Record<string, unknown>>): SetAudit {
   const { id, oldSet, newSet, target, minimum, leaveOld } = rollout;
   const details = {
     roll_id: id,

@@ -1,23 +1,23 @@
 import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import { describe, expect, it } from "vitest";
-import { aPod, aRollout, aSet, aSnapshot, aSpec, placedOn, POLICY } from "../../test/a-set.ts";
+import { makePod, makeRollout, makeSet, makeSnapshot, makeSpec, makePlacedSet, POLICY } from "../../test/a-set.ts";
 import { sweepReservations } from "../../test/sweep-plans.ts";
 import { isClear, planAllocation, type OwnedReservation } from "./plan-allocation.ts";
 import {
   findMachineTrouble,
-  machineOwnerOf,
+  buildMachineOwner,
   mayHaveMachines,
   planSetMachines,
   readMachineOwner,
 } from "./plan-set-machines.ts";
 import { planSet } from "./plan-set.ts";
-import type { Machine, ReplicaSet } from "./replica-set.ts";
+import type { ReplicaMachine, ReplicaSet } from "./replica-set.ts";
 import type { LedgerState, MachineState, SetSnapshot } from "./set-snapshot.ts";
 
 const NOW_MS = 1_000_000;
 
-const wished = (number: number, pool = "gpu"): Machine => ({ number, pool, grant: undefined, sinceMs: 0 });
-const granted = (number: number, node: string, sinceMs = 0): Machine => {
+const wished = (number: number, pool = "gpu"): ReplicaMachine => ({ number, pool, grant: undefined, sinceMs: 0 });
+const granted = (number: number, node: string, sinceMs = 0): ReplicaMachine => {
   return { number, pool: "gpu", grant: { reservation: `r-${number}`, node }, sinceMs };
 };
 const waits = (number: number, because = "POOL_AVAILABILITY", pool = "gpu"): [number, MachineState] => {
@@ -38,14 +38,14 @@ const ledgerOf = (sights: readonly [number, MachineState][], more: Partial<Ledge
 
 /** A set on machines of pool gpu, one per node; by default it desires as many replicas as it has nodes. */
 const onMachines = (nodes: readonly string[], desired = nodes.length, set: Partial<ReplicaSet> = {}): ReplicaSet =>
-  placedOn(nodes, {
-    spec: aSpec({ replicasDesired: desired, pool: "gpu", nodeSelector: "" }),
+  makePlacedSet(nodes, {
+    spec: makeSpec({ replicasDesired: desired, pool: "gpu", nodeSelector: "" }),
     machines: nodes.map((node, index) => granted(index + 1, node)),
     nextMachine: nodes.length + 1,
     ...set,
   });
 const plan = (set: ReplicaSet, eligible: readonly string[], rest: Partial<SetSnapshot> = {}) =>
-  planSetMachines(aSnapshot(set, eligible, rest), POLICY);
+  planSetMachines(makeSnapshot(set, eligible, rest), POLICY);
 const numbersOf = (set: ReplicaSet | undefined) => set?.machines.map(({ number }) => number);
 
 describe("a set on machines of a pool", () => {
@@ -67,7 +67,7 @@ describe("a set on machines of a pool", () => {
     const set = onMachines([], 1, { machines: [wished(1)], nextMachine: 2 });
     const first = plan(set, [], { ledger: ledgerOf([granting(1, "x")]) }).change;
     expect(first).toMatchObject({ because: "machines-granted", next: { machines: [granted(1, "x", NOW_MS)] } });
-    const second = planSet(aSnapshot(first?.next ?? set, ["x"]), POLICY).change;
+    const second = planSet(makeSnapshot(first?.next ?? set, ["x"]), POLICY).change;
     expect(second?.next.placements).toMatchObject([{ node: "x", reservation: "r-1" }]);
   });
 
@@ -84,11 +84,11 @@ describe("a set on machines of a pool", () => {
   it("changes nothing when all its grants disappear together, and reports the loss, until it has lasted long enough", () => {
     const all = ledgerOf([1, 2].map((number) => [number, { kind: "gone" }]));
     const nodes = ["a", "b"];
-    const first = planSet(aSnapshot(onMachines(nodes), nodes, { ledger: all }), POLICY).change?.next;
+    const first = planSet(makeSnapshot(onMachines(nodes), nodes, { ledger: all }), POLICY).change?.next;
     expect(first).toMatchObject({ trouble: { code: "MACHINES_GONE", sinceMs: NOW_MS } });
     expect(numbersOf(first)).toEqual([1, 2]);
     const at = (ageMs: number, ledger: LedgerState) =>
-      planSet(aSnapshot(first ?? aSet(), nodes, { ledger, nowMs: NOW_MS + ageMs }), POLICY);
+      planSet(makeSnapshot(first ?? makeSet(), nodes, { ledger, nowMs: NOW_MS + ageMs }), POLICY);
     const almostMs = POLICY.machinesGoneMs - 1;
     expect(at(almostMs, all)).toEqual({ change: undefined, waits: ["machines-gone"] });
     expect(at(almostMs, ledgerOf([granting(1, "a"), [2, { kind: "gone" }]])).waits).toEqual(["machines-gone"]);
@@ -119,9 +119,9 @@ describe("a set on machines of a pool", () => {
   });
 
   it("releases machines of its former pool", () => {
-    const set = aSet({ spec: aSpec({ replicasDesired: 1, pool: "cpu" }), machines: [wished(1)], nextMachine: 2 });
+    const set = makeSet({ spec: makeSpec({ replicasDesired: 1, pool: "cpu" }), machines: [wished(1)], nextMachine: 2 });
     expect(numbersOf(plan(set, []).change?.next)).toEqual([]);
-    const label = aSet({ spec: aSpec({ replicasDesired: 1 }), machines: [wished(1)], nextMachine: 2 });
+    const label = makeSet({ spec: makeSpec({ replicasDesired: 1 }), machines: [wished(1)], nextMachine: 2 });
     expect(numbersOf(plan(label, []).change?.next)).toEqual([]);
   });
 
@@ -132,12 +132,12 @@ describe("a set on machines of a pool", () => {
 
   it("wants as many as its rolling update requires", () => {
     const fresh = onMachines([], 0, { name: "web-2", rollout: "web-2" });
-    expect(numbersOf(plan(fresh, [], { rollout: aRollout({ newDesired: 2 }) }).change?.next)).toEqual([1, 2]);
+    expect(numbersOf(plan(fresh, [], { rollout: makeRollout({ newDesired: 2 }) }).change?.next)).toEqual([1, 2]);
   });
 
   it("releases all machines when it is deleted, in any other state", () => {
     const set = onMachines(["a"], 1, { deletion: { keepPods: false, atMs: 1 } });
-    const { change } = planSet(aSnapshot(set, [], { nodes: undefined, failsafe: true }), POLICY);
+    const { change } = planSet(makeSnapshot(set, [], { nodes: undefined, failsafe: true }), POLICY);
     expect(change).toMatchObject({ because: "deleted", next: { placements: [], machines: [] } });
   });
 
@@ -147,7 +147,7 @@ describe("a set on machines of a pool", () => {
     for (;;) {
       const ledger = ledgerOf(set.machines.map(({ number }) => granting(number, number === 1 ? "a" : "b")));
       const eligible = set.machines.flatMap(({ grant }) => (grant?.node === "b" ? ["b"] : []));
-      const { change } = planSet(aSnapshot(set, eligible, { ledger }), POLICY);
+      const { change } = planSet(makeSnapshot(set, eligible, { ledger }), POLICY);
       if (change === undefined) break;
       steps.push(change.because);
       set = change.next;
@@ -185,13 +185,13 @@ describe("why a set does not get its machines", () => {
     ],
     ["is unknown before the first call of the ledger", set, ledgerOf([]), undefined],
   ])("%s", (_case, of, ledger, trouble) => {
-    expect(findMachineTrouble(aSnapshot(of, [], { ledger }))).toEqual(trouble);
+    expect(findMachineTrouble(makeSnapshot(of, [], { ledger }))).toEqual(trouble);
   });
 });
 
 describe("the requests to the ledger", () => {
   const steps = (set: ReplicaSet, ledger: LedgerState, failsafe = false) =>
-    planAllocation(set, ledger, { pods: aSnapshot(set, []).pods.values(), failsafe }).map(
+    planAllocation(set, ledger, { pods: makeSnapshot(set, []).pods.values(), failsafe }).map(
       ({ kind: step, number, because }) => `${step} ${number} ${because}`,
     );
 
@@ -240,12 +240,12 @@ describe("the requests to the ledger", () => {
 
   it("are reported as refused while the queue is unknown", () => {
     const set = onMachines([], 1, { machines: [wished(1)] });
-    const trouble = findMachineTrouble(aSnapshot(set, [], { ledger: ledgerOf([], { queue: UNKNOWN }) }));
+    const trouble = findMachineTrouble(makeSnapshot(set, [], { ledger: ledgerOf([], { queue: UNKNOWN }) }));
     expect(trouble).toEqual({
       code: "MACHINE_REFUSED",
       message: "no machine of pool gpu is requested: QUEUE_UNKNOWN: no queue serves it",
     });
-    const idle = aSnapshot(onMachines(["a"]), ["a"], { ledger: ledgerOf([granting(1, "a")], { queue: UNKNOWN }) });
+    const idle = makeSnapshot(onMachines(["a"]), ["a"], { ledger: ledgerOf([granting(1, "a")], { queue: UNKNOWN }) });
     expect(findMachineTrouble(idle)).toBeUndefined();
   });
 
@@ -257,7 +257,7 @@ describe("the requests to the ledger", () => {
 
   it("an unscheduled pod keeps every machine unless it has a placement", () => {
     const set = onMachines(["a"]);
-    const [, own] = aPod(set, { node: "a", ordinal: 1, templateHash: "h1", sinceMs: 0, reservation: undefined });
+    const [, own] = makePod(set, { node: "a", ordinal: 1, templateHash: "h1", sinceMs: 0, reservation: undefined });
     expect(isClear(set, [{ ...own, node: "" }], "b")).toBe(true);
     expect(isClear(set, [{ name: "web-9", node: "" }], "b")).toBe(false);
     expect(isClear(set, [{ name: "web-9", node: "c" }], "b")).toBe(true);
@@ -292,7 +292,7 @@ describe("the owner of a machine at the ledger", () => {
   });
 
   it("is the set and the number, which the set's name does not make ambiguous", () => {
-    expect(readMachineOwner(machineOwnerOf("web", 3))).toEqual({ set: "web", number: 3 });
+    expect(readMachineOwner(buildMachineOwner("web", 3))).toEqual({ set: "web", number: 3 });
     expect([mayHaveMachines("web-1"), mayHaveMachines("web--1")]).toEqual([true, false]);
   });
 });

@@ -1,8 +1,8 @@
 import { PART_SEPARATOR } from "@muster/names";
-import { desiredOf, isFrozen } from "./desired-of.ts";
+import { countDesired, isFrozen } from "./count-desired.ts";
 import { countPlaced } from "./places.ts";
-import type { Machine, ReplicaSet, Trouble } from "./replica-set.ts";
-import { waitFor, type SetPlan } from "./set-plan.ts";
+import type { ReplicaMachine, ReplicaSet, SetTrouble } from "./replica-set.ts";
+import { buildSetWait, type SetPlan } from "./set-plan.ts";
 import type { MachineState, SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 
 /**
@@ -20,14 +20,14 @@ export function planSetMachines(snapshot: SetSnapshot, policy: SetPolicy): SetPl
   const kept = new Set(fit.toSorted(compareWorth).slice(0, needed));
   const surplus = spare.filter((machine) => !kept.has(machine));
   if (surplus.length > 0) {
-    if (snapshot.failsafe) return waitFor("failsafe", ...recorded.waits);
+    if (snapshot.failsafe) return buildSetWait("failsafe", ...recorded.waits);
     const next = { ...set, machines: set.machines.filter((machine) => !surplus.includes(machine)) };
     return { change: { next, because: "machines-surplus", audits: [] }, waits: [] };
   }
   const { pool } = set.spec;
   const missing = needed - kept.size;
   if (missing <= 0 || pool === undefined) return recorded;
-  const wanted = Array.from({ length: missing }, (_, index): Machine => {
+  const wanted = Array.from({ length: missing }, (_, index): ReplicaMachine => {
     return { number: set.nextMachine + index, pool, grant: undefined, sinceMs: nowMs };
   });
   const next = { ...set, machines: [...set.machines, ...wanted], nextMachine: set.nextMachine + missing };
@@ -37,8 +37,8 @@ export function planSetMachines(snapshot: SetSnapshot, policy: SetPolicy): SetPl
 /** Records new grants, and removes grants that are gone although the set did not release them: their numbers are not requested again. */
 function recordGrants(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const { set, ledger, nowMs } = snapshot;
-  const isHeld = isLost(snapshot) && nowMs < endOfLossMs(set, policy);
-  const machines = set.machines.flatMap((machine): Machine[] => {
+  const isHeld = isLost(snapshot) && nowMs < computeLossEndMs(set, policy);
+  const machines = set.machines.flatMap((machine): ReplicaMachine[] => {
     const sight = ledger.byNumber.get(machine.number);
     const { grant } = machine;
     if (grant !== undefined) return isOver(grant.reservation, sight) && !isHeld ? [] : [machine];
@@ -47,7 +47,7 @@ function recordGrants(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
     return [{ ...machine, grant: { reservation, node }, sinceMs: nowMs }];
   });
   if (machines.every((machine, index) => machine === set.machines[index]) && machines.length === set.machines.length)
-    return isHeld ? waitFor("machines-gone") : waitFor();
+    return isHeld ? buildSetWait("machines-gone") : buildSetWait();
   return { change: { next: { ...set, machines }, because: "machines-granted", audits: [] }, waits: [] };
 }
 
@@ -63,7 +63,7 @@ function isLost({ set: { machines, trouble }, ledger }: SetSnapshot): boolean {
 }
 
 /** Returns when the loss of the machines is accepted; Infinity if no loss was reported. */
-export function endOfLossMs({ trouble }: ReplicaSet, { machinesGoneMs }: SetPolicy): number {
+export function computeLossEndMs({ trouble }: ReplicaSet, { machinesGoneMs }: SetPolicy): number {
   return trouble?.code === "MACHINES_GONE" ? trouble.sinceMs + machinesGoneMs : Number.POSITIVE_INFINITY;
 }
 
@@ -72,7 +72,7 @@ function isOver(reservation: string, sight: MachineState | undefined): boolean {
 }
 
 /** Returns whether a machine can have a replica. A node that is not visible yet may be a new grant: the ledger follows nodes independently. */
-function isFit({ set, nodes, nowMs }: SetSnapshot, { nodeGraceMs }: SetPolicy, machine: Machine): boolean {
+function isFit({ set, nodes, nowMs }: SetSnapshot, { nodeGraceMs }: SetPolicy, machine: ReplicaMachine): boolean {
   if (machine.pool !== set.spec.pool) return false;
   const { grant, sinceMs } = machine;
   return grant === undefined || nodes?.eligible.has(grant.node) === true || nowMs - sinceMs < nodeGraceMs;
@@ -81,20 +81,20 @@ function isFit({ set, nodes, nowMs }: SetSnapshot, { nodeGraceMs }: SetPolicy, m
 /** Counts the needed machines without a replica. A frozen set requests none, and keeps those that it has requested. */
 function countNeeded({ set, rollout }: SetSnapshot, fit: number): number {
   if (set.spec.pool === undefined) return 0;
-  const missing = Math.max(0, desiredOf(set, rollout, undefined) - countPlaced(set));
+  const missing = Math.max(0, countDesired(set, rollout, undefined) - countPlaced(set));
   const { transfer, placements } = set;
   const isSought = transfer !== undefined && !placements.some(({ node }) => node === transfer.newNode);
   return (isFrozen(set, rollout) ? Math.min(missing, fit) : missing) + (isSought ? 1 : 0);
 }
 
 /** Orders granted machines first, then earlier requests. */
-function compareWorth(a: Machine, b: Machine): number {
-  const waits = ({ grant }: Machine): number => (grant === undefined ? 1 : 0);
+function compareWorth(a: ReplicaMachine, b: ReplicaMachine): number {
+  const waits = ({ grant }: ReplicaMachine): number => (grant === undefined ? 1 : 0);
   return waits(a) - waits(b) || a.number - b.number;
 }
 
 /** Explains why a set does not get its machines. */
-export function findMachineTrouble(snapshot: SetSnapshot): Omit<Trouble, "sinceMs"> | undefined {
+export function findMachineTrouble(snapshot: SetSnapshot): Omit<SetTrouble, "sinceMs"> | undefined {
   const { set, ledger } = snapshot;
   if (isLost(snapshot)) {
     const message = `the ledger has none of its machines of pool ${set.spec.pool ?? ""} any more; its replicas stay, and other machines are requested if that lasts`;
@@ -118,7 +118,7 @@ export function findMachineTrouble(snapshot: SetSnapshot): Omit<Trouble, "sinceM
 }
 
 /** The owner id of a machine in the ledger. */
-export function machineOwnerOf(set: string, number: number): string {
+export function buildMachineOwner(set: string, number: number): string {
   return `${set}${PART_SEPARATOR}${number}`;
 }
 

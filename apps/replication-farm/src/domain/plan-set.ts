@@ -1,11 +1,19 @@
 import { isAvailable } from "./decide-available.ts";
-import { desiredOf, isFrozen } from "./desired-of.ts";
-import { compareNodes, countPlaced, findCandidateNodes, isReady, place, podOf, auditNodes } from "./places.ts";
+import { countDesired, isFrozen } from "./count-desired.ts";
+import {
+  compareNodes,
+  countPlaced,
+  findCandidateNodes,
+  isReady,
+  placeReplica,
+  findReplicaPod,
+  auditNodes,
+} from "./places.ts";
 import { findMachineTrouble, planSetMachines } from "./plan-set-machines.ts";
 import { planObsoleteTransfer, planTransfer } from "./plan-transfer.ts";
-import { desiredInRollout } from "./rollout.ts";
-import { podNameOf, type Placement, type ReplicaSet, type Trouble } from "./replica-set.ts";
-import { waitFor, type SetPlan, type SetWait } from "./set-plan.ts";
+import { countDesiredInRollout } from "./rollout.ts";
+import { buildPodName, type ReplicaPlacement, type ReplicaSet, type SetTrouble } from "./replica-set.ts";
+import { buildSetWait, type SetPlan, type SetWait } from "./set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 import { isWorse } from "./troubles.ts";
 
@@ -25,7 +33,7 @@ export function planSet(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
 function planPlaces(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const { set, nodes, rollout } = snapshot;
   if (set.deletion !== undefined) return planDeletion(set);
-  if (nodes === undefined) return waitFor("nodes-unknown");
+  if (nodes === undefined) return buildSetWait("nodes-unknown");
   const waits: SetWait[] = [];
   const isStill = isFrozen(set, rollout);
   const steps = isStill
@@ -43,7 +51,7 @@ function planPlaces(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
 
 function planDeletion(set: ReplicaSet): SetPlan {
   const { placements, transfer, machines } = set;
-  if (placements.length === 0 && transfer === undefined && machines.length === 0) return waitFor();
+  if (placements.length === 0 && transfer === undefined && machines.length === 0) return buildSetWait();
   // All placements are removed in one write, so that no further pod is created; pods and machines follow.
   const next = { ...set, placements: [], transfer: undefined, machines: [] };
   return { change: { next, because: "deleted", audits: [auditNodes(next)] }, waits: [] };
@@ -59,44 +67,47 @@ function planYield(snapshot: SetSnapshot): SetPlan {
 /** A rolling update makes no transfers. A placement of the new set is replaced immediately if its node is no longer eligible and its pod is not ready there. */
 function planLost(snapshot: SetSnapshot): SetPlan {
   const { set, rollout, nodes } = snapshot;
-  if (rollout?.newSet !== set.name || set.transfer !== undefined) return waitFor();
-  if (set.spec.allocationStrategy === "static" || desiredInRollout(rollout, set.name) === undefined) return waitFor();
-  const isLost = (each: Placement): boolean => nodes?.eligible.has(each.node) === false && !isReady(snapshot, each);
+  if (rollout?.newSet !== set.name || set.transfer !== undefined) return buildSetWait();
+  if (set.spec.allocationStrategy === "static" || countDesiredInRollout(rollout, set.name) === undefined)
+    return buildSetWait();
+  const isLost = (each: ReplicaPlacement): boolean =>
+    nodes?.eligible.has(each.node) === false && !isReady(snapshot, each);
   const candidates = findCandidateNodes(snapshot).slice(0, GROUP_NODES);
   const lost = set.placements.filter(isLost).slice(0, candidates.length);
-  if (lost.length === 0) return waitFor();
-  if (snapshot.failsafe) return waitFor("failsafe");
+  if (lost.length === 0) return buildSetWait();
+  if (snapshot.failsafe) return buildSetWait("failsafe");
   const left = { ...set, placements: set.placements.filter((each) => !lost.includes(each)) };
   const next = candidates
     .slice(0, lost.length)
-    .reduce<ReplicaSet>((placed, node) => place(snapshot, placed, node), left);
+    .reduce<ReplicaSet>((placed, node) => placeReplica(snapshot, placed, node), left);
   return { change: { next, because: "node-ineligible", audits: [auditNodes(next)] }, waits: [] };
 }
 
 function planCount(snapshot: SetSnapshot): SetPlan {
   const { set, rollout } = snapshot;
-  const desired = desiredOf(set, rollout, undefined);
+  const desired = countDesired(set, rollout, undefined);
   const current = countPlaced(set);
   if (desired > current) return planAdd(snapshot, desired - current, findCandidateNodes(snapshot));
-  return desired < current ? planRemove(snapshot, current - desired) : waitFor();
+  return desired < current ? planRemove(snapshot, current - desired) : buildSetWait();
 }
 
 /** Plans one placement on each eligible node. If no node is eligible, it removes nothing, because a mistake in the selector or the labels is more likely. */
 function planDaemon(snapshot: SetSnapshot): SetPlan {
   const { set, nodes } = snapshot;
-  if (nodes === undefined) return waitFor();
-  if (nodes.eligible.size === 0) return set.placements.length === 0 ? waitFor() : waitFor("no-eligible-nodes");
+  if (nodes === undefined) return buildSetWait();
+  if (nodes.eligible.size === 0)
+    return set.placements.length === 0 ? buildSetWait() : buildSetWait("no-eligible-nodes");
   const surplus = set.placements.filter(({ node }) => !nodes.eligible.has(node));
   if (surplus.length > 0) return removePlaces(snapshot, surplus.slice(0, GROUP_NODES));
   const candidates = findCandidateNodes(snapshot);
-  return candidates.length === 0 ? waitFor() : planAdd(snapshot, candidates.length, candidates);
+  return candidates.length === 0 ? buildSetWait() : planAdd(snapshot, candidates.length, candidates);
 }
 
 function planAdd(snapshot: SetSnapshot, missing: number, candidates: readonly string[]): SetPlan {
   const { set } = snapshot;
   const nodes = candidates.slice(0, Math.min(missing, GROUP_NODES));
-  if (nodes.length === 0) return waitFor("too-few-nodes");
-  const next = nodes.reduce((placed, node) => place(snapshot, placed, node), set);
+  if (nodes.length === 0) return buildSetWait("too-few-nodes");
+  const next = nodes.reduce((placed, node) => placeReplica(snapshot, placed, node), set);
   return {
     change: { next, because: "too-few", audits: [auditNodes(next)] },
     waits: candidates.length < missing ? ["too-few-nodes"] : [],
@@ -106,10 +117,10 @@ function planAdd(snapshot: SetSnapshot, missing: number, candidates: readonly st
 function planRemove(snapshot: SetSnapshot, surplus: number): SetPlan {
   const { set, nodes, rollout } = snapshot;
   const { oldNode, newNode } = set.transfer ?? {};
-  const rank = (placement: Placement): number => {
+  const rank = (placement: ReplicaPlacement): number => {
     const isLeaving = nodes?.eligible.has(placement.node) === false;
     // A rolling update relies on unavailable replicas going first.
-    const pod = podOf(set, snapshot.pods, placement);
+    const pod = findReplicaPod(set, snapshot.pods, placement);
     const isHealthy = isAvailable(pod, set.spec, snapshot.nowMs) && placement.templateHash === snapshot.templateHash;
     if (rollout !== undefined) return (isHealthy ? 2 : 0) + (isLeaving ? 0 : 1);
     if (isLeaving) return 0;
@@ -123,11 +134,11 @@ function planRemove(snapshot: SetSnapshot, surplus: number): SetPlan {
 
 function removePlaces(
   snapshot: SetSnapshot,
-  placements: readonly Placement[],
+  placements: readonly ReplicaPlacement[],
   because: "too-many" | "overlap" = "too-many",
 ): SetPlan {
-  if (placements.length === 0) return waitFor();
-  if (snapshot.failsafe) return waitFor("failsafe");
+  if (placements.length === 0) return buildSetWait();
+  if (snapshot.failsafe) return buildSetWait("failsafe");
   const gone = new Set(placements);
   const next = { ...snapshot.set, placements: snapshot.set.placements.filter((each) => !gone.has(each)) };
   return { change: { next, because, audits: [auditNodes(next)] }, waits: [] };
@@ -136,18 +147,18 @@ function removePlaces(
 /** Recreates pods of an earlier template, with at most one group not ready at a time. */
 function planTemplate(snapshot: SetSnapshot): SetPlan {
   const { set, nodes, rollout, templateHash } = snapshot;
-  if (rollout?.oldSet === set.name) return waitFor();
+  if (rollout?.oldSet === set.name) return buildSetWait();
   const stale = set.placements.filter(
     ({ node, templateHash: hash }) => hash !== templateHash && nodes?.eligible.has(node),
   );
-  if (stale.length === 0) return waitFor();
+  if (stale.length === 0) return buildSetWait();
   const starting = set.placements.filter(
     (placement) => placement.templateHash === templateHash && !isReady(snapshot, placement),
   );
   const renewed = stale.slice(0, Math.max(0, GROUP_NODES - starting.length));
-  if (renewed.length === 0) return waitFor("earlier-group-starting");
+  if (renewed.length === 0) return buildSetWait("earlier-group-starting");
   const without = { ...set, placements: set.placements.filter((each) => !renewed.includes(each)) };
-  const next = renewed.reduce<ReplicaSet>((placed, { node }) => place(snapshot, placed, node), without);
+  const next = renewed.reduce<ReplicaSet>((placed, { node }) => placeReplica(snapshot, placed, node), without);
   return { change: { next, because: "template-changed", audits: [] }, waits: [] };
 }
 
@@ -163,12 +174,12 @@ function withTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): SetPlan 
 }
 
 /** Returns whether a known trouble persists although the plan does not find it. */
-function lasts({ set, nodes, pods, ...snapshot }: SetSnapshot, { code }: Trouble): boolean {
+function lasts({ set, nodes, pods, ...snapshot }: SetSnapshot, { code }: SetTrouble): boolean {
   switch (code) {
     case "TRANSFER_FAILED":
       return set.placements.some(({ node }) => nodes?.eligible.has(node) === false);
     case "POD_REFUSED":
-      return set.placements.some(({ ordinal }) => !pods.has(podNameOf(set.name, ordinal)));
+      return set.placements.some(({ ordinal }) => !pods.has(buildPodName(set.name, ordinal)));
     // A new owner has not observed the pods for long enough, so it does not decide.
     case "NOT_HEALTHY":
       return !isAllReady({ set, nodes, pods, ...snapshot });
@@ -181,7 +192,7 @@ function overlapOf(
   { spec }: ReplicaSet,
   older: string,
   contested: readonly (readonly [string, string])[],
-): Omit<Trouble, "sinceMs"> {
+): Omit<SetTrouble, "sinceMs"> {
   const nodes = contested.slice(0, MAX_NODES_NAMED).map(([node]) => node);
   const message = `replica set ${older}, which is older, runs pod id ${spec.podId} too and has the nodes that both select, such as ${nodes.join(", ")}`;
   return { code: "OVERLAP", message };
@@ -191,7 +202,7 @@ function isAllReady(snapshot: SetSnapshot): boolean {
   return snapshot.set.placements.every((placement) => isReady(snapshot, placement));
 }
 
-function ofHealth(nodes: readonly string[]): Omit<Trouble, "sinceMs"> | undefined {
+function ofHealth(nodes: readonly string[]): Omit<SetTrouble, "sinceMs"> | undefined {
   if (nodes.length === 0) return undefined;
   const named = nodes.slice(0, MAX_NODES_NAMED).join(", ");
   return {
@@ -200,7 +211,7 @@ function ofHealth(nodes: readonly string[]): Omit<Trouble, "sinceMs"> | undefine
   };
 }
 
-function findTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): Omit<Trouble, "sinceMs"> | undefined {
+function findTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): Omit<SetTrouble, "sinceMs"> | undefined {
   const { set, rollout, nodes, contest, unhealthy } = snapshot;
   const ofMachines = findMachineTrouble(snapshot);
   if (ofMachines !== undefined) return ofMachines;
@@ -212,7 +223,7 @@ function findTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): Omit<Tro
   if (isShort && first !== undefined && !set.disabled) return overlapOf(set, first[1], contested);
   // In a rolling update, the other set's nodes become free one by one.
   if (!waits.includes("too-few-nodes") || rollout !== undefined) return ofHealth(unhealthy);
-  const desired = desiredOf(set, rollout, nodes?.eligible.size);
+  const desired = countDesired(set, rollout, nodes?.eligible.size);
   return {
     code: "TOO_FEW_NODES",
     message: `${desired} replicas are wanted, ${set.placements.length} are placed, and no other eligible node is free`,

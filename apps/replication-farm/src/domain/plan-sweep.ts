@@ -1,5 +1,5 @@
 import { decideForce, type ForcePolicy, type NodeSeen } from "@muster/health";
-import type { OwnedObject, Standing } from "@muster/ledger-client/plan-sweep";
+import type { OwnedObject, OwnerStanding } from "@muster/ledger-client/plan-sweep";
 
 /** A pod with the labels of a set. */
 export type OwnedPod = OwnedObject & {
@@ -19,12 +19,12 @@ export type OwnedPod = OwnedObject & {
  * Returns whether a pod is left over: its set does not exist, or is another one of that name. A pod whose labels have the uid of a stored set is ours, whatever
  * installation it names. `setUids`: the uid of each stored set, read after the pods; undefined for an unreadable one, whose pods are kept.
  */
-export function podStanding(
+export function decidePodStanding(
   { set, setUid, kept, deleting, overdueOn }: OwnedPod,
   setUids: ReadonlyMap<string, string | undefined>,
   nowMs: number,
   policy: ForcePolicy,
-): Standing {
+): OwnerStanding {
   if (kept) return { kind: "owned", because: "a user has marked it to stay" };
   if (setUids.has(set) && (setUids.get(set) ?? setUid) === setUid) return { kind: "owned", because: "its set exists" };
   if (!deleting) return { kind: "left", because: "orphan" };

@@ -1,12 +1,12 @@
-import { backoffMs } from "@muster/backoff";
+import { computeBackoffMs } from "@muster/backoff";
 import { isAvailable } from "./decide-available.ts";
-import { desiredOf, isFrozen } from "./desired-of.ts";
+import { countDesired, isFrozen } from "./count-desired.ts";
 import { describeTransferReason } from "./describe-transfer.ts";
 import { describeForeign } from "./explain-nodes.ts";
-import { countPlaced, findCandidateNodes, isReady, place, podOf, auditNodes } from "./places.ts";
-import type { Placement, ReplicaSet, Transfer } from "./replica-set.ts";
-import { waitFor, type Audit, type SetChange, type SetPlan } from "./set-plan.ts";
-import type { Nodes } from "./eligible-nodes.ts";
+import { countPlaced, findCandidateNodes, isReady, placeReplica, findReplicaPod, auditNodes } from "./places.ts";
+import type { ReplicaPlacement, ReplicaSet, PodTransfer } from "./replica-set.ts";
+import { buildSetWait, type SetAudit, type SetChange, type SetPlan } from "./set-plan.ts";
+import type { ObservedNodes } from "./eligible-nodes.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
 import { isWorse } from "./troubles.ts";
 
@@ -23,10 +23,10 @@ export function planTransfer(snapshot: SetSnapshot, policy: SetPolicy): SetPlan 
 /** Ends a transfer without a new node once the old one is eligible again, or is removed anyway because fewer replicas are desired. */
 export function planObsoleteTransfer({ set, rollout, nodes }: SetSnapshot): SetPlan {
   const { transfer, placements } = set;
-  if (transfer === undefined || placements.some(({ node }) => node === transfer.newNode)) return waitFor();
+  if (transfer === undefined || placements.some(({ node }) => node === transfer.newNode)) return buildSetWait();
   const isFitAgain = transfer.because.code !== "REQUESTED" && nodes?.eligible.has(transfer.oldNode) === true;
-  const isSurplus = !isFrozen(set, rollout) && desiredOf(set, rollout, nodes?.eligible.size) < countPlaced(set);
-  if (!isFitAgain && !isSurplus) return waitFor();
+  const isSurplus = !isFrozen(set, rollout) && countDesired(set, rollout, nodes?.eligible.size) < countPlaced(set);
+  if (!isFitAgain && !isSurplus) return buildSetWait();
   const why = isFitAgain ? `${transfer.oldNode} is eligible again` : "fewer replicas are wanted";
   const next = { ...set, transfer: undefined };
   return {
@@ -38,17 +38,17 @@ export function planObsoleteTransfer({ set, rollout, nodes }: SetSnapshot): SetP
 function planStart(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   const { set, rollout, nodes, nowMs } = snapshot;
   if (set.spec.allocationStrategy === "static" || set.spec.daemon || rollout !== undefined || nodes === undefined)
-    return waitFor();
-  const isWell = (placement: Placement): boolean => isReady(snapshot, placement);
+    return buildSetWait();
+  const isWell = (placement: ReplicaPlacement): boolean => isReady(snapshot, placement);
   const leaving = set.placements.filter(({ node }) => !nodes.eligible.has(node));
   // The transfer costs an unhealthy replica nothing, so it does not wait for healthy ones.
   const old = leaving.find((placement) => !isWell(placement)) ?? leaving[0];
-  if (old === undefined) return waitFor();
-  if (set.transfersHeld !== undefined) return waitFor("transfer-held");
-  if (nowMs < set.transferNotBeforeMs) return waitFor("transfer-pause");
-  if (snapshot.failsafe) return waitFor("failsafe");
-  if (isWell(old) && !set.placements.every(isWell)) return waitFor("others-unhealthy");
-  const transfer: Transfer = {
+  if (old === undefined) return buildSetWait();
+  if (set.transfersHeld !== undefined) return buildSetWait("transfer-held");
+  if (nowMs < set.transferNotBeforeMs) return buildSetWait("transfer-pause");
+  if (snapshot.failsafe) return buildSetWait("failsafe");
+  if (isWell(old) && !set.placements.every(isWell)) return buildSetWait("others-unhealthy");
+  const transfer: PodTransfer = {
     id: `${set.uid}-${set.nextOrdinal}`,
     oldNode: old.node,
     newNode: undefined,
@@ -63,13 +63,13 @@ function planStart(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
   };
 }
 
-function whyIneligible({ spec }: ReplicaSet, { usable, unusable, foreign }: Nodes, node: string): string {
+function whyIneligible({ spec }: ReplicaSet, { usable, unusable, foreign }: ObservedNodes, node: string): string {
   const pod = foreign.get(node);
   if (!usable.has(node)) return unusable.get(node) ?? "it is gone";
   return pod === undefined ? "its labels no longer match" : describeForeign(pod, spec.podId);
 }
 
-function planProgress(snapshot: SetSnapshot, policy: SetPolicy, transfer: Transfer): SetPlan {
+function planProgress(snapshot: SetSnapshot, policy: SetPolicy, transfer: PodTransfer): SetPlan {
   const { set, nodes, nowMs } = snapshot;
   const old = set.placements.find(({ node }) => node === transfer.oldNode);
   const fresh = set.placements.find(({ node }) => node === transfer.newNode);
@@ -77,21 +77,21 @@ function planProgress(snapshot: SetSnapshot, policy: SetPolicy, transfer: Transf
     const next = { ...set, transfer: undefined };
     return { change: { next, because: "transfer-moot", audits: [] }, waits: [] };
   }
-  if (snapshot.failsafe) return waitFor("failsafe");
-  const pod = fresh && podOf(set, snapshot.pods, fresh);
+  if (snapshot.failsafe) return buildSetWait("failsafe");
+  const pod = fresh && findReplicaPod(set, snapshot.pods, fresh);
   if (isAvailable(pod, set.spec, nowMs)) return { change: complete(set, transfer, old), waits: [] };
   const lost = fresh !== undefined && nodes?.eligible.has(fresh.node) === false;
   // A pod that is ready in time may reach minReadySeconds after the deadline.
   const late = nowMs >= transfer.deadlineMs && !(fresh !== undefined && isReady(snapshot, fresh));
   if (lost || late) return { change: rollBack(snapshot, policy, transfer, lost), waits: [] };
-  if (fresh !== undefined) return waitFor("transfer-starting");
+  if (fresh !== undefined) return buildSetWait("transfer-starting");
   const node = findCandidateNodes(snapshot).find((each) => each !== transfer.oldNode);
-  if (node === undefined) return waitFor("transfer-allocating");
-  const next = { ...place(snapshot, set, node), transfer: { ...transfer, newNode: node } };
+  if (node === undefined) return buildSetWait("transfer-allocating");
+  const next = { ...placeReplica(snapshot, set, node), transfer: { ...transfer, newNode: node } };
   return { change: { next, because: "transfer-placed", audits: [] }, waits: [] };
 }
 
-function complete(set: ReplicaSet, transfer: Transfer, old: Placement): SetChange {
+function complete(set: ReplicaSet, transfer: PodTransfer, old: ReplicaPlacement): SetChange {
   const next: ReplicaSet = {
     ...set,
     placements: set.placements.filter((each) => each !== old),
@@ -109,7 +109,7 @@ function complete(set: ReplicaSet, transfer: Transfer, old: Placement): SetChang
 function rollBack(
   { set, nowMs, nodes }: SetSnapshot,
   { transferMs, transferRetry }: SetPolicy,
-  transfer: Transfer,
+  transfer: PodTransfer,
   lost: boolean,
 ): SetChange {
   const { oldNode, newNode } = transfer;
@@ -132,7 +132,7 @@ function rollBack(
         ...back,
         transferFailures: failures,
         // Sets do not fail simultaneously, so their pauses need no jitter.
-        transferNotBeforeMs: nowMs + backoffMs(failures, transferRetry, () => 1),
+        transferNotBeforeMs: nowMs + computeBackoffMs(failures, transferRetry, () => 1),
         trouble: isHidden ? set.trouble : { code: "TRANSFER_FAILED", message, sinceMs: nowMs },
       };
   const rollback = audit("NODE_TRANSFER_ROLLBACK", set, transfer, isRetried ? why : `${why}; ${outlook}`);
@@ -143,7 +143,7 @@ function rollBack(
   };
 }
 
-function audit(eventType: Audit["eventType"], set: ReplicaSet, transfer: Transfer, reason?: string): Audit {
+function audit(eventType: SetAudit["eventType"], set: ReplicaSet, transfer: PodTransfer, reason?: string): SetAudit {
   const { id, oldNode, newNode } = transfer;
   const { podId, nodeSelector, replicasDesired } = set.spec;
   return {

@@ -1,7 +1,7 @@
 import type { TroubleCode } from "./troubles.ts";
 
 /** The node of one pod of a set. The pod is created from its placement, and a pod without one is deleted. */
-export type Placement = {
+export type ReplicaPlacement = {
   readonly node: string;
   /** Never reused in a set: a late deletion of a former placement's pod cannot delete a desired pod. */
   readonly ordinal: number;
@@ -13,7 +13,7 @@ export type Placement = {
 };
 
 /** A machine of a pool that the set desires: requested from the ledger under the set's name and the number, and released once the record no longer has it. */
-export type Machine = {
+export type ReplicaMachine = {
   /** Never reused in a set: a late release of a former number cannot release a desired machine. */
   readonly number: number;
   readonly pool: string;
@@ -24,7 +24,7 @@ export type Machine = {
 };
 
 /** The exchange of one node for another: a new node is found, then used beside the old one, which is left once the new pod is ready. */
-export type Transfer = {
+export type PodTransfer = {
   readonly id: string;
   readonly oldNode: string;
   /** Undefined until a node is found. */
@@ -48,7 +48,7 @@ export type TransferReason =
 /** An operator's hold: no transfer begins. */
 export type TransferHold = { readonly by: string; readonly because: string; readonly atMs: number };
 
-export type Trouble = { readonly code: TroubleCode; readonly message: string; readonly sinceMs: number };
+export type SetTrouble = { readonly code: TroubleCode; readonly message: string; readonly sinceMs: number };
 
 export type ReplicaSetSpec = {
   /** Identifies the workload: a node has at most one pod of it, of any set. */
@@ -78,12 +78,12 @@ export type ReplicaSet = {
   /** No placement is added or removed and no pod is created or replaced; transfers continue. */
   readonly disabled: boolean;
   /** Ordered by the nodes' names. */
-  readonly placements: readonly Placement[];
+  readonly placements: readonly ReplicaPlacement[];
   readonly nextOrdinal: number;
   /** Set only with a pool; ordered by number. */
-  readonly machines: readonly Machine[];
+  readonly machines: readonly ReplicaMachine[];
   readonly nextMachine: number;
-  readonly transfer: Transfer | undefined;
+  readonly transfer: PodTransfer | undefined;
   readonly transfersHeld: TransferHold | undefined;
   /** Failed transfers since the last success. */
   readonly transferFailures: number;
@@ -91,7 +91,7 @@ export type ReplicaSet = {
   /** The id of its rolling update. */
   readonly rollout: string | undefined;
   readonly deletion: { readonly keepPods: boolean; readonly atMs: number } | undefined;
-  readonly trouble: Trouble | undefined;
+  readonly trouble: SetTrouble | undefined;
   /** Fencing token of its last owner; a farm with an older token writes no more. */
   readonly fence: number;
   /** Incremented by each change of the spec. */
@@ -171,6 +171,6 @@ export const MAX_SHARES = 16;
 export const MIN_READY_SECONDS = { fallback: 5, max: 3600 };
 
 /** Returns the name of a placement's pod, the same for every creator. */
-export function podNameOf(set: string, ordinal: number): string {
+export function buildPodName(set: string, ordinal: number): string {
   return `${set}-${ordinal}`;
 }

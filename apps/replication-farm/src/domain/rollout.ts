@@ -1,4 +1,4 @@
-import type { AuditRecord, Trouble } from "./replica-set.ts";
+import type { AuditRecord, SetTrouble } from "./replica-set.ts";
 
 /** CREATING: both sets are being marked. FINISHING: the new set has its replicas; the old one is deleted, or stays. */
 type RolloutPhase = "CREATING" | "RUNNING" | "PAUSED" | "FINISHING";
@@ -30,7 +30,7 @@ export type Rollout = {
   readonly fence: number;
   /** Number of swaps of old and new. */
   readonly undone: number;
-  readonly trouble: Trouble | undefined;
+  readonly trouble: SetTrouble | undefined;
   readonly outbox: readonly AuditRecord[];
   readonly requestId: string;
   readonly traceparent: string;
@@ -39,12 +39,12 @@ export type Rollout = {
 };
 
 /** Returns the minimum that applies now: an undo returns to the initial number, which may be lower. */
-export function minimumOf({ minimum, target, newBefore, undone }: Rollout): number {
+export function computeMinimum({ minimum, target, newBefore, undone }: Rollout): number {
   return undone % 2 === 1 ? Math.min(minimum, target + newBefore) : minimum;
 }
 
 /** Returns the replicas that the update demands of the set; undefined before both sets are marked. */
-export function desiredInRollout(rollout: Rollout, set: string): number | undefined {
+export function countDesiredInRollout(rollout: Rollout, set: string): number | undefined {
   if (rollout.phase === "CREATING") return undefined;
   if (set === rollout.oldSet) return rollout.oldDesired;
   return set === rollout.newSet ? rollout.newDesired : undefined;

@@ -34,10 +34,10 @@ export type SetChangeReason =
 export type SetChange = {
   readonly next: ReplicaSet;
   readonly because: SetChangeReason;
-  readonly audits: readonly Audit[];
+  readonly audits: readonly SetAudit[];
 };
 
-export type Audit = { readonly eventType: AuditEvent; readonly details: Readonly<Record<string, unknown>> };
+export type SetAudit = { readonly eventType: AuditEvent; readonly details: Readonly<Record<string, unknown>> };
 
 export type SetWait =
   | "nodes-unknown"
@@ -57,6 +57,6 @@ export type SetWait =
 export type SetPlan = { readonly change: SetChange | undefined; readonly waits: readonly SetWait[] };
 
 /** Returns a plan without a change, with the reasons. */
-export function waitFor(...waits: readonly SetWait[]): SetPlan {
+export function buildSetWait(...waits: readonly SetWait[]): SetPlan {
   return { change: undefined, waits };
 }

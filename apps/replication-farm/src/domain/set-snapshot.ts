@@ -1,9 +1,9 @@
 import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { Health } from "@muster/health";
 import type { ContestedNodes } from "./find-overlap.ts";
-import type { ReplicaSet, Trouble } from "./replica-set.ts";
+import type { ReplicaSet, SetTrouble } from "./replica-set.ts";
 import type { Rollout } from "./rollout.ts";
-import type { Nodes } from "./eligible-nodes.ts";
+import type { ObservedNodes } from "./eligible-nodes.ts";
 
 /** A pod of a set as the watcher publishes it. */
 export type SetPod = {
@@ -35,7 +35,7 @@ export type LedgerState = {
   readonly known: boolean;
   readonly byNumber: ReadonlyMap<number, MachineState>;
   /** Why the latest request failed; undefined: it succeeded. */
-  readonly trouble: Omit<Trouble, "sinceMs"> | undefined;
+  readonly trouble: Omit<SetTrouble, "sinceMs"> | undefined;
   /** The queue chosen by the set's label, the existing queues and the namespace; absent: none. Granted machines keep the queue of their reservation. */
   readonly queue?: QueueChoice;
 };
@@ -47,7 +47,7 @@ export type SetSnapshot = {
   /** The rolling update that the record of the set names; so it is read after that record. */
   readonly rollout: Rollout | undefined;
   /** Undefined: the watcher is silent, so nothing is concluded about any node. */
-  readonly nodes: Nodes | undefined;
+  readonly nodes: ObservedNodes | undefined;
   /** Nodes where another set has a pod, or a placement, of the same pod id. */
   readonly taken: ReadonlySet<string>;
   readonly contest: ContestedNodes;

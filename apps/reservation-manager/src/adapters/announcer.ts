@@ -1,25 +1,25 @@
 import { context, ROOT_CONTEXT, type Context } from "@opentelemetry/api";
-import { publishEvent, signalEvent, type Bus } from "@muster/bus";
+import { publishEvent, publishSignal, type Bus } from "@muster/bus";
 import { muster, subjects } from "@muster/proto";
-import { idOf } from "../domain/ledger/reservation.ts";
-import type { News } from "../keeper-deps.ts";
+import { getReservationId } from "../domain/ledger/reservation.ts";
+import type { ReservationChange } from "../keeper-deps.ts";
 import { toWireReservation } from "./messages.ts";
 
 /** Publishes stored changes, in the background. */
 type Announcer = AsyncDisposable & {
-  announce(news: News, caller: Context | undefined): void;
+  announce(news: ReservationChange, caller: Context | undefined): void;
 };
 
 type AnnouncerDeps = {
   readonly pause: (signal: AbortSignal) => Promise<void>;
   /** Connection losses since the process started. */
   readonly losses: () => number;
-  readonly failed: (news: News, error: unknown) => void;
+  readonly failed: (news: ReservationChange, error: unknown) => void;
   /** Receives the number of events that were dropped because more than `MAX_WAITING` were queued. */
   readonly dropped: (count: number) => void;
 };
 
-type Announcement = { readonly news: News; readonly caller: Context | undefined };
+type Announcement = { readonly news: ReservationChange; readonly caller: Context | undefined };
 
 const WIRE = {
   preempted: { subject: subjects.reservationPreempted, type: muster.reservation.v1.ReservationPreempted },
@@ -80,7 +80,7 @@ async function publish(bus: Bus, deps: AnnouncerDeps, batch: readonly Announceme
   try {
     for (const announcement of batch.slice(0, -1)) {
       const { subject, type, message, messageId } = toEvent(announcement.news);
-      signalEvent(bus, subject, type, message, { messageId, trace: announcement.caller ?? ROOT_CONTEXT });
+      publishSignal(bus, subject, type, message, { messageId, trace: announcement.caller ?? ROOT_CONTEXT });
     }
     const { subject, type, message, messageId } = toEvent(last.news);
     await context.with(last.caller ?? ROOT_CONTEXT, () => publishEvent(bus, subject, type, message, { messageId }));
@@ -91,13 +91,13 @@ async function publish(bus: Bus, deps: AnnouncerDeps, batch: readonly Announceme
   return deps.losses() === lossesBefore;
 }
 
-function toEvent({ kind, reservation, beneficiary }: News) {
+function toEvent({ kind, reservation, beneficiary }: ReservationChange) {
   const { owner, sequence, revision = 0 } = reservation;
   const { subject, type } = WIRE[kind];
   return {
     subject: subject(owner.kind, owner.id),
     type,
     message: { reservation: toWireReservation({ reservation, because: undefined, beneficiary }) },
-    messageId: `${idOf(sequence)}-${kind}-${revision}`,
+    messageId: `${getReservationId(sequence)}-${kind}-${revision}`,
   };
 }

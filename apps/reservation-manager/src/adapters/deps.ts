@@ -1,23 +1,23 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { connectService, serve, type NatsBus } from "@muster/bus";
-import { faultOf, isRetryable } from "@muster/faults";
+import { connectService, serveMethods, type NatsBus } from "@muster/bus";
+import { findFault, isRetryable } from "@muster/faults";
 import { buckets, ReservationService, streams, type muster } from "@muster/proto";
 import { holdLogger, type ServiceContext } from "@muster/service";
-import { lead, openBucket, openLog, openView, type Codec, type Leadership, type View } from "@muster/store";
+import { runWhileLeader, openBucket, openLog, openView, type Codec, type Leadership, type View } from "@muster/store";
 import type { Config } from "../config.ts";
 import { emptyLedger, type Ledger } from "../domain/ledger/ledger.ts";
 import type { PoolScaling } from "../domain/ledger/machines.ts";
-import { idOf } from "../domain/ledger/reservation.ts";
+import { getReservationId } from "../domain/ledger/reservation.ts";
 import { evolveOnce } from "../domain/ledger/world.ts";
 import { LedgerKeeper } from "../ledger-keeper.ts";
 import { makeAnnouncer } from "./announcer.ts";
-import { makeHandlers, type ShownViews } from "./handlers.ts";
+import { makeHandlers, type ReportedViews } from "./handlers.ts";
 import { queueCodec } from "./queue-messages.ts";
 import { followQueues } from "./queue-view.ts";
 import { entryCodec, nodeCodec, scalingCodec, toScaling } from "./messages.ts";
 import { snapshotCodec } from "./snapshot-codec.ts";
 import { startMetrics, type LedgerMetrics } from "./metrics.ts";
-import { nodeView, type NodeView } from "./node-view.ts";
+import { makeNodeView, type NodeView } from "./node-view.ts";
 import { reportDeposed } from "./report-deposed.ts";
 import { reportPreemptions } from "./report-preemptions.ts";
 
@@ -60,14 +60,14 @@ export async function runManager(context: ServiceContext<Config>): Promise<void>
   const managed: Manager = (manager = {
     context,
     bus,
-    nodes: nodeView(nodes, config, () => performance.now()),
+    nodes: makeNodeView(nodes, config, () => performance.now()),
     scalings,
     queues,
     metrics,
     losses: () => losses,
     keeper: undefined,
   });
-  await lead(
+  await runWhileLeader(
     bus.connection,
     {
       lock: "reservation-manager",
@@ -128,7 +128,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
         logger.warn({ count }, "dropped announcements because too many wait");
       },
       failed: ({ kind, reservation }, error) => {
-        const news = { reservation: idOf(reservation.sequence), kind };
+        const news = { reservation: getReservationId(reservation.sequence), kind };
         logger.warn({ ...news, err: error }, "an announcement failed and is retried");
       },
     });
@@ -152,7 +152,7 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
     manager.keeper = keeper;
     logger.info({ fencing: leadership.token, sequence: log.sequence, ...toCounts(log.state) }, "keeping the ledger");
     try {
-      await using _served = await serve(bus, ReservationService, makeHandlers(keeper, viewsOf(manager)), {
+      await using _served = await serveMethods(bus, ReservationService, makeHandlers(keeper, viewsOf(manager)), {
         version: context.version,
         description: "The ledger of machines",
         hotMethods: ["reserve", "checkReservation", "unreserve", "getReservation"],
@@ -166,13 +166,13 @@ async function keepLedger(manager: Manager, leadership: Leadership): Promise<voi
       manager.keeper = undefined;
     }
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
     logger.warn({ err: error }, "the leadership of the ledger ended after a temporary failure");
   }
 }
 
-function viewsOf({ scalings, queues }: Manager): ShownViews {
+function viewsOf({ scalings, queues }: Manager): ReportedViews {
   return {
     scaledAtMs: (pool) => scalings.get(pool)?.value.atMs ?? 0,
     namespacesOf: (queue) => queues.get(queue)?.value.namespaces,

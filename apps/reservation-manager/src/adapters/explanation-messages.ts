@@ -3,9 +3,9 @@ import type { RequestAhead } from "../domain/decisions/explain-order.ts";
 import type { PartDemand } from "../domain/decisions/explain-parts.ts";
 import type { Explanation, Holder, HoldInForce, PoolExplanation, Victim } from "../domain/decisions/explanation.ts";
 import type { ComparedQueue } from "../domain/decisions/precedence.ts";
-import { fractionOf } from "../domain/ledger/share.ts";
+import { toFraction } from "../domain/ledger/share.ts";
 import type { UnusableNode } from "../domain/ledger/machines.ts";
-import { countByPool, idOf, sizeOf } from "../domain/ledger/reservation.ts";
+import { countByPool, getReservationId, countMachines } from "../domain/ledger/reservation.ts";
 import { toWireAmounts, toWireNodeUse, toWireReservation } from "./messages.ts";
 
 export function toWireExplanation(explanation: Explanation): muster.reservation.v1.ExplainReservationReply.$Properties {
@@ -40,13 +40,13 @@ function toWireAhead({
   ...numbers
 }: RequestAhead): muster.reservation.v1.RequestAhead.$Properties {
   return {
-    ...{ owner, reservationId: idOf(sequence), queue, ...numbers },
+    ...{ owner, reservationId: getReservationId(sequence), queue, ...numbers },
     ...(compared && { compared: toWireCompared(compared.other), comparedWith: toWireCompared(compared.own) }),
   };
 }
 
 function toWireCompared({ share, ...compared }: ComparedQueue): muster.reservation.v1.ComparedQueue.$Properties {
-  return { ...compared, share: fractionOf(share) };
+  return { ...compared, share: toFraction(share) };
 }
 
 function toWireOutlook({
@@ -87,7 +87,7 @@ export function toWireHolder({
   parts,
   sinceMs,
 }: Holder): muster.reservation.v1.Holder.$Properties {
-  return { owner, reservationId: idOf(sequence), machines, parts, sinceMs };
+  return { owner, reservationId: getReservationId(sequence), machines, parts, sinceMs };
 }
 
 function toWireVictim(victim: Victim): muster.reservation.v1.Holder.$Properties {
@@ -96,6 +96,6 @@ function toWireVictim(victim: Victim): muster.reservation.v1.Holder.$Properties 
 
 function toWireHold({ reservation, own }: HoldInForce): muster.reservation.v1.Hold.$Properties {
   const { owner, sequence, createdAtMs, needs } = reservation;
-  const machines = countByPool(needs).map((need) => ({ pool: need.pool, machines: sizeOf(need) }));
-  return { owner, reservationId: idOf(sequence), waitingSinceMs: createdAtMs, machines, own };
+  const machines = countByPool(needs).map((need) => ({ pool: need.pool, machines: countMachines(need) }));
+  return { owner, reservationId: getReservationId(sequence), waitingSinceMs: createdAtMs, machines, own };
 }

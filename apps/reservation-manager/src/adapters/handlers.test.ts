@@ -1,11 +1,11 @@
 import { muster } from "@muster/proto";
 import { expect, it } from "vitest";
 import type { QueueReport } from "../domain/decisions/list-queues.ts";
-import { ownerKey, type Reservation } from "../domain/ledger/reservation.ts";
+import { buildOwnerKey, type Reservation } from "../domain/ledger/reservation.ts";
 import type { LedgerKeeper } from "../ledger-keeper.ts";
-import { makeHandlers, type ShownViews } from "./handlers.ts";
+import { makeHandlers, type ReportedViews } from "./handlers.ts";
 
-const VIEWS: ShownViews = { scaledAtMs: () => 0, namespacesOf: () => undefined };
+const VIEWS: ReportedViews = { scaledAtMs: () => 0, namespacesOf: () => undefined };
 
 /** Gangs of 1,000 members with long names. */
 const LARGE = Array.from({ length: 30 }, (_, index): Reservation => {
@@ -20,7 +20,7 @@ const LARGE = Array.from({ length: 30 }, (_, index): Reservation => {
 it("limits a page of reservations to what fits into a reply, and lists all of them over several pages", async () => {
   const keeper: Pick<LedgerKeeper, "list"> = {
     list: ({ after = "" }) => {
-      const reports = LARGE.filter(({ owner }) => ownerKey(owner) > after).map((reservation) => {
+      const reports = LARGE.filter(({ owner }) => buildOwnerKey(owner) > after).map((reservation) => {
         return { reservation, because: undefined };
       });
       return Promise.resolve({ reports, next: undefined, nextSequence: LARGE.length + 1 });

@@ -1,10 +1,10 @@
-import { fillPage, pageLimit, type Handlers } from "@muster/bus";
+import { fillPage, computePageLimit, type Handlers } from "@muster/bus";
 import { muster, type ReservationService } from "@muster/proto";
 import type { QueueReport } from "../domain/decisions/list-queues.ts";
-import { ownerKey } from "../domain/ledger/reservation.ts";
+import { buildOwnerKey } from "../domain/ledger/reservation.ts";
 import type { LedgerKeeper } from "../ledger-keeper.ts";
 import { toWireExplanation } from "./explanation-messages.ts";
-import { machineWriter } from "./machine-messages.ts";
+import { makeMachineWriter } from "./machine-messages.ts";
 import { toGang, toOwner, toQueueName, toRequest, toWirePool, toWireReservation } from "./messages.ts";
 import { toWireQueueState, toWireUsage } from "./queue-messages.ts";
 
@@ -14,7 +14,7 @@ const MAX_PAGE_SIZE = 500;
 const MAX_MACHINES_PAGE_SIZE = 2000;
 
 /** The views beside the ledger that answers show. */
-export type ShownViews = {
+export type ReportedViews = {
   /** Returns when a pool's scaling was last written; 0: the pool is not scaled. */
   readonly scaledAtMs: (pool: string) => number;
   /** Returns the namespaces that a queue states; undefined for none. The ledger decides without them. */
@@ -24,7 +24,7 @@ export type ShownViews = {
 /** Builds the handlers of ReservationService on the ledger's keeper. */
 export function makeHandlers(
   keeper: LedgerKeeper,
-  { scaledAtMs, namespacesOf }: ShownViews,
+  { scaledAtMs, namespacesOf }: ReportedViews,
 ): Handlers<typeof ReservationService> {
   return {
     reserve: async (message) => ({ reservation: toWireReservation(await keeper.reserve(toRequest(message))) }),
@@ -46,14 +46,14 @@ export function makeHandlers(
       const page = await keeper.list({
         kind: emptyIsAbsent(ownerKind),
         after: emptyIsAbsent(after),
-        limit: pageLimit(limit, MAX_PAGE_SIZE),
+        limit: computePageLimit(limit, MAX_PAGE_SIZE),
       });
       const { messages, last, isMore } = fillPage(page.reports, toWireReservation, {
         limit: MAX_PAGE_SIZE,
         bytes: pageBytes,
         encode: (reservation) => muster.reservation.v1.Reservation.encode(reservation).finish(),
       });
-      const next = isMore && last !== undefined ? ownerKey(last.reservation.owner) : page.next;
+      const next = isMore && last !== undefined ? buildOwnerKey(last.reservation.owner) : page.next;
       return { reservations: [...messages], continue: next ?? "", nextSequence: page.nextSequence };
     },
     explainReservation: async ({ owner }) => {
@@ -62,7 +62,7 @@ export function makeHandlers(
       return { ...explanation, pools: scaled };
     },
     listDemand: async ({ pools, limit }, { pageBytes }) => {
-      const { reports, more, rooms } = await keeper.demand({ pools, limit: pageLimit(limit, MAX_PAGE_SIZE) });
+      const { reports, more, rooms } = await keeper.demand({ pools, limit: computePageLimit(limit, MAX_PAGE_SIZE) });
       const { messages } = fillPage(reports, toWireReservation, {
         limit: MAX_PAGE_SIZE,
         bytes: pageBytes,
@@ -102,9 +102,9 @@ function listMachines(keeper: LedgerKeeper): Handlers<typeof ReservationService>
       pool: emptyIsAbsent(pool),
       node: emptyIsAbsent(node),
       after: emptyIsAbsent(after),
-      limit: pageLimit(limit, MAX_MACHINES_PAGE_SIZE),
+      limit: computePageLimit(limit, MAX_MACHINES_PAGE_SIZE),
     });
-    const { messages, last, isMore } = fillPage(page.machines, machineWriter(), {
+    const { messages, last, isMore } = fillPage(page.machines, makeMachineWriter(), {
       limit: MAX_MACHINES_PAGE_SIZE,
       bytes: pageBytes,
       encode: (machine) => muster.reservation.v1.MachineState.encode(machine).finish(),
@@ -115,7 +115,7 @@ function listMachines(keeper: LedgerKeeper): Handlers<typeof ReservationService>
 
 function queueHandlers(
   keeper: LedgerKeeper,
-  namespacesOf: ShownViews["namespacesOf"],
+  namespacesOf: ReportedViews["namespacesOf"],
 ): Pick<Handlers<typeof ReservationService>, "listQueues" | "listUsage"> {
   const { QueueState, QueueUsage } = muster.reservation.v1;
   return {
@@ -147,7 +147,7 @@ async function readQueues<Message>(
   const page = await keeper.listQueues({
     name: emptyIsAbsent(name),
     after: emptyIsAbsent(after),
-    limit: pageLimit(limit, MAX_PAGE_SIZE),
+    limit: computePageLimit(limit, MAX_PAGE_SIZE),
   });
   const { messages, last, isMore } = fillPage(page.reports, toWire, { limit: MAX_PAGE_SIZE, ...size });
   return { messages: [...messages], next: (isMore ? last?.queue.name : page.next) ?? "" };

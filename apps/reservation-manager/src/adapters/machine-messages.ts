@@ -1,5 +1,5 @@
 import type { muster } from "@muster/proto";
-import { holderOf } from "../domain/decisions/explanation.ts";
+import { buildHolder } from "../domain/decisions/explanation.ts";
 import type { MachineState } from "../domain/decisions/list-machines.ts";
 import type { Reservation } from "../domain/ledger/reservation.ts";
 import { toWireHolder } from "./explanation-messages.ts";
@@ -19,7 +19,7 @@ const STANDINGS = {
 type WireHolder = muster.reservation.v1.Holder.$Properties;
 
 /** Returns a writer for the machines of one page, which encodes each holder once. */
-export function machineWriter(): (machine: MachineState) => muster.reservation.v1.MachineState.$Properties {
+export function makeMachineWriter(): (machine: MachineState) => muster.reservation.v1.MachineState.$Properties {
   const holders = new Map<string, WireHolder>();
   return (machine) => {
     const { node, pool, standing, toleratedStanding, cordoned, holder, allocatable, free, foreign } = machine;
@@ -44,7 +44,7 @@ export function machineWriter(): (machine: MachineState) => muster.reservation.v
 /** Caches the holders of this page in `known`: a gang has one holder, whose machines are counted once. */
 function toPageHolder(reservation: Reservation, pool: string, known: Map<string, WireHolder>): WireHolder {
   const key = `${reservation.sequence} ${pool}`;
-  const holder = known.get(key) ?? toWireHolder(holderOf(reservation, pool));
+  const holder = known.get(key) ?? toWireHolder(buildHolder(reservation, pool));
   known.set(key, holder);
   return holder;
 }

@@ -3,10 +3,10 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { startQueueRun, stepQueue } from "../../test/queue-run.ts";
 import { queueOperations } from "../../test/random-queues.ts";
-import { firstNodes, operations, ownerOf, startRun, step } from "../../test/random-world.ts";
-import { emptyLedger, evolve, restoreLedger } from "../domain/ledger/ledger.ts";
-import { finish } from "../domain/ledger/steps.ts";
-import { largeLedger } from "../../test/large-ledger.ts";
+import { firstNodes, operations, makeOwner, startRun, stepRun } from "../../test/random-world.ts";
+import { emptyLedger, evolveLedger, restoreLedger } from "../domain/ledger/ledger.ts";
+import { runToEnd } from "../domain/ledger/steps.ts";
+import { makeLargeLedger } from "../../test/large-ledger.ts";
 import { entryCodec, scalingCodec, toNodeFacts, toOwner, toScaling } from "./messages.ts";
 import { snapshotCodec } from "./snapshot-codec.ts";
 
@@ -14,7 +14,7 @@ it("decodes every event to its original, also from entries that were encoded in 
   fc.assert(
     fc.property(operations, (steps) => {
       const run = startRun(firstNodes);
-      for (const operation of steps) step(run, operation);
+      for (const operation of steps) stepRun(run, operation);
       expect(entryCodec.decode(entryCodec.encode(run.events))).toEqual(run.events);
       const parts = run.events.map((event) => entryCodec.encode([event]));
       expect(entryCodec.join?.(parts)).toEqual(entryCodec.encode(run.events));
@@ -65,9 +65,9 @@ it("restores needs of two pools whose names differ only by a number", async () =
     ],
   ];
   const reservations = needs.map((own, index) => {
-    return { sequence: index + 1, owner: ownerOf(index), needs: own, priority: 0, createdAtMs: 0 };
+    return { sequence: index + 1, owner: makeOwner(index), needs: own, priority: 0, createdAtMs: 0 };
   });
-  const ledger = finish(restoreLedger(reservations, 3));
+  const ledger = runToEnd(restoreLedger(reservations, 3));
   const restored = await snapshotCodec.assemble([...snapshotCodec.pieces(ledger)]);
   expect([...restored.reservations.values()].map((each) => each.needs)).toEqual(needs);
 });
@@ -76,7 +76,7 @@ it("decodes every ledger to its original, however its snapshot is split", async 
   await fc.assert(
     fc.asyncProperty(operations, fc.integer({ min: 1, max: 200 }), async (steps, size) => {
       const run = startRun(firstNodes);
-      for (const operation of steps) step(run, operation);
+      for (const operation of steps) stepRun(run, operation);
       const { ledger } = run.world;
       const bytes = Buffer.concat([...snapshotCodec.pieces(ledger)]);
       const pieces: Buffer[] = [];
@@ -93,7 +93,7 @@ it("decodes every ledger to its original, however its snapshot is split", async 
 });
 
 it("encodes and decodes a large ledger in steps, stores equal needs once, and yields to other work in between", async () => {
-  const large = largeLedger(50_000);
+  const large = makeLargeLedger(50_000);
   const pieces = [...snapshotCodec.pieces(large)];
   expect(pieces.length).toBeGreaterThanOrEqual(50);
   let turns = 0;
@@ -114,7 +114,7 @@ it("rejects a snapshot with fields that it does not understand", async () => {
 
 it("never reuses the sequence of a released reservation, not even after a snapshot", async () => {
   const run = startRun(firstNodes);
-  step(run, {
+  stepRun(run, {
     kind: "reserve",
     request: {
       owner: { kind: "session", id: "x" },
@@ -124,7 +124,7 @@ it("never reuses the sequence of a released reservation, not even after a snapsh
       concurrencyLimit: 0,
     },
   });
-  step(run, { kind: "release", owner: { kind: "session", id: "x" } });
+  stepRun(run, { kind: "release", owner: { kind: "session", id: "x" } });
   expect((await snapshotCodec.assemble([...snapshotCodec.pieces(run.world.ledger)])).nextSequence).toBe(2);
 });
 
@@ -132,7 +132,7 @@ it("rejects an entry that it understands only in part", () => {
   const entry = muster.reservation.v1.LedgerEntry.encode({ events: [{ atMs: 1 }] }).finish();
   expect(() => entryCodec.decode(entry)).toThrow("unknown kind");
   const nameless = muster.reservation.v1.LedgerEntry.encode({ events: [{ released: { id: "7" } }] }).finish();
-  expect(() => entryCodec.decode(nameless).reduce(evolve, emptyLedger)).toThrow("is not the id of a reservation");
+  expect(() => entryCodec.decode(nameless).reduce(evolveLedger, emptyLedger)).toThrow("is not the id of a reservation");
 });
 
 it("reads the pool of a node from the label, and a deleted node as undefined", () => {

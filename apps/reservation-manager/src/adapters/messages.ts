@@ -1,13 +1,13 @@
 import { enums, muster } from "@muster/proto";
 import { throwFault } from "@muster/faults";
 import {
-  amountsKey,
-  freeOf,
+  buildAmountsKey,
+  computeFreeAmounts,
   compactNodeSelection,
   indexPoolLists,
   indexSelections,
-  nodeSelectionKey,
-  useOf,
+  buildNodeSelectionKey,
+  sumUse,
   type Amounts,
 } from "@muster/resources";
 import type { Codec, ListCodec } from "@muster/store";
@@ -15,8 +15,8 @@ import type { ReservationRequest } from "../domain/decisions/check-request.ts";
 import type { LimitRequest } from "../domain/decisions/decide-limit.ts";
 import type { LedgerEvent } from "../domain/ledger/ledger.ts";
 import {
-  brokenOf,
-  capacityOf,
+  countUnusable,
+  countCapacity,
   type NodeFacts,
   type NodeUse,
   type PoolScaling,
@@ -24,8 +24,8 @@ import {
 } from "../domain/ledger/machines.ts";
 import type { Owner } from "@muster/names";
 import {
-  idOf,
-  sequenceOf,
+  getReservationId,
+  getSequence,
   type Gang,
   type Grant,
   type Machine,
@@ -105,7 +105,7 @@ function toAllocatable({ allocatable, overhead }: muster.watch.v1.NodeState): Am
   const all = toAmounts(allocatable);
   if (all.size === 0) return undefined;
   const { pods, requests } = toNodeUse(overhead);
-  return freeOf({ allocatable: all, overhead: useOf(requests, pods), uses: [] });
+  return computeFreeAmounts({ allocatable: all, overhead: sumUse(requests, pods), uses: [] });
 }
 
 function toNodeUse(use: muster.watch.v1.NodeUse | null | undefined): NodeUse {
@@ -157,7 +157,7 @@ export function toWireReservation({
   const { sequence, owner, needs, topology, queue, priority, createdAtMs, grant } = reservation;
   const { notPreemptible, beyondMinimum, graceMs, revision, preemptedFor } = reservation;
   return {
-    id: idOf(sequence),
+    id: getReservationId(sequence),
     sequence,
     owner,
     ...toWireNeeds(needs),
@@ -173,7 +173,7 @@ export function toWireReservation({
     beyondMinimum,
     graceMs,
     revision,
-    ...(preemptedFor !== undefined && { preemptedFor: idOf(preemptedFor) }),
+    ...(preemptedFor !== undefined && { preemptedFor: getReservationId(preemptedFor) }),
     ...(grant?.preemption && { preemption: toWirePreemption(grant.preemption, beneficiary) }),
   };
 }
@@ -191,9 +191,9 @@ export function toWirePool({ state, amounts, waiting }: PoolReport): muster.rese
   return {
     name,
     available: free.size,
-    capacity: capacityOf(state),
+    capacity: countCapacity(state),
     held: held + shared,
-    unusable: brokenOf(state) + occupied + foreign,
+    unusable: countUnusable(state) + occupied + foreign,
     waiting,
     unusableByReason: reasons.filter(({ count }) => count > 0),
     elasticMax: scaling?.max,
@@ -212,19 +212,19 @@ function toWireEvent(event: LedgerEvent): muster.reservation.v1.LedgerEvent.$Pro
     case "requested":
       return { atMs, requested: toWireRequested(event.reservation) };
     case "granted":
-      return { atMs, granted: { ...toWireGrant(event), id: idOf(event.sequence) } };
+      return { atMs, granted: { ...toWireGrant(event), id: getReservationId(event.sequence) } };
     case "released":
-      return { atMs, released: { id: idOf(event.sequence) } };
+      return { atMs, released: { id: getReservationId(event.sequence) } };
     case "preempted":
       return { atMs, preempted: toWirePreempted(event) };
     case "preemptionAccepted":
-      return { atMs, preemptionAccepted: { id: idOf(event.sequence) } };
+      return { atMs, preemptionAccepted: { id: getReservationId(event.sequence) } };
     case "preemptionWithdrawn":
-      return { atMs, preemptionWithdrawn: { id: idOf(event.sequence) } };
+      return { atMs, preemptionWithdrawn: { id: getReservationId(event.sequence) } };
     case "requeued":
-      return { atMs, requeued: { id: idOf(event.sequence) } };
+      return { atMs, requeued: { id: getReservationId(event.sequence) } };
     case "beneficiaryDropped":
-      return { atMs, beneficiaryDropped: { id: idOf(event.sequence) } };
+      return { atMs, beneficiaryDropped: { id: getReservationId(event.sequence) } };
     case "limited":
       return { atMs, limited: { ownerKind: event.ownerKind, limit: event.limit } };
     case "queueChanged":
@@ -239,18 +239,18 @@ function toWireEvent(event: LedgerEvent): muster.reservation.v1.LedgerEvent.$Pro
 function toEvent(message: muster.reservation.v1.LedgerEvent): LedgerEvent {
   const { atMs, requested, granted, limited, queueChanged, queueRemoved, preempted, pastUseCounted } = message;
   if (requested) return { kind: "requested", reservation: toReservation(requested), atMs };
-  if (granted) return { kind: "granted", sequence: sequenceOf(granted.id), ...toGrant(granted), atMs };
+  if (granted) return { kind: "granted", sequence: getSequence(granted.id), ...toGrant(granted), atMs };
   if (limited) return { kind: "limited", ...toLimit(limited), atMs };
   if (queueChanged) return { kind: "queueChanged", queue: toQueue(queueChanged), atMs };
   if (queueRemoved) return { kind: "queueRemoved", name: queueRemoved.name, atMs };
-  if (preempted) return { kind: "preempted", sequence: sequenceOf(preempted.id), ...toPreempted(preempted), atMs };
+  if (preempted) return { kind: "preempted", sequence: getSequence(preempted.id), ...toPreempted(preempted), atMs };
   if (pastUseCounted) {
     const [parent, shares] = toPastShares(pastUseCounted);
     return { kind: "pastUseCounted", parent, ...shares };
   }
   for (const kind of PLAIN_EVENTS) {
     const event = message[kind];
-    if (event) return { kind, sequence: sequenceOf(event.id), atMs };
+    if (event) return { kind, sequence: getSequence(event.id), atMs };
   }
   throw new Error("the ledger's log has an event of an unknown kind");
 }
@@ -274,12 +274,12 @@ export function toReservation(
 ): Reservation {
   const message = requested.reservation ?? wire.Reservation.create();
   const { id, owner, state, priority, createdAtMs, grantedAtMs, revision, preemptedFor, preemption } = message;
-  const sequence = sequenceOf(id);
+  const sequence = getSequence(id);
   const asked = { ...toGang(message, needsOf), ...toQueueName(message), ...toEnding(message) };
   const reservation = {
     ...{ sequence, owner: toOwner(owner), ...asked, priority, createdAtMs },
     ...(revision > 0 && { revision }),
-    ...(preemptedFor !== "" && { preemptedFor: sequenceOf(preemptedFor) }),
+    ...(preemptedFor !== "" && { preemptedFor: getSequence(preemptedFor) }),
   };
   if (enums.ReservationState.nameOf(state) !== "GRANTED") return reservation;
   const grant = { atMs: grantedAtMs, ...toGrant(message), ...(preemption && { preemption: toPreemption(preemption) }) };
@@ -300,10 +300,10 @@ const MAX_INTERNED_LISTS = 10_000;
 export function internNeeds(): ReadNeeds {
   const known = new Map<string, readonly Need[]>();
   return (message) => {
-    let key = message.nodeSelections.map((selection) => nodeSelectionKey(selection)).join(" ");
+    let key = message.nodeSelections.map((selection) => buildNodeSelectionKey(selection)).join(" ");
     for (const { pools } of message.poolLists) key += `!${pools.join(" ")}`;
     for (const { component, pool, shared, nodeSelection, poolList } of message.needs)
-      key += `${component}=${pool}!${nodeSelection}!${poolList}${shared ? amountsKey(toAmounts(shared.requests)) : ""} `;
+      key += `${component}=${pool}!${nodeSelection}!${poolList}${shared ? buildAmountsKey(toAmounts(shared.requests)) : ""} `;
     const same = known.get(key);
     if (same !== undefined) return same;
     const read = toNeeds(message);

@@ -1,4 +1,4 @@
-import { scrape } from "@muster/testkit";
+import { scrapeMetrics } from "@muster/testkit";
 import { startTelemetry } from "@muster/tracing";
 import { expect, it } from "vitest";
 import { startMetrics } from "./metrics.ts";
@@ -11,7 +11,7 @@ it("counts the steps of preemptions and their limits, and measures how long they
   metrics.preemption({ kind: "withdrawn", reason: "DRAIN" });
   metrics.preemption({ kind: "served", reason: "RECLAIM", tookMs: 4000 });
   metrics.preemption({ kind: "limited", limit: "MAX_VICTIMS" });
-  const text = await scrape(telemetry);
+  const text = await scrapeMetrics(telemetry);
   const series = text.split("\n").flatMap((line) => {
     const [, name = "", labels = "", value = ""] = /^muster_preemption_(\w+)\{(.*)\} (\S+)/.exec(line) ?? [];
     if (name === "" || name.endsWith("_bucket")) return [];

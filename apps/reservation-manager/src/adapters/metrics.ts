@@ -2,7 +2,7 @@ import { metrics, type BatchObservableResult, type Meter } from "@opentelemetry/
 import type { DecisionOutcome } from "../decision-spans.ts";
 import type { QueueReport } from "../domain/decisions/list-queues.ts";
 import type { PreemptionNews } from "../domain/follow-preemptions.ts";
-import { pairOf } from "../domain/ledger/queue.ts";
+import { parsePair } from "../domain/ledger/queue.ts";
 
 type LedgerCounts = {
   readonly waiting: number;
@@ -110,7 +110,7 @@ function startQueueGauges(meter: Meter) {
       result.observe(granted, report.admitted, queue);
       const observe = (observable: typeof used, amounts: Amounts): void => {
         for (const [pair, amount] of amounts) {
-          const { pool, resource } = pairOf(pair);
+          const { pool, resource } = parsePair(pair);
           const value = resource === "cpu" ? amount / 1000 : amount;
           result.observe(observable, value, { ...queue, "muster.pool": pool, "muster.resource": resource });
         }

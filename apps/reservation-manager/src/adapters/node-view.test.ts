@@ -2,7 +2,7 @@ import { bucketKeys, muster } from "@muster/proto";
 import { expect, it } from "vitest";
 import type { NodeFacts } from "../domain/ledger/machines.ts";
 import type { NodeEntry } from "./messages.ts";
-import { nodeView } from "./node-view.ts";
+import { makeNodeView } from "./node-view.ts";
 
 const FRESH_MS = 120_000;
 const NOW_MS = 1_700_000_000_000;
@@ -22,7 +22,7 @@ it.each([
     entries: () => [],
     onChange: () => () => undefined,
   };
-  const view = nodeView(nodes, { poolLabel: "pool", nodesFreshMs: FRESH_MS }, () => monotonicMs);
+  const view = makeNodeView(nodes, { poolLabel: "pool", nodesFreshMs: FRESH_MS }, () => monotonicMs);
   monotonicMs += laterMs;
   expect(view.areAllKnown(NOW_MS + laterMs)).toBe(known);
 });
@@ -43,7 +43,7 @@ it("keeps the amounts of a node when an older watcher omits them, but not for an
   };
   let listen: (name: string) => void = () => undefined;
   let facts: NodeFacts | undefined;
-  nodeView(nodes, { poolLabel: "pool", nodesFreshMs: FRESH_MS }, () => 0).follow({
+  makeNodeView(nodes, { poolLabel: "pool", nodesFreshMs: FRESH_MS }, () => 0).follow({
     observe: (_name, seen) => (facts = seen),
     nodesMarked: () => undefined,
   });

@@ -17,7 +17,7 @@ export type NodeView = {
 };
 
 /** Call it once per view; it follows the view until the view is closed. */
-export function nodeView(
+export function makeNodeView(
   nodes: Pick<View<NodeEntry>, "get" | "entries" | "onChange">,
   { poolLabel, nodesFreshMs }: Pick<Config, "poolLabel" | "nodesFreshMs">,
   monotonicMs: () => number,

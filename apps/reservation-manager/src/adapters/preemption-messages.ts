@@ -1,8 +1,8 @@
 import type { muster } from "@muster/proto";
 import type { Beneficiary, LedgerEvent } from "../domain/ledger/ledger.ts";
 import {
-  idOf,
-  sequenceOf,
+  getReservationId,
+  getSequence,
   type Preemption,
   type PreemptionReason,
   type Reservation,
@@ -16,7 +16,7 @@ export function toWirePreempted({
   reason,
   deadlineMs,
 }: PreemptedEvent): muster.reservation.v1.LedgerPreempted.$Properties {
-  return { id: idOf(sequence), ...toWireBeneficiary(beneficiary), reason, deadlineMs };
+  return { id: getReservationId(sequence), ...toWireBeneficiary(beneficiary), reason, deadlineMs };
 }
 
 export function toPreempted({
@@ -34,7 +34,7 @@ export function toWirePreemption(
 ): muster.reservation.v1.Preemption.$Properties {
   return {
     ...(request && { beneficiary: request.owner, queue: request.queue }),
-    ...(beneficiary !== undefined && { beneficiaryId: idOf(beneficiary) }),
+    ...(beneficiary !== undefined && { beneficiaryId: getReservationId(beneficiary) }),
     ...{ reason, atMs, deadlineMs, accepted: isAccepted },
   };
 }
@@ -67,22 +67,22 @@ export function toEnding({
 export function toWireBeneficiaries(
   beneficiaries: readonly Beneficiary[],
 ): muster.reservation.v1.LedgerBeneficiary.$Properties[] {
-  return beneficiaries.map(({ sequence, vacated }) => ({ id: idOf(sequence), vacated: [...vacated] }));
+  return beneficiaries.map(({ sequence, vacated }) => ({ id: getReservationId(sequence), vacated: [...vacated] }));
 }
 
 export function toLedgerBeneficiary({ id, vacated }: muster.reservation.v1.LedgerBeneficiary): Beneficiary {
   return {
-    sequence: sequenceOf(id),
+    sequence: getSequence(id),
     vacated: vacated.map(({ owner, node }) => ({ owner: { kind: owner?.kind ?? "", id: owner?.id ?? "" }, node })),
   };
 }
 
 function toWireBeneficiary(beneficiary: number | undefined): { readonly beneficiary?: string } {
-  return beneficiary === undefined ? {} : { beneficiary: idOf(beneficiary) };
+  return beneficiary === undefined ? {} : { beneficiary: getReservationId(beneficiary) };
 }
 
 function toBeneficiary(id: string): { readonly beneficiary?: number } {
-  return id === "" ? {} : { beneficiary: sequenceOf(id) };
+  return id === "" ? {} : { beneficiary: getSequence(id) };
 }
 
 const REASONS: readonly string[] = ["RECLAIM", "FAIR_SHARING", "WITHIN_QUEUE", "DRAIN"] satisfies PreemptionReason[];

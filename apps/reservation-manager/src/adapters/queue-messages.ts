@@ -2,15 +2,15 @@ import { muster } from "@muster/proto";
 import type { Codec } from "@muster/store";
 import {
   NO_PAIRS,
-  pairKey,
-  pairOf,
+  buildPairKey,
+  parsePair,
   type PairAmounts,
   type Preemptible,
   type Queue,
   type Quota,
 } from "../domain/ledger/queue.ts";
 import type { PastShares } from "../domain/ledger/past-use.ts";
-import { MAX_CHANGE_BYTES, queueBytes } from "../domain/decisions/plan-queue-changes.ts";
+import { MAX_CHANGE_BYTES, countQueueBytes } from "../domain/decisions/plan-queue-changes.ts";
 import type { QueueReport } from "../domain/decisions/list-queues.ts";
 
 const wire = muster.reservation.v1;
@@ -25,7 +25,7 @@ export const queueCodec: Codec<WireQueue> = {
 /** A queue with fields of a later version admits nothing, nor does a queue that is too large for the log. */
 export function toQueue(message: WireQueue): Queue {
   const queue = readQueue(message);
-  if (queueBytes(queue) <= MAX_CHANGE_BYTES) return queue;
+  if (countQueueBytes(queue) <= MAX_CHANGE_BYTES) return queue;
   const problem = `it has ${queue.quotas.size} quotas, which are too many`;
   return { ...queue, quotas: new Map(), problem };
 }
@@ -92,7 +92,7 @@ const POLICIES = ["", "Never", "LowerPriority", "Any"];
 function toQuotas(quotas: WireQueue["quotas"]): ReadonlyMap<string, Quota> {
   const pairs = quotas.flatMap(({ pool, resources }) =>
     resources.map(({ resource, nominal, borrowingLimit, lendingLimit }): [string, Quota] => [
-      pairKey(pool, resource),
+      buildPairKey(pool, resource),
       {
         nominal,
         ...(borrowingLimit !== undefined && { borrowingLimit }),
@@ -108,7 +108,7 @@ export function toWireQueue(queue: Queue): muster.reservation.v1.Queue.$Properti
   const hasPolicy = [reclaim, fairSharing, withinQueue, whileBorrowing].some((policy) => policy !== undefined);
   const byPool = new Map<string, muster.reservation.v1.ResourceQuota.$Properties[]>();
   for (const [pair, quota] of quotas) {
-    const { pool, resource } = pairOf(pair);
+    const { pool, resource } = parsePair(pair);
     byPool.set(pool, [...(byPool.get(pool) ?? []), { resource, ...quota }]);
   }
   const borrowing = whileBorrowing !== undefined && { whileBorrowing: { maxPriority: whileBorrowing } };
@@ -139,7 +139,7 @@ export function toPairAmounts(use: readonly muster.reservation.v1.PoolUse[]): Pa
   if (use.length === 0) return NO_PAIRS;
   return new Map(
     use.flatMap(({ pool, amounts }) =>
-      Object.entries(amounts).map(([resource, amount]): [string, number] => [pairKey(pool, resource), amount]),
+      Object.entries(amounts).map(([resource, amount]): [string, number] => [buildPairKey(pool, resource), amount]),
     ),
   );
 }
@@ -147,7 +147,7 @@ export function toPairAmounts(use: readonly muster.reservation.v1.PoolUse[]): Pa
 export function toWireUse(amounts: PairAmounts): muster.reservation.v1.PoolUse.$Properties[] {
   const byPool = new Map<string, Record<string, number>>();
   for (const [pair, amount] of amounts) {
-    const { pool, resource } = pairOf(pair);
+    const { pool, resource } = parsePair(pair);
     byPool.set(pool, { ...byPool.get(pool), [resource]: amount });
   }
   return [...byPool].map(([pool, ofPool]) => ({ pool, amounts: ofPool }));
@@ -175,7 +175,7 @@ export function toWireUsage(report: QueueReport): muster.reservation.v1.QueueUsa
     queue: queue.name,
     ...(queue.parent !== undefined && { parent: queue.parent }),
     resources: pairs.map((pair) => ({
-      ...pairOf(pair),
+      ...parsePair(pair),
       nominal: queue.quotas.get(pair)?.nominal,
       quota: quota.get(pair),
       used: used.get(pair) ?? 0,

@@ -1,5 +1,5 @@
 import type { PreemptionLimit } from "./decisions/plan-preemptions.ts";
-import { knownReservation, type Ledger, type LedgerEvent } from "./ledger/ledger.ts";
+import { getReservation, type Ledger, type LedgerEvent } from "./ledger/ledger.ts";
 import type { PreemptionReason } from "./ledger/reservation.ts";
 
 /**
@@ -33,7 +33,7 @@ export function followPreemptions(ledger: Ledger): (event: LedgerEvent) => reado
       waits.set(beneficiary, { reason, sinceMs });
   };
   for (const sequence of ledger.leaving.keys()) {
-    const { preemption } = knownReservation(ledger, sequence).grant ?? {};
+    const { preemption } = getReservation(ledger, sequence).grant ?? {};
     if (preemption !== undefined) begin(sequence, preemption.reason, preemption.beneficiary, preemption.atMs);
   }
   const end = (sequence: number, kind: "withdrawn" | "requeued" | "ended"): readonly PreemptionNews[] => {

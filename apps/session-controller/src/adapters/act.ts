@@ -1,39 +1,39 @@
 import { randomUUID } from "node:crypto";
-import { deadline } from "@muster/backoff";
-import { describeFault, faultOf, type Fault } from "@muster/faults";
+import { makeDeadline } from "@muster/backoff";
+import { describeFault, findFault, type Fault } from "@muster/faults";
 import {
   askMachines,
   describeRefusal,
-  ledgerCalls,
-  type AskedMachines,
+  makeLedgerCalls,
+  type MachineAnswers,
   type ExplainCalls,
   type LedgerCalls,
   type Reservation,
   type ReservationCalls,
 } from "@muster/ledger-client";
 import { QUEUE_UNKNOWN, type QueueChoice } from "@muster/ledger-client/choose-queue";
-import { mayOccupy } from "@muster/names";
+import { canOccupy } from "@muster/names";
 import { MAX_LOGS_MS } from "../config.ts";
 import { decideSessionRelease } from "../domain/decide-session-release.ts";
-import { nodeSelectionKey, withoutMinimum, type PodDefaults, type Requests } from "@muster/resources";
-import { inDomain, needOf, type ComponentNeed } from "../domain/component-need.ts";
+import { buildNodeSelectionKey, withoutMinimum, type PodDefaults, type Requests } from "@muster/resources";
+import { inDomain, buildComponentNeed, type ComponentNeed } from "../domain/component-need.ts";
 import type { ActStep } from "../domain/session-steps.ts";
-import type { Owned } from "../domain/plan-sweep.ts";
-import { REPLACEMENT_KIND, replacementId, SESSION_KIND } from "../domain/replacement-owner.ts";
+import type { OwnedObject } from "../domain/plan-sweep.ts";
+import { REPLACEMENT_KIND, buildReplacementId, SESSION_KIND } from "../domain/replacement-owner.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import type { ReservationSeen, WaitReason } from "../domain/snapshot.ts";
 import type { LogsRead } from "../domain/transition-record.ts";
-import type { Acted, CollectStep, QuickStep } from "../session-deps.ts";
+import type { StepResult, CollectStep, QuickStep } from "../session-deps.ts";
 import { collectLogs, type LogReading } from "./collect-logs.ts";
 import { createPod, type CreatePodDeps } from "./create-pod.ts";
-import { isRefusal, ownedReplacementOf, ownedReservationOf, reservationSeenOf, waitReasonOf } from "./messages.ts";
-import type { Pods } from "./pods.ts";
+import { isRefusal, toOwnedReplacement, toOwnedReservation, toReservationSeen, toWaitReason } from "./messages.ts";
+import type { SessionPods } from "./pods.ts";
 import type { ChooseQueue } from "./queues.ts";
-import { inStep } from "./trace.ts";
+import { runInStepSpan } from "./trace.ts";
 
 export type ActDeps = CreatePodDeps & {
   readonly ledger: SessionLedger;
-  readonly pods: Pods;
+  readonly pods: SessionPods;
   readonly reading: Omit<LogReading, "deadline">;
   readonly maxExecutors: number;
   /** The requests that admission adds to pods now; absent: none. */
@@ -49,10 +49,10 @@ export type SessionLedger = {
   readonly limitSessions: (limit: number) => Promise<void>;
 };
 
-export function sessionLedger(calls: ReservationCalls): SessionLedger {
+export function makeSessionLedger(calls: ReservationCalls): SessionLedger {
   return {
-    sessions: ledgerCalls(calls, SESSION_KIND),
-    replacements: ledgerCalls(calls, REPLACEMENT_KIND),
+    sessions: makeLedgerCalls(calls, SESSION_KIND),
+    replacements: makeLedgerCalls(calls, REPLACEMENT_KIND),
     limitSessions: async (limit) => {
       await calls.limitConcurrency({ requestId: randomUUID(), ownerKind: SESSION_KIND, limit });
     },
@@ -60,8 +60,13 @@ export function sessionLedger(calls: ReservationCalls): SessionLedger {
 }
 
 /** Executes one step of a session at the ledger or the API server. Steps may be repeated: names, owners and uids make repetitions harmless. */
-export function act(deps: ActDeps, record: SessionRecord, step: QuickStep, isHeld: () => boolean): Promise<Acted> {
-  return inStep(record, step, async (): Promise<Acted> => {
+export function performStep(
+  deps: ActDeps,
+  record: SessionRecord,
+  step: QuickStep,
+  isHeld: () => boolean,
+): Promise<StepResult> {
+  return runInStepSpan(record, step, async (): Promise<StepResult> => {
     switch (step.kind) {
       case "reserve":
         return { kind: "reservation", reservation: await reserve(deps, record) };
@@ -89,24 +94,24 @@ export function act(deps: ActDeps, record: SessionRecord, step: QuickStep, isHel
 }
 
 /** Implements `collectLogs` of the session dependencies. */
-export function collect(
+export function collectSessionLogs(
   deps: ActDeps,
   record: SessionRecord,
   step: CollectStep,
   onRead: (read: LogsRead) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  return inStep(record, step, async () => {
-    using over = deadline(MAX_LOGS_MS, [signal]);
+  return runInStepSpan(record, step, async () => {
+    using over = makeDeadline(MAX_LOGS_MS, [signal]);
     await collectLogs({ ...deps.reading, deadline: over.signal }, record, step.pods, onRead);
   });
 }
 
 /** Lists what sessions may leave behind: pods, then reservations, then replacement machines. */
-export async function listOwned({ pods, ledger }: Pick<ActDeps, "pods" | "ledger">): Promise<Owned[]> {
-  const owned: Owned[] = await pods.ofAllSessions();
-  for await (const page of ledger.sessions.list()) owned.push(...page.reservations.map(ownedReservationOf));
-  for await (const page of ledger.replacements.list()) owned.push(...page.reservations.map(ownedReplacementOf));
+export async function listOwned({ pods, ledger }: Pick<ActDeps, "pods" | "ledger">): Promise<OwnedObject[]> {
+  const owned: OwnedObject[] = await pods.ofAllSessions();
+  for await (const page of ledger.sessions.list()) owned.push(...page.reservations.map(toOwnedReservation));
+  for await (const page of ledger.replacements.list()) owned.push(...page.reservations.map(toOwnedReplacement));
   return owned;
 }
 
@@ -137,15 +142,15 @@ export async function explainWaiting(
       const choice = await chooseQueue(record.spec.queue, options);
       if (choice.kind !== "queue" && choice.kind !== "none") return unqueued(QUEUE_UNKNOWN, textOf(choice));
       const needs = needsOf(record, podPolicy.poolLabel, podDefaults?.());
-      return waitReasonOf(
+      return toWaitReason(
         await sessions.check(record.name, needs, { ...options, ...inTopology(record), queue: queueOf(choice) }),
       );
     }
     const reservation = await sessions.ask(record.name, options);
     if (reservation?.state !== "waiting" || reservation.id !== record.reservationId) return undefined;
-    return waitReasonOf(reservation.because);
+    return toWaitReason(reservation.because);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined) throw error;
     const code = unqueuedCode(fault);
     return code && unqueued(code, describeFault(fault));
@@ -153,9 +158,9 @@ export async function explainWaiting(
 }
 
 /** Asks the ledger and the node-scaler about the machines of the session, and of components that wait for other ones. */
-export function askMachinesOf(calls: ExplainCalls, { name }: SessionRecord): Promise<AskedMachines> {
+export function askMachinesOf(calls: ExplainCalls, { name }: SessionRecord): Promise<MachineAnswers> {
   const owner = { kind: SESSION_KIND, id: name };
-  return askMachines(calls, owner, { kind: REPLACEMENT_KIND, includes: (part) => mayOccupy(owner, part) });
+  return askMachines(calls, owner, { kind: REPLACEMENT_KIND, includes: (part) => canOccupy(owner, part) });
 }
 
 async function releaseOwn({ sessions }: SessionLedger, record: SessionRecord): Promise<void> {
@@ -175,7 +180,7 @@ async function releaseReplacement(
   record: SessionRecord,
   { component, reservationId }: { readonly component: string; readonly reservationId: string },
 ): Promise<void> {
-  const ownerId = replacementId(record, component);
+  const ownerId = buildReplacementId(record, component);
   const id = reservationId === "" ? (await replacements.ask(ownerId))?.id : reservationId;
   if (id !== undefined) await replacements.release(ownerId, id);
 }
@@ -190,7 +195,7 @@ async function reserve(
   if (choice.kind !== "queue" && choice.kind !== "none") {
     // The process may have died between the request and the write, so the record may lack an existing reservation.
     const found = await ledger.sessions.ask(record.name);
-    if (found !== undefined && decideSessionRelease(record, found) === found.id) return reservationSeenOf(found);
+    if (found !== undefined && decideSessionRelease(record, found) === found.id) return toReservationSeen(found);
     return { state: "unqueued", text: textOf(choice) };
   }
   const options = {
@@ -223,7 +228,7 @@ function inTopology({ spec: { topology } }: SessionRecord): { readonly topology?
 }
 
 function needsOf({ spec }: SessionRecord, poolLabel: string, defaults?: PodDefaults): ComponentNeed[] {
-  return spec.components.map((component) => needOf(component, poolLabel, defaults));
+  return spec.components.map((component) => buildComponentNeed(component, poolLabel, defaults));
 }
 
 /** One machine in addition to the session's grant, in the same queue and domain, and in the pool that the component was granted. */
@@ -237,7 +242,7 @@ async function reserveReplacement(
   const { needs, own: ownNeeds } = neededOf(record, podPolicy.poolLabel, podDefaults?.(), component);
   const beside = ({ otherPools: _, ...need }: ComponentNeed): ComponentNeed => inDomain({ ...need, pool }, own);
   const needed = { needs: needs.map(beside), own: ownNeeds.map(beside) };
-  return reserveOrAdopt(ledger.replacements, replacementId(record, component), needed, {
+  return reserveOrAdopt(ledger.replacements, buildReplacementId(record, component), needed, {
     priority,
     ...inQueue(own?.queue),
   });
@@ -254,13 +259,13 @@ async function reserveOrAdopt(
   options: Parameters<LedgerCalls["reserve"]>[2],
 ): Promise<ReservationSeen> {
   try {
-    return reservationSeenOf(await ledger.reserve(ownerId, needs, options));
+    return toReservationSeen(await ledger.reserve(ownerId, needs, options));
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault?.code === "reservation_differs") {
       const found = await ledger.ask(ownerId);
       if (found !== undefined && found.topology === options?.topology && isAdoptable(found.needs, own))
-        return reservationSeenOf(found);
+        return toReservationSeen(found);
     }
     if (fault !== undefined && unqueuedCode(fault) !== undefined)
       return { state: "unqueued", text: describeFault(fault) };
@@ -289,7 +294,7 @@ function neededOf(record: SessionRecord, poolLabel: string, defaults?: PodDefaul
 function isAdoptable(found: Reservation["needs"], own: readonly ComponentNeed[]): boolean {
   const requested = new Map(own.map((need) => [need.component, need]));
   const keyOf = (selection: ComponentNeed["selection"]): string =>
-    nodeSelectionKey(withoutMinimum(selection) ?? { terms: [], tolerations: [] });
+    buildNodeSelectionKey(withoutMinimum(selection) ?? { terms: [], tolerations: [] });
   const isSame = ({ component, pool, otherPools, shared, selection }: Reservation["needs"][number]): boolean => {
     const need = requested.get(component);
     if (need?.pool !== pool || !isHeldBy(need.shared, shared)) return false;

@@ -4,14 +4,14 @@ import { takeTurns } from "@muster/backoff";
 import { FaultError } from "@muster/faults";
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
-import { livePod, podSeen, running } from "../../test/samples.ts";
+import { makeLivePod, makePodSeen, makeRunning } from "../../test/samples.ts";
 import type { LivePod } from "../domain/snapshot.ts";
 import { transitionRecord, type LogsRead } from "../domain/transition-record.ts";
 import { collectLogs, type LogReading } from "./collect-logs.ts";
-import { tailOf, type LogTail } from "./pod-logs.ts";
+import { makeTail, type LogTail } from "./pod-logs.ts";
 
-const record = running();
-const pods = ["driver", "client-0", "server-0"].map((name) => livePod(podSeen(name)));
+const record = makeRunning();
+const pods = ["driver", "client-0", "server-0"].map((name) => makeLivePod(makePodSeen(name)));
 
 /** Every log is one line of JSON; the lines that are kept are recorded. */
 function reading(
@@ -145,7 +145,7 @@ describe("collectLogs", () => {
       if (asked.filter((one) => one === "bench-driver").length < 2) return Promise.reject(new FaultError(away));
       return Promise.resolve({ bytes: Buffer.from('{"qps":3}\n'), omittedBytes: 0, broken: undefined });
     };
-    const many = Array.from({ length: 20 }, (_, index) => livePod(podSeen(`client-${index + 1}`)));
+    const many = Array.from({ length: 20 }, (_, index) => makeLivePod(makePodSeen(`client-${index + 1}`)));
     const { from } = reading({ readTail });
     const { warnings, resultJson } = await collected({ ...from, patienceMs: 0 }, record, [...many, ...pods]);
     expect(asked[0]).toBe("bench-driver");
@@ -273,7 +273,7 @@ describe("collectLogs", () => {
   });
 });
 
-describe("tailOf", () => {
+describe("makeTail", () => {
   async function* chunks(texts: readonly string[], end?: Error): AsyncIterable<Uint8Array> {
     for (const text of texts) yield await Promise.resolve(Buffer.from(text));
     if (end !== undefined) throw end;
@@ -281,18 +281,18 @@ describe("tailOf", () => {
   const late = new DOMException("too late", "TimeoutError");
 
   it("keeps the last bytes and counts the others", async () => {
-    const tail = await tailOf(chunks(["abc", "def", "ghi"]), 4);
+    const tail = await makeTail(chunks(["abc", "def", "ghi"]), 4);
     expect(tail).toMatchObject({ omittedBytes: 5, broken: undefined });
     expect(Buffer.from(tail.bytes).toString()).toBe("fghi");
   });
 
   it("returns the part that it has when the reading takes too long, and reports that", async () => {
-    const tail = await tailOf(chunks(["abc", "def"], late), 4);
+    const tail = await makeTail(chunks(["abc", "def"], late), 4);
     expect(tail).toMatchObject({ omittedBytes: 2, broken: { code: "unavailable" } });
     expect(Buffer.from(tail.bytes).toString()).toBe("cdef");
   });
 
   it("fails if it has read nothing", async () => {
-    await expect(tailOf(chunks([], late), 4)).rejects.toBe(late);
+    await expect(makeTail(chunks([], late), 4)).rejects.toBe(late);
   });
 });

@@ -1,9 +1,9 @@
-import { forEachSome, pause, type Turns } from "@muster/backoff";
-import { describeFault, faultOf, isRetryable, throwFault } from "@muster/faults";
+import { forEachSome, pause, type TakeTurn } from "@muster/backoff";
+import { describeFault, findFault, isRetryable, throwFault } from "@muster/faults";
 import { MAIN_CONTAINER } from "@muster/session-limits";
 import { MAX_LOGS_MS } from "../config.ts";
 import { pickResult, type DriverLog, type PickedResult } from "../domain/pick-result.ts";
-import type { SessionRecord, Warning } from "../domain/session.ts";
+import type { SessionRecord, SessionWarning } from "../domain/session.ts";
 import type { LivePod } from "../domain/snapshot.ts";
 import type { LogsRead } from "../domain/transition-record.ts";
 import type { LogStore } from "./log-store.ts";
@@ -27,7 +27,7 @@ export type LogReading = {
   /** As `patienceMs`, for the driver's log, which has the result. */
   readonly resultPatienceMs: number;
   /** Limits concurrent reads over all sessions of this process: each turn holds up to the kept size of a log in memory. */
-  readonly turns: Turns;
+  readonly turns: TakeTurn;
   /** Aborts all reads. */
   readonly deadline: AbortSignal;
 };
@@ -161,7 +161,7 @@ async function patiently<Result>(
     try {
       return await work();
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       const isOver = performance.now() >= (patience.endMs ?? Infinity) || deadline.aborted;
       if (fault === undefined || !isRetryable(fault) || isOver) throw error;
       await pause(Math.min(PAUSE_MS.most, PAUSE_MS.step * attempts), deadline);
@@ -194,11 +194,11 @@ function attempt({ deadline }: LogReading): AbortSignal {
 
 /** Describes a fault; other errors are defects and are rethrown. */
 function reasonOf(error: unknown): string {
-  const fault = faultOf(error);
+  const fault = findFault(error);
   if (fault === undefined) throw error;
   return describeFault(fault);
 }
 
-function warning(code: Warning["code"], text: string): Warning {
+function warning(code: SessionWarning["code"], text: string): SessionWarning {
   return { code, message: text.slice(0, 256) };
 }

@@ -1,10 +1,10 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { expect, it } from "vitest";
-import { component, record } from "../../test/samples.ts";
+import { makeComponent, makeRecord } from "../../test/samples.ts";
 import type { PodPolicy } from "../domain/build-pod.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import { createPod } from "./create-pod.ts";
-import type { Created } from "./pods.ts";
+import type { PodCreation } from "./pods.ts";
 
 const POLICY: PodPolicy = {
   namespace: "default",
@@ -29,18 +29,18 @@ const POLICY: PodPolicy = {
 };
 const STEP = {
   kind: "create-pod",
-  component: component("server-0", "server"),
+  component: makeComponent("server-0", "server"),
   pool: "workers",
   node: "workers-0",
   workers: [],
   because: "accepted",
 } as const;
-const UNCONFIRMED: Created = { kind: "created", uid: "uid-1", node: "workers-0", confirmed: false };
+const UNCONFIRMED: PodCreation = { kind: "created", uid: "uid-1", node: "workers-0", confirmed: false };
 
 /** The calls, in order, of an executor of epoch 2 while the store has this record; by default it may have lost the lead. */
 async function calls(
   stored: SessionRecord | undefined,
-  created: Created,
+  created: PodCreation,
   isHeld = false,
 ): Promise<{ asked: string[]; came: unknown }> {
   const asked: string[] = [];
@@ -57,10 +57,10 @@ async function calls(
         confirm: (pod, uid) => note(`confirm ${pod} ${uid}`, undefined),
       },
     },
-    record({ epoch: 2 }),
+    makeRecord({ epoch: 2 }),
     STEP,
     () => isHeld,
-  ).catch((error: unknown) => faultOf(error)?.code);
+  ).catch((error: unknown) => findFault(error)?.code);
   return { asked, came };
 }
 
@@ -70,7 +70,7 @@ const MADE = {
 };
 
 it("confirms a pod after its creation, once the store shows that the session is still its own", async () => {
-  expect(await calls(record({ epoch: 2 }), UNCONFIRMED)).toEqual({
+  expect(await calls(makeRecord({ epoch: 2 }), UNCONFIRMED)).toEqual({
     asked: ["create bench-server-0", "load bench", "confirm bench-server-0 uid-1"],
     came: MADE,
   });
@@ -82,15 +82,15 @@ it("reads no record while its process leads", async () => {
 });
 
 it.each([
-  ["another executor has the session", record({ epoch: 3 })],
-  ["another session has the name", record({ epoch: 2, uid: "u-2" })],
+  ["another executor has the session", makeRecord({ epoch: 3 })],
+  ["another session has the name", makeRecord({ epoch: 2, uid: "u-2" })],
   ["the session is gone", undefined],
 ])("leaves the pod unconfirmed when %s", async (_title, stored) => {
   expect(await calls(stored, UNCONFIRMED)).toEqual({ asked: ["create bench-server-0", "load bench"], came: MADE });
 });
 
 it("retries if the store answers with a record from before its take-over", async () => {
-  expect((await calls(record({ epoch: 1 }), UNCONFIRMED)).came).toBe("unavailable");
+  expect((await calls(makeRecord({ epoch: 1 }), UNCONFIRMED)).came).toBe("unavailable");
 });
 
 it("makes no further calls for a pod that is confirmed already", async () => {

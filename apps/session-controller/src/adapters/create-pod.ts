@@ -1,16 +1,16 @@
 import { throwFault } from "@muster/faults";
-import { traceparentOf } from "@muster/tracing";
+import { getTraceparent } from "@muster/tracing";
 import { buildPod, type PodPolicy } from "../domain/build-pod.ts";
 import type { ActStep } from "../domain/session-steps.ts";
 import type { SessionRecord } from "../domain/session.ts";
-import type { Acted, Stored } from "../session-deps.ts";
-import type { Pods } from "./pods.ts";
+import type { StepResult, StoredSession } from "../session-deps.ts";
+import type { SessionPods } from "./pods.ts";
 
 export type CreatePodDeps = {
-  readonly pods: Pick<Pods, "create" | "confirm">;
+  readonly pods: Pick<SessionPods, "create" | "confirm">;
   readonly podPolicy: PodPolicy;
   /** Reads the session from the store. */
-  readonly load: (name: string) => Promise<Stored | undefined>;
+  readonly load: (name: string) => Promise<StoredSession | undefined>;
 };
 
 /**
@@ -22,11 +22,11 @@ export async function createPod(
   record: SessionRecord,
   step: Extract<ActStep, { kind: "create-pod" }>,
   isHeld: () => boolean,
-): Promise<Acted> {
+): Promise<StepResult> {
   const { component, pool, node: granted, workers } = step;
   const session = { ...record.spec, name: record.name, uid: record.uid };
   const manifest = buildPod(
-    { session, component, pool, node: granted, workers, traceparent: traceparentOf() },
+    { session, component, pool, node: granted, workers, traceparent: getTraceparent() },
     deps.podPolicy,
   );
   const created = await deps.pods.create(record, component.name, manifest);

@@ -2,10 +2,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { randomUUID } from "node:crypto";
 import type { KubeConfig } from "@kubernetes/client-node";
 import { makeBell, takeTurns, type Bell } from "@muster/backoff";
-import { client, type NatsBus } from "@muster/bus";
+import { makeClient, type NatsBus } from "@muster/bus";
 import {
   followLogs,
-  kubeCalls,
+  makeKubeCalls,
   loadServiceKube,
   openPodDefaults,
   type FollowedPodDefaults,
@@ -23,30 +23,45 @@ import {
   streams,
 } from "@muster/proto";
 import { reportForeignObjects, type ReadyCheck, type ServiceContext } from "@muster/service";
-import { installationOf, openBucket, openView, protoCodec, type View, type ViewOptions } from "@muster/store";
-import { traceparentOf } from "@muster/tracing";
+import { readInstallationId, openBucket, openView, makeProtoCodec, type View, type ViewOptions } from "@muster/store";
+import { getTraceparent } from "@muster/tracing";
 import { openCrowding, viewNodes, type Nodes } from "@muster/watch";
-import { explainCalls } from "@muster/ledger-client";
+import { makeExplainCalls } from "@muster/ledger-client";
 import type { Config } from "../config.ts";
 import type { SessionRecord } from "../domain/session.ts";
-import { makeFollowers, type Followers } from "../followers.ts";
+import { makeFollowers, type SessionFollowers } from "../followers.ts";
 import type { RequestDeps } from "../requests.ts";
 import type { LeadDeps } from "../lead-sessions.ts";
-import type { Led } from "../sessions.ts";
+import type { HintReceivers } from "../sessions.ts";
 import type { SweepDeps } from "../sweep.ts";
-import { act, askMachinesOf, collect, explainWaiting, listOwned, sessionLedger, type ActDeps } from "./act.ts";
-import { announce } from "./announce.ts";
+import {
+  performStep,
+  askMachinesOf,
+  collectSessionLogs,
+  explainWaiting,
+  listOwned,
+  makeSessionLedger,
+  type ActDeps,
+} from "./act.ts";
+import { publishSessionEvents } from "./announce.ts";
 import { followGrants, followViews } from "./hints.ts";
 import { openLogStore, type LogStore } from "./log-store.ts";
-import { podSeenOf } from "./messages.ts";
-import { sessionMetrics, type SessionMetrics } from "./metrics.ts";
-import { occupancyOf } from "./occupancy.ts";
-import { kubePodLogs } from "./pod-logs.ts";
-import { podsFreshOf } from "./pods-fresh.ts";
-import { kubePods } from "./pods.ts";
+import { toPodSeen } from "./messages.ts";
+import { makeSessionMetrics, type SessionMetrics } from "./metrics.ts";
+import { buildOccupancy } from "./occupancy.ts";
+import { makePodLogs } from "./pod-logs.ts";
+import { arePodsFresh } from "./pods-fresh.ts";
+import { makePods } from "./pods.ts";
 import { openQueues, type SessionQueues } from "./queues.ts";
-import { listed, load, openIndex, openRecords, type Index, type Records } from "./records.ts";
-import { spanOfPass, recordPhase } from "./trace.ts";
+import {
+  formatNames,
+  loadAllRecords,
+  openIndex,
+  openRecords,
+  type SessionIndex,
+  type SessionRecords,
+} from "./records.ts";
+import { buildPassSpan, recordPhase } from "./trace.ts";
 
 /** All dependencies of the service, by part. Disposing stops following the buckets. */
 export type Deps = AsyncDisposable &
@@ -72,11 +87,12 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const { config, logger, signal } = context;
   const { connection } = bus;
   await bus.ensureStream(streams.events);
-  const installation = await installationOf(connection);
+  const installation = await readInstallationId(connection);
   const records = await openRecords(connection);
-  const podStates = await openBucket(connection, { name: buckets.pods, codec: protoCodec(muster.watch.v1.PodState) });
+  const podCodec = makeProtoCodec(muster.watch.v1.PodState);
+  const podStates = await openBucket(connection, { name: buckets.pods, codec: podCodec });
   const logStore = await openLogStore(connection, config.logs.totalBytes);
-  const metrics = sessionMetrics();
+  const metrics = makeSessionMetrics();
   const onProblem = (error: unknown, retryInMs: number): void =>
     logger.warn({ err: error, retryInMs }, "the watch of sessions or pods was interrupted");
   const { index, unreadable } = await openIndex(context, bus, { records, metrics, onProblem });
@@ -84,12 +100,12 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const { mark, states } = await openNodeViews(connection, { signal, onProblem });
   const followers = makeFollowers();
   const leftover = makeBell();
-  let led: Led | undefined;
+  let led: HintReceivers | undefined;
   const hints = { followers, leftover, index, pods, led: () => led };
   followViews(hints);
   const grants = await followGrants(bus, hints);
   const kube = loadServiceKube(context, config.kube.kubeconfig);
-  const calls = kubeCalls(kube, CALLS);
+  const calls = makeKubeCalls(kube, CALLS);
   const podDefaults = await followPodDefaults(kube, context, onProblem);
   const queues = await followQueues(context, connection, { kube, calls, led: () => led, onProblem });
   const ofActs = actDeps(context, bus, { kube, calls, records, logStore, installation });
@@ -104,7 +120,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     metrics,
     records,
     index,
-    occupancy: occupancyOf(index),
+    occupancy: buildOccupancy(index),
     pods,
     mark,
     nodes: viewNodes({ states, marks: mark, lostAfterMs: config.machineLostMs }),
@@ -127,7 +143,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
     staleness: () => {
       const ageMs = Math.max(index.ageMs(), pods.ageMs());
       if (ageMs > STALE_MS) return `sessions or pods were last current ${ageMs} ms ago`;
-      return unreadable.size === 0 ? undefined : { note: `stored and not readable: ${listed(unreadable)}` };
+      return unreadable.size === 0 ? undefined : { note: `stored and not readable: ${formatNames(unreadable)}` };
     },
     [Symbol.asyncDispose]: async () => {
       stopObserving();
@@ -160,9 +176,14 @@ async function followQueues(
     calls,
     led,
     onProblem,
-  }: Pick<Parameters<typeof openQueues>[0], "kube" | "calls" | "onProblem"> & { readonly led: () => Led | undefined },
+  }: Pick<Parameters<typeof openQueues>[0], "kube" | "calls" | "onProblem"> & {
+    readonly led: () => HintReceivers | undefined;
+  },
 ): Promise<SessionQueues> {
-  const bucket = await openBucket(connection, { name: buckets.queues, codec: protoCodec(muster.reservation.v1.Queue) });
+  const bucket = await openBucket(connection, {
+    name: buckets.queues,
+    codec: makeProtoCodec(muster.reservation.v1.Queue),
+  });
   const view = await openView(bucket, { signal, onProblem });
   const changed = (): void => {
     for (const name of led()?.sessions.unqueued() ?? []) led()?.queue.add(name);
@@ -186,8 +207,8 @@ async function openNodeViews(
   options: Pick<ViewOptions, "signal" | "onProblem">,
 ): Promise<{ readonly mark: World["mark"]; readonly states: View<muster.watch.v1.NodeState> }> {
   const { NodeState, NodesComplete } = muster.watch.v1;
-  const marks = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodesComplete) });
-  const states = await openBucket(connection, { name: buckets.nodes, codec: protoCodec(NodeState) });
+  const marks = await openBucket(connection, { name: buckets.nodes, codec: makeProtoCodec(NodesComplete) });
+  const states = await openBucket(connection, { name: buckets.nodes, codec: makeProtoCodec(NodeState) });
   return {
     mark: await openView(marks, { filter: bucketKeys.nodesComplete, ...options }),
     states: await openView(states, options),
@@ -198,14 +219,14 @@ type World = {
   readonly context: ServiceContext<Config>;
   readonly bus: NatsBus;
   readonly metrics: SessionMetrics;
-  readonly records: Records;
-  readonly index: Index;
+  readonly records: SessionRecords;
+  readonly index: SessionIndex;
   readonly occupancy: RequestDeps["occupancy"];
   readonly pods: PodStates;
   /** The view of the watchers' mark, which confirms that they see the cluster. */
   readonly mark: View<muster.watch.v1.NodesComplete>;
   readonly nodes: Nodes;
-  readonly followers: Followers;
+  readonly followers: SessionFollowers;
   /** Rings when a pod of a finished session is observed. */
   readonly leftover: Bell;
   readonly logStore: LogStore;
@@ -229,11 +250,11 @@ function actDeps(
   const { config } = context;
   const { namespace, poolLabel, imageDefault, resultFile } = config.kube;
   return {
-    ledger: sessionLedger(client(bus, ReservationService)),
-    pods: kubePods(calls, namespace, installation),
-    load: (name) => load(records, name),
+    ledger: makeSessionLedger(makeClient(bus, ReservationService)),
+    pods: makePods(calls, namespace, installation),
+    load: (name) => loadAllRecords(records, name),
     reading: {
-      logs: kubePodLogs(kube, namespace),
+      logs: makePodLogs(kube, namespace),
       store: logStore,
       limitBytes: config.logs.perContainerBytes,
       patienceMs: config.logs.patienceMs,
@@ -259,47 +280,47 @@ function sessionDeps(world: World): LeadDeps["sessions"] {
     monotonicMs: () => performance.now(),
     executor: context.instance,
     logger: context.logger,
-    load: (name) => load(world.records, name),
+    load: (name) => loadAllRecords(world.records, name),
     save: (record, revision) => world.records.update(record.name, record, revision),
     newestRevision: (name) => index.get(name)?.revision ?? Infinity,
     pods: (record) =>
       record.components.flatMap(({ pod }) => {
         const entry = pods.get(`session.${record.name}.${pod}`);
-        return entry === undefined ? [] : [podSeenOf(entry.value)];
+        return entry === undefined ? [] : [toPodSeen(entry.value)];
       }),
-    podsFresh: podsFreshOf(pods, mark, Date.now),
+    podsFresh: arePodsFresh(pods, mark, Date.now),
     nodesLost: (names, occupied, tolerations) => nodes.lostAmong(names, { nowMs: Date.now(), occupied, tolerations }),
     nodesUsable: (names, tolerations) => nodes.usableAmong(names, Date.now(), tolerations),
     crowding: openCrowding(nodes, context.config.machineLostMs),
     listPods: (record) => acting.pods.ofSession(record),
-    act: (record, step, isHeld) => act(acting, record, step, isHeld),
-    collectLogs: (record, step, onRead, signal) => collect(acting, record, step, onRead, signal),
+    act: (record, step, isHeld) => performStep(acting, record, step, isHeld),
+    collectLogs: (record, step, onRead, signal) => collectSessionLogs(acting, record, step, onRead, signal),
     announce: async (record, from, newFrom) => {
-      await announce(bus, record, from);
+      await publishSessionEvents(bus, record, from);
       // A take-over publishes all events again, and metrics count only those of this executor.
       recordPhases(world.metrics, record, Math.max(from, newFrom));
     },
     left: (session, end) => context.logger.info({ session, end }, "session left"),
-    span: spanOfPass,
+    span: buildPassSpan,
   };
 }
 
 function requestDeps(world: World, executor: RequestDeps["executor"]): RequestDeps {
   const { bus, records, index, followers, logStore, acting } = world;
-  const asking = explainCalls(bus);
+  const asking = makeExplainCalls(bus);
   return {
     now: Date.now,
     newUid: () => randomUUID(),
-    traceparent: () => traceparentOf(),
+    traceparent: () => getTraceparent(),
     executor,
-    load: (name) => load(records, name),
+    load: (name) => loadAllRecords(records, name),
     create: (record) => records.create(record.name, record),
     modify: (name, decide) => records.modify(name, decide),
     finished: world.metrics.finished,
     occupancy: world.occupancy,
     explain: (record) => explainWaiting(acting, record),
     askMachines: (record) => askMachinesOf(asking, record),
-    announce: (record, from) => announce(bus, record, from),
+    announce: (record, from) => publishSessionEvents(bus, record, from),
     forget: forgetter(world),
     namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
     follow: (name) => followers.follow(name),

@@ -1,16 +1,16 @@
 import { makeBell } from "@muster/backoff";
 import type { View } from "@muster/store";
 import { expect, it } from "vitest";
-import { record, START_MS } from "../../test/samples.ts";
-import { digestOf, type SessionDigest } from "../domain/plan-sweep.ts";
+import { makeRecord, START_MS } from "../../test/samples.ts";
+import { buildDigest, type SessionDigest } from "../domain/plan-sweep.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import { makeFollowers } from "../followers.ts";
-import type { Led } from "../sessions.ts";
+import type { HintReceivers } from "../sessions.ts";
 import { followViews } from "./hints.ts";
 
 /** A view of one session that the test writes. */
 function viewOf(initial: SessionRecord) {
-  let value: SessionDigest = digestOf(initial);
+  let value: SessionDigest = buildDigest(initial);
   let changed: (key: string) => void = () => undefined;
   const view: View<SessionDigest> = {
     get: (key) => ({ key, value, revision: 1 }),
@@ -26,7 +26,7 @@ function viewOf(initial: SessionRecord) {
   return {
     view,
     write: (next: SessionRecord) => {
-      value = digestOf(next);
+      value = buildDigest(next);
       changed(next.name);
     },
   };
@@ -37,11 +37,11 @@ function hinted(view: View<SessionDigest>, has: boolean, revision: number) {
   const woken: string[] = [];
   const priorities: unknown[] = [];
   const sessions = { has: () => has, isUnseenChange: (_name: string, newest: number) => newest > revision };
-  const add: Led["queue"]["add"] = (name, priority) => {
+  const add: HintReceivers["queue"]["add"] = (name, priority) => {
     woken.push(name);
     priorities.push(priority);
   };
-  const led = { queue: { add }, sessions } as unknown as Led;
+  const led = { queue: { add }, sessions } as unknown as HintReceivers;
   const pods = { ...view, get: () => undefined, entries: () => [], onChange: () => () => undefined };
   followViews({ followers: makeFollowers(), leftover: makeBell(), index: view, pods, led: () => led });
   return { woken, priorities };
@@ -53,24 +53,24 @@ it.each<[string, Partial<SessionRecord>, boolean]>([
   ["one that waits and is to be cancelled", { reservationId: "r-1", cancelRequested: true }, true],
   ["a finished one", { finishedAtMs: START_MS }, false],
 ])("schedules a pass for a session with pending work: %s", (_what, change, isWoken) => {
-  const { view, write } = viewOf(record());
+  const { view, write } = viewOf(makeRecord());
   const { woken } = hinted(view, false, 0);
-  write(record(change));
-  expect(woken).toEqual(isWoken ? [record().name] : []);
+  write(makeRecord(change));
+  expect(woken).toEqual(isWoken ? [makeRecord().name] : []);
 });
 
 it("schedules no pass for the echo of its own write", () => {
-  const { view, write } = viewOf(record());
+  const { view, write } = viewOf(makeRecord());
   const { woken } = hinted(view, true, 1);
-  write(record());
+  write(makeRecord());
   expect(woken).toEqual([]);
 });
 
 it("lets running sessions have their passes before new ones", () => {
   const passes = [false, true].map((isRun) => {
-    const { view, write } = viewOf(record());
+    const { view, write } = viewOf(makeRecord());
     const { priorities } = hinted(view, isRun, 0);
-    write(record());
+    write(makeRecord());
     return priorities;
   });
   expect(passes).toEqual([["low"], ["high"]]);

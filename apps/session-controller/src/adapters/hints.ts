@@ -4,19 +4,19 @@ import { listenReservations } from "@muster/ledger-client";
 import type { muster } from "@muster/proto";
 import type { View } from "@muster/store";
 import { needsPass, type SessionDigest } from "../domain/plan-sweep.ts";
-import { REPLACEMENT_KIND, SESSION_KIND, sessionOfReplacement } from "../domain/replacement-owner.ts";
-import type { Followers } from "../followers.ts";
-import type { Led } from "../sessions.ts";
+import { REPLACEMENT_KIND, SESSION_KIND, getReplacementSession } from "../domain/replacement-owner.ts";
+import type { SessionFollowers } from "../followers.ts";
+import type { HintReceivers } from "../sessions.ts";
 
 /** Receivers of hints. The resync and the sweep compensate for lost hints. */
 type HintDeps = {
-  readonly followers: Followers;
+  readonly followers: SessionFollowers;
   /** Rings when a pod of a finished session is observed. */
   readonly leftover: Bell;
   readonly index: View<SessionDigest>;
   readonly pods: View<muster.watch.v1.PodState>;
   /** Undefined while another replica leads. */
-  readonly led: () => Led | undefined;
+  readonly led: () => HintReceivers | undefined;
 };
 
 /** Schedules a pass over each session whose record or pods have changed, and notifies its followers. */
@@ -47,7 +47,7 @@ export function followGrants(
 ): Promise<AsyncDisposable> {
   return listenReservations(bus, [SESSION_KIND, REPLACEMENT_KIND], {
     granted: ({ ownerId }, kind) => {
-      const session = kind === SESSION_KIND ? ownerId : sessionOfReplacement(ownerId);
+      const session = kind === SESSION_KIND ? ownerId : getReplacementSession(ownerId);
       const leading = led();
       if (leading === undefined || index.get(session)?.value.finishedAtMs !== 0) return;
       leading.sessions.granted(session);

@@ -1,8 +1,8 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import { buckets, muster } from "@muster/proto";
 import type { NatsBus } from "@muster/bus";
 import type { LogRange } from "@muster/kube";
-import { openBucket, protoCodec, type Bucket } from "@muster/store";
+import { openBucket, makeProtoCodec, type Bucket } from "@muster/store";
 import type { LogTail } from "./pod-logs.ts";
 
 type KeptRange = {
@@ -33,7 +33,7 @@ const { LogChunk } = muster.session.v1;
 export async function openLogStore(connection: NatsBus["connection"], totalBytes: number): Promise<LogStore> {
   const bucket = await openBucket(connection, {
     name: buckets.sessionLogs,
-    codec: protoCodec(LogChunk),
+    codec: makeProtoCodec(LogChunk),
     maxBytes: totalBytes,
   });
   return {
@@ -71,7 +71,7 @@ async function put(
   try {
     await bucket.create(key, value);
   } catch (error) {
-    if (faultOf(error)?.code !== "already_exists") throw error;
+    if (findFault(error)?.code !== "already_exists") throw error;
     const found = await bucket.get(key);
     if (found === undefined) await bucket.create(key, value);
     else await bucket.update(key, value, found.revision);

@@ -1,13 +1,13 @@
 import { MAX_ACCEPTED_POOLS } from "@muster/resources";
-import { SESSION_LIMITS, sessionTextBytes } from "@muster/session-limits";
+import { SESSION_LIMITS, countSessionTextBytes } from "@muster/session-limits";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { component, draft, START_MS } from "../../test/samples.ts";
+import { makeComponent, makeDraft, START_MS } from "../../test/samples.ts";
 import { decideVerdict } from "../domain/decide-verdict.ts";
 import { explainWait } from "../domain/explain-wait.ts";
 import { buildRecord, type SessionRecord } from "../domain/session.ts";
 import { summariseComponents } from "../domain/summarise-components.ts";
-import { transitionRecord, type Outcome } from "../domain/transition-record.ts";
+import { transitionRecord, type SessionOutcome } from "../domain/transition-record.ts";
 import { validateSession } from "../domain/validate-session.ts";
 import { recordCodec } from "./messages.ts";
 
@@ -22,15 +22,15 @@ function fullDraft(components: number, pieces: number, letter: string, pools: nu
   const names = Array.from({ length: components }, (_, index) => `${"c".repeat(44)}-${String(index).padStart(3, "0")}`);
   const [pool = "", ...otherPools] = Array.from({ length: pools }, (_, index) => "p".repeat(62) + String(index));
   const made = names.map((name, index) =>
-    component(name, index === 0 ? "driver" : "server", { pool, otherPools, image: "i", args: [] as string[] }),
+    makeComponent(name, index === 0 ? "driver" : "server", { pool, otherPools, image: "i", args: [] as string[] }),
   );
-  const room = SESSION_LIMITS.textBytes - sessionTextBytes(made);
+  const room = SESSION_LIMITS.textBytes - countSessionTextBytes(made);
   const each = Math.floor(room / pieces) - 8;
   const bytes = Buffer.byteLength(letter);
   const args = Array.from({ length: each < 0 ? 0 : pieces }, () => letter.repeat(Math.floor(each / bytes)));
   const [driver, ...others] = made;
   const scenarioJson = JSON.stringify("s".repeat(SESSION_LIMITS.scenarioBytes - 2));
-  return draft({ components: [...(driver === undefined ? [] : [{ ...driver, args }]), ...others], scenarioJson });
+  return makeDraft({ components: [...(driver === undefined ? [] : [{ ...driver, args }]), ...others], scenarioJson });
 }
 
 /** Fills every field of a record to its maximum length. */
@@ -38,7 +38,7 @@ function filled(made: SessionRecord): SessionRecord {
   const machines = made.components.map(({ name, pool }) => ({ component: name, pool, node: "n".repeat(253) }));
   const granted = { kind: "ACCEPT", atMs: START_MS, description: "\u20ac".repeat(1024), reason: "" } as const;
   const uid = "0".repeat(36);
-  const outcomes: Outcome[] = [
+  const outcomes: SessionOutcome[] = [
     { kind: "note-reservation", reservationId: "r".repeat(64), because: "ledger-answered" },
     { kind: "accept", event: granted, machines, because: "machines-granted" },
     ...made.components.map(
@@ -79,7 +79,7 @@ function filled(made: SessionRecord): SessionRecord {
   if (verdict === undefined) throw new Error("a failed component is no verdict");
   const warnings = Array.from({ length: 40 }, () => ({ code: "LOGS_LOST" as const, message: "\u20ac".repeat(256) }));
   const resultJson = `{"r":"${"x".repeat(32 * 1024 - 8)}"}`;
-  const ending: Outcome[] = [
+  const ending: SessionOutcome[] = [
     { kind: "conclude", verdict, because: "COMPONENT_FAILED" },
     { kind: "explain-wait", text: explainWait(snapshot, components), because: "wait-changed" },
     // All but one component, which gives the largest record.

@@ -1,14 +1,14 @@
 import { muster } from "@muster/proto";
 import { describe, expect, it } from "vitest";
-import { component, record, running, spec, START_MS } from "../../test/samples.ts";
+import { makeComponent, makeRecord, makeRunning, makeSpec, START_MS } from "../../test/samples.ts";
 import type { SessionRecord } from "../domain/session.ts";
-import { recordCodec, recordMessage, reservationSeenOf } from "./messages.ts";
+import { recordCodec, toWireRecord, toReservationSeen } from "./messages.ts";
 
 /** Returns a record of a version that knows more enum words. */
 function newer(change: (message: muster.session.v1.SessionRecord.$Properties) => void): SessionRecord {
   const verdict = { kind: "ERROR", atMs: START_MS, description: "", reason: "TIMEOUT" } as const;
   const warnings = [{ code: "LOGS_LOST", message: "" }] as const;
-  const message = recordMessage(running({ verdict, warnings }));
+  const message = toWireRecord(makeRunning({ verdict, warnings }));
   change(message);
   return recordCodec.decode(muster.session.v1.SessionRecord.encode(message).finish());
 }
@@ -16,13 +16,13 @@ function newer(change: (message: muster.session.v1.SessionRecord.$Properties) =>
 describe("words of a stored record", () => {
   it("decode to their originals", () => {
     const verdict = { kind: "ERROR", atMs: START_MS, description: "", reason: "TIMEOUT" } as const;
-    const written = running({ verdict, warnings: [{ code: "RESULT_LOST", message: "m" }] });
+    const written = makeRunning({ verdict, warnings: [{ code: "RESULT_LOST", message: "m" }] });
     expect(recordCodec.decode(recordCodec.encode(written))).toEqual(written);
-    expect(recordCodec.decode(recordCodec.encode(record()))).toEqual(record());
+    expect(recordCodec.decode(recordCodec.encode(makeRecord()))).toEqual(makeRecord());
   });
 
   it("give the components of an earlier version whole machines", () => {
-    const shared = record({}, spec({ components: [component("driver", "driver", { shared: true })] }));
+    const shared = makeRecord({}, makeSpec({ components: [makeComponent("driver", "driver", { shared: true })] }));
     expect(recordCodec.decode(recordCodec.encode(shared))).toEqual(shared);
     const read = newer(({ session }) => {
       for (const each of session?.spec?.components ?? []) delete each.shared;
@@ -31,8 +31,8 @@ describe("words of a stored record", () => {
   });
 
   it("give the components of an earlier version one pool", () => {
-    const accepting = component("driver", "driver", { pool: "h100", otherPools: ["a100", "l40s"] });
-    const written = record({}, spec({ components: [accepting] }));
+    const accepting = makeComponent("driver", "driver", { pool: "h100", otherPools: ["a100", "l40s"] });
+    const written = makeRecord({}, makeSpec({ components: [accepting] }));
     expect(recordCodec.decode(recordCodec.encode(written))).toEqual(written);
     const read = newer(({ session }) => {
       for (const each of session?.spec?.components ?? []) delete each.otherPools;
@@ -75,7 +75,7 @@ it.each([
     state: "waiting",
     because,
   } as const;
-  expect(reservationSeenOf(waiting)).toMatchObject({
+  expect(toReservationSeen(waiting)).toMatchObject({
     state: "waiting",
     because: { code: known },
   });

@@ -1,8 +1,8 @@
 import { isRetryable, type Fault } from "@muster/faults";
 import type { Reservation, WaitReason as LedgerReason } from "@muster/ledger-client";
-import { enums, lowercaseNames, muster } from "@muster/proto";
-import { digestOf, type OwnedReplacement, type OwnedReservation } from "../domain/plan-sweep.ts";
-import { sessionOfReplacement } from "../domain/replacement-owner.ts";
+import { enums, toLowercaseNames, muster } from "@muster/proto";
+import { buildDigest, type OwnedReplacement, type OwnedReservation } from "../domain/plan-sweep.ts";
+import { getReplacementSession } from "../domain/replacement-owner.ts";
 import {
   COMPONENT_STATES,
   END_REASONS,
@@ -12,18 +12,18 @@ import {
   type SessionEvent,
   type SessionRecord,
   type SessionSpec,
-  type Verdict,
+  type SessionVerdict,
 } from "../domain/session.ts";
-import { WAIT_CODES, type Refusal, type ReservationSeen, type WaitReason } from "../domain/snapshot.ts";
+import { WAIT_CODES, type LedgerRefusal, type ReservationSeen, type WaitReason } from "../domain/snapshot.ts";
 import type { PodSeen } from "../domain/summarise-components.ts";
 import type { SessionDraft } from "../domain/validate-session.ts";
 
 const { Session, SessionRecord: RecordMessage, SessionSpec: SpecMessage } = muster.session.v1;
 
-const KINDS = lowercaseNames(enums.ComponentKind);
+const KINDS = toLowercaseNames(enums.ComponentKind);
 
 /** The spec of a request; a missing or unknown kind becomes undefined. */
-export function draftOf(spec = SpecMessage.create()): SessionDraft {
+export function toSessionDraft(spec = SpecMessage.create()): SessionDraft {
   const components = spec.components.map((component) => ({
     ...programOf(component),
     kind: KINDS.nameOf(component.kind),
@@ -31,7 +31,7 @@ export function draftOf(spec = SpecMessage.create()): SessionDraft {
   return { ...limitsOf(spec), components };
 }
 
-/** Decodes a stored record. Throws if `recordMessage` has not encoded it. */
+/** Decodes a stored record. Throws if `toWireRecord` has not encoded it. */
 function recordOf(message: muster.session.v1.SessionRecord): SessionRecord {
   const session = message.session ?? Session.create();
   return {
@@ -63,16 +63,16 @@ function recordOf(message: muster.session.v1.SessionRecord): SessionRecord {
   };
 }
 
-export function recordMessage(record: SessionRecord): muster.session.v1.SessionRecord.$Properties {
+export function toWireRecord(record: SessionRecord): muster.session.v1.SessionRecord.$Properties {
   const { epoch, executor, attempts, requestId, logsCollected, logsRead, podsDeleted, released, reservationId } =
     record;
   return {
-    session: sessionMessage(record, 0),
+    session: toWireSession(record, 0),
     epoch,
     executor,
     attempts,
     requestId,
-    verdict: record.verdict && eventMessage(record.verdict),
+    verdict: record.verdict && toWireEvent(record.verdict),
     logsCollected,
     logsRead,
     podsDeleted,
@@ -82,7 +82,7 @@ export function recordMessage(record: SessionRecord): muster.session.v1.SessionR
 }
 
 /** The record as users see it. `revision` and the ledger's wait reason come from outside the record. */
-export function sessionMessage(
+export function toWireSession(
   record: SessionRecord,
   revision: number,
   waitingCode = "",
@@ -93,7 +93,7 @@ export function sessionMessage(
     uid,
     revision,
     spec: specMessage(record.spec),
-    events: record.events.map(eventMessage),
+    events: record.events.map(toWireEvent),
     components: record.components.map((status) => ({ ...status, kind: KINDS.numbers[status.kind] })),
     resultJson,
     warnings: record.warnings,
@@ -106,12 +106,12 @@ export function sessionMessage(
   };
 }
 
-export function eventMessage(event: SessionEvent): muster.session.v1.SessionEvent.$Properties {
+export function toWireEvent(event: SessionEvent): muster.session.v1.SessionEvent.$Properties {
   return { ...event, kind: enums.SessionEventKind.numbers[event.kind] };
 }
 
 export const recordCodec = {
-  encode: (record: SessionRecord) => RecordMessage.encode(recordMessage(record)).finish(),
+  encode: (record: SessionRecord) => RecordMessage.encode(toWireRecord(record)).finish(),
   decode: (bytes: Uint8Array) => recordOf(RecordMessage.decode(bytes)),
 };
 
@@ -120,10 +120,10 @@ export const digestCodec = {
   encode: (): Uint8Array => {
     throw new Error("a digest is never stored");
   },
-  decode: (bytes: Uint8Array) => ({ ...digestOf(recordCodec.decode(bytes)), storedBytes: bytes.length }),
+  decode: (bytes: Uint8Array) => ({ ...buildDigest(recordCodec.decode(bytes)), storedBytes: bytes.length }),
 };
 
-export function podSeenOf(state: muster.watch.v1.PodState): PodSeen {
+export function toPodSeen(state: muster.watch.v1.PodState): PodSeen {
   return {
     pod: state.pod,
     uid: state.uid,
@@ -138,22 +138,22 @@ export function podSeenOf(state: muster.watch.v1.PodState): PodSeen {
   };
 }
 
-export function reservationSeenOf(reservation: Reservation): ReservationSeen {
+export function toReservationSeen(reservation: Reservation): ReservationSeen {
   const { state, id } = reservation;
-  if (state === "waiting") return { state, id, because: waitReasonOf(reservation.because) };
+  if (state === "waiting") return { state, id, because: toWaitReason(reservation.because) };
   return { state, id, machines: reservation.machines.map(({ component, pool, node }) => ({ component, pool, node })) };
 }
 
-export function ownedReservationOf({ id, ownerId, createdAtMs, state }: Reservation): OwnedReservation {
+export function toOwnedReservation({ id, ownerId, createdAtMs, state }: Reservation): OwnedReservation {
   return { kind: "reservation", uid: id, session: ownerId, createdAtMs, granted: state === "granted" };
 }
 
-export function ownedReplacementOf({ id, ownerId, createdAtMs }: Reservation): OwnedReplacement {
-  return { kind: "replacement", uid: id, ownerId, session: sessionOfReplacement(ownerId), createdAtMs };
+export function toOwnedReplacement({ id, ownerId, createdAtMs }: Reservation): OwnedReplacement {
+  return { kind: "replacement", uid: id, ownerId, session: getReplacementSession(ownerId), createdAtMs };
 }
 
 /** Faults of Reserve that a retry cannot fix. */
-export function isRefusal(fault: Fault): fault is Refusal {
+export function isRefusal(fault: Fault): fault is LedgerRefusal {
   if (fault.code === "limit_exceeded") return !isRetryable(fault);
   return ["pool_unknown", "pool_capacity", "reservation_differs", "invalid_request"].includes(fault.code);
 }
@@ -192,7 +192,7 @@ function eventOfWire({ kind, atMs, description, reason }: muster.session.v1.Sess
   };
 }
 
-function verdictOf(event: muster.session.v1.SessionEvent): Verdict {
+function verdictOf(event: muster.session.v1.SessionEvent): SessionVerdict {
   const read = eventOfWire(event);
   const kind = wordOf(TERMINAL_KINDS, read.kind);
   if (kind === undefined) throw new Error(`a stored verdict has the kind ${read.kind}`);
@@ -205,7 +205,7 @@ function statusOf(status: muster.session.v1.ComponentStatus): ComponentStatus {
   return { name, kind: kindOf(status), pool, node, pod, podUid, podIp, state, message, exitCode, lostAtMs, lostNode };
 }
 
-export function waitReasonOf(because: LedgerReason | undefined): WaitReason | undefined {
+export function toWaitReason(because: LedgerReason | undefined): WaitReason | undefined {
   return because && { ...because, code: wordOf(WAIT_CODES, because.code) ?? "OTHER" };
 }
 

@@ -1,5 +1,5 @@
 import { metrics, type ObservableCallback } from "@opentelemetry/api";
-import { eventOf, type SessionRecord } from "../domain/session.ts";
+import { findEvent, type SessionRecord } from "../domain/session.ts";
 
 export type SessionMetrics = {
   /** Observes the number of sessions that this replica runs. Returns the function that stops it. */
@@ -12,7 +12,7 @@ export type SessionMetrics = {
 
 const PHASE_SECONDS = [0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600];
 
-export function sessionMetrics(): SessionMetrics {
+export function makeSessionMetrics(): SessionMetrics {
   const meter = metrics.getMeter("@muster/session-controller");
   const running = meter.createObservableGauge("muster.session.running", {
     unit: "{session}",
@@ -47,8 +47,8 @@ export function sessionMetrics(): SessionMetrics {
       const { verdict, createdAtMs, finishedAtMs } = record;
       if (verdict === undefined) return;
       outcomes.add(1, { "muster.session.outcome": verdict.kind, "muster.session.reason": verdict.reason });
-      const accepted = eventOf(record, "ACCEPT");
-      const run = eventOf(record, "RUN");
+      const accepted = findEvent(record, "ACCEPT");
+      const run = findEvent(record, "RUN");
       spent("queue", (accepted?.atMs ?? verdict.atMs) - createdAtMs);
       if (accepted !== undefined) spent("provision", (run ?? verdict).atMs - accepted.atMs);
       if (run !== undefined) spent("run", verdict.atMs - run.atMs);

@@ -4,7 +4,7 @@ import type { View } from "@muster/store";
 export type Occupant = { readonly finishedAtMs: number; readonly storedBytes: number };
 
 /** Tracks the number of unfinished sessions and the size of all, incrementally, because each submission needs both. */
-export function occupancyOf(
+export function buildOccupancy(
   index: View<Occupant>,
 ): () => { readonly unfinished: number; readonly storedBytes: number } {
   const counted = new Map<string, { readonly unfinished: number; readonly storedBytes: number }>();

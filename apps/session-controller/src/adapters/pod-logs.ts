@@ -24,20 +24,20 @@ export type PodLogs = {
 
 type EndRange = { readonly lines: number; readonly limitBytes: number };
 
-export function kubePodLogs(config: KubeConfig, namespace: string): PodLogs {
+export function makePodLogs(config: KubeConfig, namespace: string): PodLogs {
   const open = (pod: string, container: string, query: Parameters<typeof openPodLog>[2], signal: AbortSignal) =>
     openPodLog(config, { namespace, pod, container }, query, signal);
   return {
-    readTail: (pod, container, limitBytes, signal) => tailOf(open(pod, container, {}, signal), limitBytes),
+    readTail: (pod, container, limitBytes, signal) => makeTail(open(pod, container, {}, signal), limitBytes),
     readEnd: (pod, container, { lines, limitBytes }, signal) =>
-      tailOf(open(pod, container, { tailLines: lines }, signal), limitBytes),
+      makeTail(open(pod, container, { tailLines: lines }, signal), limitBytes),
     follow: (pod, container, signal) => open(pod, container, { follow: true }, signal),
     readRange: (pod, container, range, signal) => readLogRange(config, { namespace, pod, container }, range, signal),
   };
 }
 
 /** Exported for its tests. */
-export async function tailOf(stream: AsyncIterable<Uint8Array>, limitBytes: number): Promise<LogTail> {
+export async function makeTail(stream: AsyncIterable<Uint8Array>, limitBytes: number): Promise<LogTail> {
   const kept: Uint8Array[] = [];
   let keptBytes = 0;
   let omittedBytes = 0;

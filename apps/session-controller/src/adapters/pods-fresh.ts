@@ -7,7 +7,7 @@ import { followMark } from "@muster/watch";
  * Returns whether a watcher has recently confirmed that it sees the cluster, and the view of its publications is current. `mark`: the view of the watchers'
  * mark.
  */
-export function podsFreshOf(
+export function arePodsFresh(
   pods: Pick<View<unknown>, "ageMs">,
   mark: Pick<View<muster.watch.v1.NodesComplete>, "ageMs" | "get" | "onChange">,
   now: () => number,

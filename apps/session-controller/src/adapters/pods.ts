@@ -1,30 +1,30 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { throwFault, type Fault } from "@muster/faults";
-import { podHealth } from "@muster/health";
+import { decidePodHealth } from "@muster/health";
 import {
   listPages,
-  overdueNodes,
+  findOverdueNodes,
   requireKubeFault,
-  toPod,
+  toPodManifest,
   unlessFault,
   unlessMissing,
   withKubeFault,
   type KubeCalls,
   type KubeResource,
 } from "@muster/kube";
-import { otherInstallation } from "@muster/names";
+import { findOtherInstallation } from "@muster/names";
 import { labels, schedulingGates } from "@muster/proto";
-import { grantedNodeOf } from "@muster/resources";
+import { findGrantedNode } from "@muster/resources";
 import { MAIN_CONTAINER } from "@muster/session-limits";
 import type { buildPod } from "../domain/build-pod.ts";
 import { isForeign, type OwnedPod } from "../domain/plan-sweep.ts";
 import type { SessionRecord } from "../domain/session.ts";
-import type { LivePod, Obstacle } from "../domain/snapshot.ts";
+import type { LivePod, PodObstacle } from "../domain/snapshot.ts";
 import type { PodSeen } from "../domain/summarise-components.ts";
 
 /** The outcome of creating a pod: our pod exists, or an obstacle. An unconfirmed pod is not scheduled. `node`: the only node that it may run on. */
-export type Created =
-  { readonly kind: "created"; readonly uid: string; readonly node: string; readonly confirmed: boolean } | Obstacle;
+export type PodCreation =
+  { readonly kind: "created"; readonly uid: string; readonly node: string; readonly confirmed: boolean } | PodObstacle;
 
 type DeleteOptions = {
   /** Deletes without waiting for the pod's node. */
@@ -33,8 +33,8 @@ type DeleteOptions = {
 };
 
 /** The pods of sessions at the API server. Everything rejects with FaultError while the API server is unavailable. */
-export type Pods = {
-  create(record: SessionRecord, component: string, manifest: ReturnType<typeof buildPod>): Promise<Created>;
+export type SessionPods = {
+  create(record: SessionRecord, component: string, manifest: ReturnType<typeof buildPod>): Promise<PodCreation>;
   /** Removes the gate of exactly this pod. A missing or replaced pod is a fault: the next creation observes its state. */
   confirm(pod: string, uid: string): Promise<void>;
   /** Deletes exactly this pod; one that is missing, replaced, or of another version is no error. */
@@ -48,20 +48,25 @@ export type Pods = {
 const PAGE = 500;
 
 /** `installation`: id of this installation. */
-export function kubePods(calls: KubeCalls, namespace: string, installation: string): Pods {
+export function makePods(calls: KubeCalls, namespace: string, installation: string): SessionPods {
   const pods = { apiVersion: "v1", plural: "pods", namespace };
   return {
     create: async (record, component, manifest) => {
-      const body = toPod(manifest);
+      const body = toPodManifest(manifest);
       try {
         // Unknown fields are rejected rather than dropped.
         const made = await calls.create(pods, body, { query: { fieldValidation: "Strict" } });
-        return { kind: "created", uid: made.metadata?.uid ?? "", node: pinnedNode(made), confirmed: isConfirmed(made) };
+        return {
+          kind: "created",
+          uid: made.metadata?.uid ?? "",
+          node: getPinnedNode(made),
+          confirmed: isConfirmed(made),
+        };
       } catch (error) {
         const fault = requireKubeFault(error);
         if (fault.code === "already_exists") {
           const pod = await readTaken(calls, pods, manifest.metadata.name, error);
-          return adoptPod(pod, record, { component, node: pinnedNode(body), installation });
+          return adoptPod(pod, record, { component, node: getPinnedNode(body), installation });
         }
         return decideRefusal(fault, component, error);
       }
@@ -82,12 +87,12 @@ export function kubePods(calls: KubeCalls, namespace: string, installation: stri
       const all = await list(calls, pods, `${labels.ownerKind}=session,${labels.owner}=${name}`);
       const own = all.filter((pod) => !isForeign(ownerOf(pod, installation), uid));
       const nowMs = Date.now();
-      const nodes = await overdueNodes(calls, own, nowMs);
-      return own.map((pod) => livePodOf(pod, nodes.get(pod.metadata?.uid ?? ""), nowMs));
+      const nodes = await findOverdueNodes(calls, own, nowMs);
+      return own.map((pod) => toLivePod(pod, nodes.get(pod.metadata?.uid ?? ""), nowMs));
     },
     ofAllSessions: async () => {
       const all = await list(calls, pods, `${labels.ownerKind}=session`);
-      const nodes = await overdueNodes(calls, all, Date.now());
+      const nodes = await findOverdueNodes(calls, all, Date.now());
       return all.map((pod) => ({
         kind: "pod",
         pod: pod.metadata?.name ?? "",
@@ -110,7 +115,7 @@ function ownerOf({ metadata }: V1Pod, installation: string): Pick<OwnedPod, "own
   const own = metadata?.labels ?? {};
   return {
     ownerUid: own[labels.ownerUid] ?? "",
-    otherInstallation: otherInstallation(own[labels.installation], installation),
+    otherInstallation: findOtherInstallation(own[labels.installation], installation),
   };
 }
 
@@ -123,8 +128,8 @@ async function readTaken(calls: KubeCalls, pods: KubeResource, name: string, tak
 }
 
 /** Returns the only node that the pod may be scheduled on. */
-export function pinnedNode({ spec }: Pick<V1Pod, "spec">): string {
-  return grantedNodeOf(spec?.affinity) ?? "";
+export function getPinnedNode({ spec }: Pick<V1Pod, "spec">): string {
+  return findGrantedNode(spec?.affinity) ?? "";
 }
 
 /** Classifies the pod of that name: created by an earlier executor, left from an earlier session, or foreign. */
@@ -136,15 +141,15 @@ export function adoptPod(
     node,
     installation,
   }: { readonly component: string; readonly node: string; readonly installation: string },
-): Created {
+): PodCreation {
   const { name = "", uid = "", labels: owner = {} } = pod.metadata ?? {};
   const whose = ownerOf(pod, installation);
   const isForeigners = isForeign(whose, record.uid);
   if (owner[labels.ownerKind] === "session" && owner[labels.owner] === record.name && !isForeigners) {
     // A pod pinned to a machine that the component has lost meanwhile cannot start.
-    const isOurs = whose.ownerUid === record.uid && (pinnedNode(pod) === node || startedContainers(pod).length > 0);
+    const isOurs = whose.ownerUid === record.uid && (getPinnedNode(pod) === node || startedContainers(pod).length > 0);
     return isOurs
-      ? { kind: "created", uid, node: pinnedNode(pod), confirmed: isConfirmed(pod) }
+      ? { kind: "created", uid, node: getPinnedNode(pod), confirmed: isConfirmed(pod) }
       : { kind: "leftover", component, pod: name, uid };
   }
   const kind = owner[labels.ownerKind] ?? "";
@@ -154,7 +159,7 @@ export function adoptPod(
 }
 
 /** Permanent refusals end the session; everything else is retried. */
-function decideRefusal(fault: Fault, component: string, error: unknown): Created {
+function decideRefusal(fault: Fault, component: string, error: unknown): PodCreation {
   switch (fault.code) {
     case "invalid_request":
       return {
@@ -180,7 +185,7 @@ async function list(calls: KubeCalls, resource: KubeResource, labelSelector: str
 }
 
 /** Converts a listed pod. `overdueOn`: its node, once the pod should have ended. */
-export function livePodOf(pod: V1Pod, overdueOn: LivePod["overdueOn"], nowMs: number): LivePod {
+export function toLivePod(pod: V1Pod, overdueOn: LivePod["overdueOn"], nowMs: number): LivePod {
   const seen = podSeenOf(pod, nowMs);
   return {
     pod: seen.pod,
@@ -197,7 +202,7 @@ export function livePodOf(pod: V1Pod, overdueOn: LivePod["overdueOn"], nowMs: nu
 /** Start problems do not count as an end here: only a watcher measures how long they last. */
 function podSeenOf(pod: V1Pod, nowMs: number): PodSeen {
   const { metadata, spec, status } = pod;
-  const judged = podHealth(pod, { startGraceMs: Infinity, nowMs, mainContainer: MAIN_CONTAINER });
+  const judged = decidePodHealth(pod, { startGraceMs: Infinity, nowMs, mainContainer: MAIN_CONTAINER });
   return {
     pod: metadata?.name ?? "",
     uid: metadata?.uid ?? "",

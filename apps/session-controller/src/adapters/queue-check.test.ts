@@ -1,13 +1,13 @@
 import { KubeError, type KubeCalls } from "@muster/kube";
 import { expect, it } from "vitest";
-import { queueCheck } from "./queue-check.ts";
+import { makeQueueCheck } from "./queue-check.ts";
 
 /** Builds a check on an API server that answers each list with this. */
 function checking(answer: () => unknown) {
   const refusals: string[] = [];
   const list = (): Promise<unknown> => new Promise((resolve) => resolve(answer()));
   const calls = { list } as Pick<KubeCalls, "list">;
-  return { check: queueCheck({ calls, onRefused: (problem) => refusals.push(problem) }), refusals };
+  return { check: makeQueueCheck({ calls, onRefused: (problem) => refusals.push(problem) }), refusals };
 }
 const failing = (code: number, reason: string) =>
   checking(() => {

@@ -22,7 +22,7 @@ const NO_RIGHT =
  * Returns whether a Queue exists at the API server. If the definition is missing, none exists; if the right to list is missing, none is assumed. Rejects with a
  * FaultError if the API server does not answer. Calls without options during a list share the next one.
  */
-export function queueCheck({ calls, onRefused }: QueueCheckDeps): (options?: CallOptions) => Promise<boolean> {
+export function makeQueueCheck({ calls, onRefused }: QueueCheckDeps): (options?: CallOptions) => Promise<boolean> {
   let isReported = false;
   const check = async (options?: CallOptions): Promise<boolean> => {
     try {

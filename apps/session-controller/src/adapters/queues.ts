@@ -1,9 +1,9 @@
 import type { KubeConfig } from "@kubernetes/client-node";
-import { informer, isForbidden, listWatch, type CallOptions, type KubeObject } from "@muster/kube";
-import { chooseQueue, publishedQueues, type QueueChoice } from "@muster/ledger-client/choose-queue";
+import { openInformer, isForbidden, listWatch, type CallOptions, type KubeObject } from "@muster/kube";
+import { chooseQueue, indexQueues, type QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { muster } from "@muster/proto";
 import type { View } from "@muster/store";
-import { queueCheck, type QueueCheckDeps } from "./queue-check.ts";
+import { makeQueueCheck, type QueueCheckDeps } from "./queue-check.ts";
 
 /** Chooses the queue of a session by its name; empty: the session names none. Rejects if the API server does not answer whether a Queue exists. */
 export type ChooseQueue = (named: string, options?: CallOptions) => Promise<QueueChoice>;
@@ -38,7 +38,7 @@ const NOT_PUBLISHED =
  */
 export function openQueues(deps: QueueDeps): SessionQueues {
   const { kube, namespace, queues, changed, onProblem } = deps;
-  const isUnpublished = queueCheck(deps);
+  const isUnpublished = makeQueueCheck(deps);
   const choices = new Map<string, QueueChoice>();
   const refused = Promise.withResolvers<undefined>();
   let isRefused = false;
@@ -46,7 +46,7 @@ export function openQueues(deps: QueueDeps): SessionQueues {
     choices.clear();
     changed();
   };
-  const namespaces = informer<KubeObject, Readonly<Record<string, string>>>({
+  const namespaces = openInformer<KubeObject, Readonly<Record<string, string>>>({
     source: listWatch(kube, "/api/v1/namespaces", { fieldSelector: `metadata.name=${namespace}` }),
     project: ({ metadata }) => metadata?.labels ?? {},
     onError: (error, retryInMs) => {
@@ -70,7 +70,7 @@ export function openQueues(deps: QueueDeps): SessionQueues {
         ? { kind: "none" }
         : { kind: "unknown", message: `the session names the queue "${name}", and ${NO_RIGHT}` };
     const labels = namespaces.get(namespace) ?? {};
-    return chooseQueue({ name, field: FIELD }, { name: namespace, labels }, publishedQueues(queues.entries()));
+    return chooseQueue({ name, field: FIELD }, { name: namespace, labels }, indexQueues(queues.entries()));
   };
   return {
     choose: async (named, options) => {

@@ -1,24 +1,24 @@
 import type { NatsBus } from "@muster/bus";
-import { faultOf, throwFault } from "@muster/faults";
+import { findFault, throwFault } from "@muster/faults";
 import { buckets } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import { openBucket, openView, type Bucket, type View, type ViewOptions } from "@muster/store";
 import { SESSIONS_BYTES, type Config } from "../config.ts";
 import type { SessionDigest } from "../domain/plan-sweep.ts";
 import type { SessionRecord } from "../domain/session.ts";
-import type { Stored } from "../session-deps.ts";
+import type { StoredSession } from "../session-deps.ts";
 import { digestCodec, recordCodec } from "./messages.ts";
 import type { SessionMetrics } from "./metrics.ts";
 import type { Occupant } from "./occupancy.ts";
 
-export type Records = Bucket<SessionRecord>;
+export type SessionRecords = Bucket<SessionRecord>;
 /** The part of each session that stays in memory; the rest is read on demand. */
-export type Index = View<SessionDigest & Occupant>;
+export type SessionIndex = View<SessionDigest & Occupant>;
 
 /** Sessions expire, so a full bucket has room again after a while. */
 const FULL_RETRY_MS = 1000;
 
-export function openRecords(connection: NatsBus["connection"]): Promise<Records> {
+export function openRecords(connection: NatsBus["connection"]): Promise<SessionRecords> {
   return openBucket(connection, {
     name: buckets.sessions,
     codec: recordCodec,
@@ -35,8 +35,8 @@ export async function openIndex(
     records,
     metrics,
     onProblem,
-  }: { readonly records: Records; readonly metrics: SessionMetrics } & Required<Pick<ViewOptions, "onProblem">>,
-): Promise<{ readonly index: Index; readonly unreadable: ReadonlySet<string> }> {
+  }: { readonly records: SessionRecords; readonly metrics: SessionMetrics } & Required<Pick<ViewOptions, "onProblem">>,
+): Promise<{ readonly index: SessionIndex; readonly unreadable: ReadonlySet<string> }> {
   const unreadable = new Set<string>();
   const digests = await openBucket(connection, {
     name: buckets.sessions,
@@ -55,9 +55,9 @@ export async function openIndex(
 }
 
 /** Removes the name from the list once its record can be read, or is deleted. */
-async function checkUnreadable(records: Records, unreadable: Set<string>, name: string): Promise<void> {
+async function checkUnreadable(records: SessionRecords, unreadable: Set<string>, name: string): Promise<void> {
   try {
-    await load(records, name);
+    await loadAllRecords(records, name);
     unreadable.delete(name);
   } catch {
     // Still unreadable, or the store is unavailable: the name stays.
@@ -66,18 +66,21 @@ async function checkUnreadable(records: Records, unreadable: Set<string>, name: 
 
 const MAX_LISTED_NAMES = 5;
 
-export function listed(names: ReadonlySet<string>): string {
+export function formatNames(names: ReadonlySet<string>): string {
   const more = names.size > MAX_LISTED_NAMES ? ` and ${names.size - MAX_LISTED_NAMES} more` : "";
   return `${[...names].slice(0, MAX_LISTED_NAMES).join(", ")}${more}`;
 }
 
 /** Reads a session. An undecodable record is a fault, so that it does not stop reads of other sessions. */
-export async function load(records: Pick<Records, "get">, name: string): Promise<Stored | undefined> {
+export async function loadAllRecords(
+  records: Pick<SessionRecords, "get">,
+  name: string,
+): Promise<StoredSession | undefined> {
   try {
     const entry = await records.get(name);
     return entry === undefined ? undefined : { record: entry.value, revision: entry.revision };
   } catch (error) {
-    if (faultOf(error) !== undefined) throw error;
+    if (findFault(error) !== undefined) throw error;
     return throwFault({ code: "internal", operation: `reading session ${name}` }, { cause: error });
   }
 }

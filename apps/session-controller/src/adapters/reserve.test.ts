@@ -3,19 +3,19 @@ import type { LedgerCalls, Need, Reservation } from "@muster/ledger-client";
 import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import { buildPodDefaults } from "@muster/resources";
 import { expect, it } from "vitest";
-import { component, record, spec } from "../../test/samples.ts";
+import { makeComponent, makeRecord, makeSpec } from "../../test/samples.ts";
 import type { SessionRecord } from "../domain/session.ts";
-import { act, type ActDeps } from "./act.ts";
+import { performStep, type ActDeps } from "./act.ts";
 
 const GPU = { key: "gpu", operator: "Exists" };
 const template = (fields: object) => JSON.stringify({ spec: fields });
 const containers = [{ name: "main", resources: { requests: { cpu: "500m", memory: "1Ki" } } }];
-const SESSION = record(
+const SESSION = makeRecord(
   {},
-  spec({
+  makeSpec({
     components: [
-      component("driver", "driver", { templateJson: template({ tolerations: [GPU] }) }),
-      component("server-0", "server", { shared: true, templateJson: template({ containers }) }),
+      makeComponent("driver", "driver", { templateJson: template({ tolerations: [GPU] }) }),
+      makeComponent("server-0", "server", { shared: true, templateJson: template({ containers }) }),
     ],
   }),
 );
@@ -71,8 +71,8 @@ function reserving(
     podDefaults,
     chooseQueue: () => Promise.resolve(choice),
   };
-  const step = async (of: Parameters<typeof act>[2]) => {
-    const acted = await act(deps as unknown as ActDeps, session, of, () => true);
+  const step = async (of: Parameters<typeof performStep>[2]) => {
+    const acted = await performStep(deps as unknown as ActDeps, session, of, () => true);
     return "reservation" in acted ? acted.reservation : undefined;
   };
   return { asked, options, step };
@@ -89,7 +89,7 @@ it("requests a part of a machine for each shared component, with the nodes that 
 
 it("requests a whole machine that holds its component's requests, and adopts a reservation without this minimum", async () => {
   const templateJson = template({ tolerations: [GPU], containers });
-  const session = record({}, spec({ components: [component("driver", "driver", { templateJson })] }));
+  const session = makeRecord({}, makeSpec({ components: [makeComponent("driver", "driver", { templateJson })] }));
   const { asked, step } = reserving(DIFFERS, [DRIVER], session);
   expect(await step(RESERVE)).toMatchObject({ state: "granted" });
   expect(asked).toEqual([[{ ...DRIVER, selection: { ...SELECTION, minimum: { cpu: 500, memory: 1024 } } }]]);
@@ -160,7 +160,7 @@ it("requests its machines in its queue, and that of the reservation for a machin
 const RACK = { topology: "rack", domain: "b" };
 const IN_RACK_B = { matchExpressions: [{ key: "rack", operator: "In", values: ["b"] }] };
 const ONE_TOPOLOGY = { topology: "rack" };
-const ONE_RACK = record({}, { ...SESSION.spec, ...ONE_TOPOLOGY });
+const ONE_RACK = makeRecord({}, { ...SESSION.spec, ...ONE_TOPOLOGY });
 
 const POOL_OF = { driver: "drivers", "server-0": "workers" } as const;
 
@@ -218,9 +218,9 @@ it.each<[Fault, string]>([
   expect(await step(RESERVE)).toEqual({ state: "unqueued", text: expect.stringContaining(text) as string });
 });
 
-const ANY = component("driver", "driver", { pool: "h100", otherPools: ["a100", "l40s"] });
+const ANY = makeComponent("driver", "driver", { pool: "h100", otherPools: ["a100", "l40s"] });
 const OF_ANY: Need = { component: "driver", pool: "h100", otherPools: ["a100", "l40s"] };
-const ANY_POOL = record({}, spec({ components: [ANY] }));
+const ANY_POOL = makeRecord({}, makeSpec({ components: [ANY] }));
 
 it("requests machines of any of several pools, and one of the granted pool in place of a lost one", async () => {
   const { asked, step } = reserving(undefined, [OF_ANY], ANY_POOL);
@@ -236,7 +236,7 @@ it.each<[string, readonly string[] | undefined, SessionRecord, string]>([
   [
     "refuses one that accepts other pools",
     ["a100"],
-    record({}, spec({ components: [{ ...ANY, otherPools: [] }] })),
+    makeRecord({}, makeSpec({ components: [{ ...ANY, otherPools: [] }] })),
     "refused",
   ],
 ])("%s", async (_title, otherPools, session, state) => {

@@ -1,18 +1,18 @@
 import type { PassSpan } from "@muster/controller";
 import type { Attributes, Context } from "@opentelemetry/api";
-import { contextOfTraceparent, inSpan, recordSpan } from "@muster/tracing";
+import { parseTraceparent, inSpan, recordSpan } from "@muster/tracing";
 import type { ActStep } from "../domain/session-steps.ts";
-import { eventOf, type EventKind, type SessionRecord } from "../domain/session.ts";
+import { findEvent, type EventKind, type SessionRecord } from "../domain/session.ts";
 
 const TRACER = "session-controller";
 
 /** The context of the submission, which is the parent of all spans of a session in every process. */
 function contextOf(record: SessionRecord): Context {
-  return contextOfTraceparent(record.traceparent);
+  return parseTraceparent(record.traceparent);
 }
 
 /** The span of one round of a pass, in the session's trace. */
-export function spanOfPass(record: SessionRecord, phase: string): PassSpan {
+export function buildPassSpan(record: SessionRecord, phase: string): PassSpan {
   const attributes = {
     "muster.session": record.name,
     "muster.epoch": record.epoch,
@@ -22,14 +22,18 @@ export function spanOfPass(record: SessionRecord, phase: string): PassSpan {
 }
 
 /** Runs one step in its own span, inside the pass. */
-export function inStep<Result>(record: SessionRecord, step: ActStep, work: () => Promise<Result>): Promise<Result> {
+export function runInStepSpan<Result>(
+  record: SessionRecord,
+  step: ActStep,
+  work: () => Promise<Result>,
+): Promise<Result> {
   const attributes = { "muster.session": record.name, "muster.because": step.because, ...detailsOf(step) };
   return inSpan(TRACER, nameOf(step), { attributes }, work);
 }
 
 /** Records a phase as one span from its first to its last event. Built from the record, so that it is complete even after a change of executor. */
 export function recordPhase(record: SessionRecord, name: "queue" | "run", from: EventKind, endMs: number): void {
-  const start = eventOf(record, from);
+  const start = findEvent(record, from);
   if (start === undefined) return;
   const attributes = { "muster.session": record.name };
   recordSpan(TRACER, name, { startMs: start.atMs, endMs, parent: contextOf(record), attributes });

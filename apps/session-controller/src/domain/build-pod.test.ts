@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { component } from "../../test/samples.ts";
+import { makeComponent } from "../../test/samples.ts";
 import { buildPod, type PodPolicy, type PodRequest } from "./build-pod.ts";
 
 const POLICY: PodPolicy = {
@@ -36,7 +36,7 @@ const SESSION = {
 function request(more: Partial<PodRequest> = {}): PodRequest {
   return {
     session: SESSION,
-    component: component("driver", "driver", { env: [{ name: "LEVEL", value: "3" }], args: ["--fast"] }),
+    component: makeComponent("driver", "driver", { env: [{ name: "LEVEL", value: "3" }], args: ["--fast"] }),
     pool: "drivers",
     node: "node-7",
     workers: [
@@ -62,13 +62,17 @@ describe("buildPod", () => {
   });
 
   it("renders a server as in the golden file", async () => {
-    const server = component("server-0", "server", { readyPort: 9000, command: ["/bin/serve"], workingDir: "/data" });
+    const server = makeComponent("server-0", "server", {
+      readyPort: 9000,
+      command: ["/bin/serve"],
+      workingDir: "/data",
+    });
     const text = `${JSON.stringify(buildPod(request({ component: server, pool: "workers", workers: [] }), POLICY), undefined, 2)}\n`;
     await expect(text).toMatchFileSnapshot("../../test/golden/server-pod.txt");
   });
 
   it("renders a client as in the golden file", async () => {
-    const client = request({ component: component("client-0", "client"), pool: "workers", workers: [] });
+    const client = request({ component: makeComponent("client-0", "client"), pool: "workers", workers: [] });
     const text = `${JSON.stringify(buildPod(client, POLICY), undefined, 2)}\n`;
     await expect(text).toMatchFileSnapshot("../../test/golden/client-pod.txt");
   });
@@ -76,7 +80,7 @@ describe("buildPod", () => {
   it.each(["driver", "server", "client"] as const)(
     "every pod gets POD_TIMEOUT, KILL_AFTER and a traceparent; workers get WORKER_KIND: %s",
     (kind) => {
-      const pod = buildPod(request({ component: component(kind, kind) }), POLICY);
+      const pod = buildPod(request({ component: makeComponent(kind, kind) }), POLICY);
       const { POD_TIMEOUT, KILL_AFTER, TRACEPARENT, WORKER_KIND } = envOf(pod);
       expect({ POD_TIMEOUT, KILL_AFTER, WORKER_KIND }).toEqual({
         POD_TIMEOUT: "900",
@@ -98,7 +102,7 @@ describe("buildPod", () => {
   });
 
   it("selects the pool of its node, also where the component prefers another one", () => {
-    const accepting = component("driver", "driver", { pool: "h100", otherPools: ["a100"] });
+    const accepting = makeComponent("driver", "driver", { pool: "h100", otherPools: ["a100"] });
     expect(buildPod(request({ component: accepting, pool: "a100" }), POLICY).spec.nodeSelector).toEqual({
       pool: "a100",
     });
@@ -109,7 +113,7 @@ describe("buildPod", () => {
     const zone = { key: "zone", operator: "In", values: ["a"] };
     const affinity = { nodeAffinity: { [required]: { nodeSelectorTerms: [{ matchExpressions: [zone] }] } } };
     const templateJson = JSON.stringify({ spec: { nodeSelector: { disk: "ssd" }, affinity } });
-    const shared = component("driver", "driver", { shared: true, templateJson });
+    const shared = makeComponent("driver", "driver", { shared: true, templateJson });
     const pod = buildPod(request({ component: shared }), POLICY);
     expect(pod.metadata.labels).toMatchObject({ "muster.dev/exclusive": "false" });
     expect(pod.spec.nodeSelector).toEqual({ disk: "ssd", pool: "drivers" });
@@ -146,13 +150,13 @@ describe("buildPod", () => {
   });
 
   it("gives workers their kind and no worker addresses", () => {
-    const env = envOf(buildPod(request({ component: component("client-0", "client"), workers: [] }), POLICY));
+    const env = envOf(buildPod(request({ component: makeComponent("client-0", "client"), workers: [] }), POLICY));
     expect(env["WORKER_KIND"]).toBe("client");
     expect(env).not.toHaveProperty("QPS_WORKERS");
   });
 
   it("uses the default image for a component with only a command, and omits empty fields", () => {
-    const bare = component("client-0", "client", { image: "", command: ["true"] });
+    const bare = makeComponent("client-0", "client", { image: "", command: ["true"] });
     const pod = buildPod(request({ component: bare, traceparent: "" }), POLICY);
     expect(pod.spec.containers[0]).toMatchObject({ image: "busybox:stable", command: ["true"] });
     expect(pod.spec.containers[0]).not.toHaveProperty("readinessProbe");

@@ -1,7 +1,7 @@
-import { EXCLUSIVE, grantedAffinity, SHARED } from "@muster/resources";
+import { EXCLUSIVE, buildGrantedAffinity, SHARED } from "@muster/resources";
 import { MAIN_CONTAINER, type TemplateContainer } from "@muster/session-limits";
-import { templateOf } from "./component-need.ts";
-import { podName, type Component, type ComponentKind } from "./session.ts";
+import { getTemplate } from "./component-need.ts";
+import { buildPodName, type Component, type ComponentKind } from "./session.ts";
 
 /** Names by which services recognise each other's pods, from the contracts. */
 type PodKeys = {
@@ -64,13 +64,13 @@ type EnvEntry =
 export function buildPod(request: PodRequest, policy: PodPolicy) {
   const { session, component, pool, node, traceparent } = request;
   const { labels, annotations } = policy.keys;
-  const template = templateOf(component);
+  const template = getTemplate(component);
   const { containers: [main] = [], initContainers = [], ...given } = template.spec;
   return {
     apiVersion: "v1" as const,
     kind: "Pod" as const,
     metadata: {
-      name: podName(session.name, component.name),
+      name: buildPodName(session.name, component.name),
       namespace: policy.namespace,
       labels: {
         ...template.metadata?.labels,
@@ -98,7 +98,11 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
       ...buildDeadline(session),
       automountServiceAccountToken: false,
       nodeSelector: { ...given.nodeSelector, [policy.poolLabel]: pool },
-      affinity: grantedAffinity(given.affinity, { node, exclusiveKey: labels.exclusive, isShared: component.shared }),
+      affinity: buildGrantedAffinity(given.affinity, {
+        node,
+        exclusiveKey: labels.exclusive,
+        isShared: component.shared,
+      }),
       ...(initContainers.length > 0 && { initContainers: initContainers.map(withoutEscalation) }),
       containers: [buildContainer(request, policy, main)],
     },
@@ -134,7 +138,7 @@ function buildContainer(request: PodRequest, policy: PodPolicy, given: TemplateC
 }
 
 function buildEnv({ session, component, workers, traceparent }: PodRequest, { resultFile }: PodPolicy): EnvEntry[] {
-  const name = podName(session.name, component.name);
+  const name = buildPodName(session.name, component.name);
   const common: EnvEntry[] = [
     { name: "POD_NAME", value: name },
     { name: "POD_IP", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } },
@@ -159,7 +163,7 @@ function driverEnv(workers: readonly WorkerAddress[], session: PodRequest["sessi
   const addresses = workers.map(({ name, kind, ip }) => ({
     name,
     kind,
-    address: hostPort(ip, workerPort),
+    address: formatHostPort(ip, workerPort),
     ip,
     port: workerPort,
   }));
@@ -171,7 +175,7 @@ function driverEnv(workers: readonly WorkerAddress[], session: PodRequest["sessi
 }
 
 /** Adds brackets to IPv6 addresses, which contain colons. */
-export function hostPort(ip: string, port: number): string {
+export function formatHostPort(ip: string, port: number): string {
   return ip.includes(":") ? `[${ip}]:${port}` : `${ip}:${port}`;
 }
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { component, podSeen, provisioning, record, spec } from "../../test/samples.ts";
-import { machinesOf, placesOf } from "./component-machines.ts";
+import { makeComponent, makePodSeen, makeProvisioning, makeRecord, makeSpec } from "../../test/samples.ts";
+import { listComponentMachines, listComponentPlaces } from "./component-machines.ts";
 import type { ComponentStatus, SessionRecord } from "./session.ts";
 import type { ReplacementSeen } from "./snapshot.ts";
 
@@ -8,18 +8,21 @@ const GPU = { key: "gpu", operator: "Exists" };
 const template = (fields: object) => JSON.stringify({ spec: fields });
 const REQUESTING = { containers: [{ name: "main", resources: { requests: { cpu: "500m" } } }] };
 
-const SPEC = spec({
+const SPEC = makeSpec({
   components: [
-    component("driver", "driver"),
-    component("client-0", "client", { shared: true, templateJson: template(REQUESTING) }),
-    component("server-0", "server", { shared: true, templateJson: template({ ...REQUESTING, tolerations: [GPU] }) }),
+    makeComponent("driver", "driver"),
+    makeComponent("client-0", "client", { shared: true, templateJson: template(REQUESTING) }),
+    makeComponent("server-0", "server", {
+      shared: true,
+      templateJson: template({ ...REQUESTING, tolerations: [GPU] }),
+    }),
   ],
 });
 
 /** The session after its grant, with these changes of its server. */
 function session(server: Partial<ComponentStatus> = {}): SessionRecord {
-  const { components } = provisioning(["server-0"]);
-  const base = record({ reservationId: "r-1" }, SPEC);
+  const { components } = makeProvisioning(["server-0"]);
+  const base = makeRecord({ reservationId: "r-1" }, SPEC);
   const found = SPEC.components.flatMap(({ name }) => components.find((each) => each.name === name) ?? []);
   return { ...base, components: found.map((each) => (each.name === "server-0" ? { ...each, ...server } : each)) };
 }
@@ -31,7 +34,7 @@ const MOVED = new Map([
 const REPLACING = { node: "", lostAtMs: 1, lostNode: "node-server-0", podUid: "" };
 
 it("finds the machines of all components, the shared ones, and the tolerations on each", () => {
-  expect(machinesOf({ record: session(REPLACING), replacements: MOVED })).toEqual({
+  expect(listComponentMachines({ record: session(REPLACING), replacements: MOVED })).toEqual({
     nodes: new Set(["node-driver", "node-client-0", "node-9"]),
     lostNodes: ["node-server-0"],
     sharedNodes: new Set(["node-client-0", "node-9"]),
@@ -45,11 +48,11 @@ it("finds the machines of all components, the shared ones, and the tolerations o
 });
 
 it("tolerates on a machine only what all of its components tolerate", () => {
-  const { tolerations } = machinesOf({ record: session({ node: "node-client-0" }), replacements: NONE });
+  const { tolerations } = listComponentMachines({ record: session({ node: "node-client-0" }), replacements: NONE });
   expect(tolerations.get("node-client-0")).toEqual([]);
 });
 
-const onNode = podSeen("server-0", { podIp: "", node: "node-server-0" });
+const onNode = makePodSeen("server-0", { podIp: "", node: "node-server-0" });
 it.each<[string, Partial<ComponentStatus>, typeof NONE, readonly (typeof onNode)[], readonly string[]]>([
   ["before its pod is placed", {}, NONE, [], ["client-0 node-client-0", "server-0 node-server-0"]],
   ["not where its pod is placed", {}, NONE, [onNode], ["client-0 node-client-0"]],
@@ -63,7 +66,7 @@ it.each<[string, Partial<ComponentStatus>, typeof NONE, readonly (typeof onNode)
     ["client-0 node-client-0", "server-0 node-server-0", "server-0 node-9"],
   ],
 ])("a shared component has a machine %s", (_title, server, replacements, pods, places) => {
-  const found = placesOf({ record: session(server), replacements, pods });
+  const found = listComponentPlaces({ record: session(server), replacements, pods });
   expect(found.map((place) => `${place.component} ${place.node}`)).toEqual(places);
   for (const { requests } of found) expect(requests()).toEqual({ cpu: 500 });
 });

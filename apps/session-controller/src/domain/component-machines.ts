@@ -1,7 +1,7 @@
-import { commonTolerations, type Place, type Toleration } from "@muster/resources";
-import { templateRequests } from "@muster/session-limits";
-import { componentTolerations, templateOf } from "./component-need.ts";
-import { grantedNode } from "./replace-machines.ts";
+import { listCommonTolerations, type ComponentPlace, type Toleration } from "@muster/resources";
+import { computeTemplateRequests } from "@muster/session-limits";
+import { listComponentTolerations, getTemplate } from "./component-need.ts";
+import { findGrantedNode } from "./replace-machines.ts";
 import type { Component, ComponentStatus, SessionRecord } from "./session.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { hasEnded } from "./summarise-components.ts";
@@ -22,7 +22,7 @@ export type ComponentMachines = {
 const known = new WeakMap<SessionRecord, ComponentMachines>();
 
 /** Cached, because most passes observe an unchanged record. */
-export function machinesOf({ record, replacements }: Session): ComponentMachines {
+export function listComponentMachines({ record, replacements }: Session): ComponentMachines {
   if (replacements.size > 0) return listMachines({ record, replacements });
   const machines = known.get(record) ?? listMachines({ record, replacements });
   known.set(record, machines);
@@ -32,19 +32,19 @@ export function machinesOf({ record, replacements }: Session): ComponentMachines
 function listMachines({ record, replacements }: Session): ComponentMachines {
   const specs = new Map(record.spec.components.map((component) => [component.name, component]));
   const machines = record.components.map((status) => {
-    const nodes = [status.node, grantedNode(replacements.get(status.name)) ?? ""].filter((node) => node !== "");
+    const nodes = [status.node, findGrantedNode(replacements.get(status.name)) ?? ""].filter((node) => node !== "");
     return { spec: specs.get(status.name), nodes, lostNode: status.lostNode };
   });
   const lostNodes = machines.flatMap(({ lostNode }) => (lostNode === "" ? [] : [lostNode]));
   const placed = machines.flatMap(({ spec, nodes, lostNode }) => {
-    const tolerations = spec === undefined ? [] : componentTolerations(spec);
+    const tolerations = spec === undefined ? [] : listComponentTolerations(spec);
     return [...nodes, ...(lostNode === "" ? [] : [lostNode])].map((node) => ({ node, tolerations }));
   });
   return {
     nodes: new Set(machines.flatMap(({ nodes }) => nodes)),
     lostNodes,
     sharedNodes: new Set(machines.flatMap(({ spec, nodes }) => (spec?.shared === true ? nodes : []))),
-    tolerations: commonTolerations(placed),
+    tolerations: listCommonTolerations(placed),
   };
 }
 
@@ -52,19 +52,23 @@ function listMachines({ record, replacements }: Session): ComponentMachines {
  * Lists the machines where pods of shared components still have to be placed. For a component that waits for a replacement, these are its lost machine and the
  * granted one.
  */
-export function placesOf({ record, replacements, pods }: Session & Pick<Snapshot, "pods">): readonly Place[] {
+export function listComponentPlaces({
+  record,
+  replacements,
+  pods,
+}: Session & Pick<Snapshot, "pods">): readonly ComponentPlace[] {
   const statuses = new Map(record.components.map((status) => [status.name, status]));
-  return record.spec.components.flatMap((component): Place[] => {
+  return record.spec.components.flatMap((component): ComponentPlace[] => {
     const status = statuses.get(component.name);
     if (!component.shared || status === undefined || hasEnded(status) || status.podIp !== "") return [];
-    const nodes = [status.node, status.lostNode, grantedNode(replacements.get(component.name)) ?? ""];
+    const nodes = [status.node, status.lostNode, findGrantedNode(replacements.get(component.name)) ?? ""];
     const open = new Set(nodes.filter((node) => node !== "" && !hasPodOn(pods, status, node)));
     return [...open].map((node) => ({ component: component.name, node, requests: () => requestsOf(component) }));
   });
 }
 
 function requestsOf(component: Component) {
-  return templateRequests(templateOf(component));
+  return computeTemplateRequests(getTemplate(component));
 }
 
 function hasPodOn(pods: Snapshot["pods"], { podUid }: ComponentStatus, node: string): boolean {

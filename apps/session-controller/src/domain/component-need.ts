@@ -1,15 +1,15 @@
 import {
   NO_DEFAULTS,
-  nodeSelectionOf,
+  readNodeSelection,
   restrictSelection,
-  tolerationsOf,
+  readTolerations,
   withMinimum,
   type NodeSelection,
   type PodDefaults,
   type Requests,
   type Toleration,
 } from "@muster/resources";
-import { templateRequests, type ComponentTemplate } from "@muster/session-limits";
+import { computeTemplateRequests, type ComponentTemplate } from "@muster/session-limits";
 import type { Component } from "./session.ts";
 
 /** The need of one component in the ledger. */
@@ -24,10 +24,14 @@ export type ComponentNeed = {
 };
 
 /** Computes the need of a component. `defaults`: requests that admission adds to its pod. */
-export function needOf(component: Component, poolLabel: string, defaults: PodDefaults = NO_DEFAULTS): ComponentNeed {
-  const template = templateOf(component);
-  const requests = templateRequests(template, defaults);
-  const nodes = nodeSelectionOf(template.spec, poolLabel);
+export function buildComponentNeed(
+  component: Component,
+  poolLabel: string,
+  defaults: PodDefaults = NO_DEFAULTS,
+): ComponentNeed {
+  const template = getTemplate(component);
+  const requests = computeTemplateRequests(template, defaults);
+  const nodes = readNodeSelection(template.spec, poolLabel);
   const selection = component.shared ? nodes : withMinimum(nodes, requests);
   const { pool, otherPools } = component;
   return {
@@ -51,14 +55,14 @@ export function inDomain(
 }
 
 /** The taints that the pod of the component tolerates. */
-export function componentTolerations(component: Component): readonly Toleration[] {
-  return tolerationsOf(templateOf(component).spec);
+export function listComponentTolerations(component: Component): readonly Toleration[] {
+  return readTolerations(getTemplate(component).spec);
 }
 
 const templates = new WeakMap<Component, ComponentTemplate>();
 
 /** Parses the template of a component, which was checked at submission. */
-export function templateOf(component: Component): ComponentTemplate {
+export function getTemplate(component: Component): ComponentTemplate {
   const known = templates.get(component);
   if (known !== undefined) return known;
   const { templateJson } = component;

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { POLICY, provisioning, record, running, snapshot, START_MS } from "../../test/samples.ts";
+import { POLICY, makeProvisioning, makeRecord, makeRunning, makeSnapshot, START_MS } from "../../test/samples.ts";
 import { decideVerdict, describeStates, isTimeOver } from "./decide-verdict.ts";
 import type { ComponentStatus } from "./session.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 function decide(more: Partial<Snapshot>, changes: Readonly<Record<string, Partial<ComponentStatus>>> = {}) {
-  const world = snapshot({ record: running(), livePods: [], ...more });
+  const world = makeSnapshot({ record: makeRunning(), livePods: [], ...more });
   const components = world.record.components.map((each) => ({ ...each, ...changes[each.name] }));
   return decideVerdict(world, components, POLICY);
 }
@@ -26,7 +26,7 @@ describe("a failed component", () => {
   it("is the driver if several failed, in whatever order", () => {
     const failed = { state: "FAILED", exitCode: 1, message: "" } as const;
     const all = { driver: failed, "client-0": failed, "server-0": failed };
-    const world = running();
+    const world = makeRunning();
     for (const components of [world.components, world.components.toReversed()]) {
       expect(decide({ record: { ...world, components } }, all)?.description).toBe("driver failed with exit code 1");
     }
@@ -35,7 +35,7 @@ describe("a failed component", () => {
   it("does not undo the success of the driver, nor a cancellation", () => {
     const failed = { "client-0": { state: "FAILED" } } as const;
     expect(decide({}, { ...failed, driver: { state: "SUCCEEDED" } })?.kind).toBe("DONE");
-    expect(decide({ record: running({ cancelRequested: true }) }, failed)?.kind).toBe("CANCELLED");
+    expect(decide({ record: makeRunning({ cancelRequested: true }) }, failed)?.kind).toBe("CANCELLED");
   });
 });
 
@@ -51,7 +51,7 @@ it("keeps a description of 1024 characters, and truncates a longer one", () => {
 });
 
 it("names five components, and counts the rest", () => {
-  const [one] = running().components;
+  const [one] = makeRunning().components;
   const components = Array.from({ length: 7 }, (_, index) => ({ ...one!, name: `c${String(index)}`, message: "" }));
   expect(describeStates(components.slice(0, 1))).toBe("c0 is READY");
   expect(describeStates([{ ...components[0]!, message: "slow" }])).toBe("c0 is READY (slow)");
@@ -79,7 +79,7 @@ describe("the first obstacle by name", () => {
 });
 
 describe("a session in the queue", () => {
-  const queued = record({ waitingBecause: "the pool is full" });
+  const queued = makeRecord({ waitingBecause: "the pool is full" });
   const endMs = START_MS + queued.spec.queueTimeoutMs;
 
   it("ends when its queue time is over, with its wait reason", () => {
@@ -93,7 +93,9 @@ describe("a session in the queue", () => {
     expect(decide({ record: queued, nowMs: endMs, reservation })?.description).toMatch(
       /^no machines within .*; the pool is full$/,
     );
-    expect(decide({ record: record(), nowMs: endMs, reservation })?.description).toMatch(/^no machines within [^;]*$/);
+    expect(decide({ record: makeRecord(), nowMs: endMs, reservation })?.description).toMatch(
+      /^no machines within [^;]*$/,
+    );
   });
 
   it("ends with an internal error while the ledger cannot be reached", () => {
@@ -119,19 +121,19 @@ describe("a session in the queue", () => {
 });
 
 describe("the time of a session", () => {
-  const { timeoutMs } = running().spec;
+  const { timeoutMs } = makeRunning().spec;
   const endMs = START_MS + 1 + timeoutMs;
 
   it("begins with provisioning, and 0 is no limit", () => {
-    expect(isTimeOver(running(), endMs - 1)).toBe(false);
-    expect(isTimeOver(running(), endMs)).toBe(true);
-    expect(isTimeOver(record(), endMs)).toBe(false);
-    const unlimited = running();
+    expect(isTimeOver(makeRunning(), endMs - 1)).toBe(false);
+    expect(isTimeOver(makeRunning(), endMs)).toBe(true);
+    expect(isTimeOver(makeRecord(), endMs)).toBe(false);
+    const unlimited = makeRunning();
     expect(isTimeOver({ ...unlimited, spec: { ...unlimited.spec, timeoutMs: 0 } }, endMs)).toBe(false);
   });
 
   it("ends with the missing components", () => {
-    const early = provisioning(["driver", "client-0", "server-0"]);
+    const early = makeProvisioning(["driver", "client-0", "server-0"]);
     const states = { driver: { state: "READY" }, "client-0": { state: "SUCCEEDED" } } as const;
     expect(decide({ record: early, nowMs: endMs - 1 }, states)).toBeUndefined();
     expect(decide({ record: early, nowMs: endMs }, states)).toMatchObject({

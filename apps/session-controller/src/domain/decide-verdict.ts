@@ -1,14 +1,14 @@
 import { describeFault, formatDuration } from "@muster/faults";
 import {
-  eventOf,
+  findEvent,
   isReplacing,
-  queuedUntilMs,
+  computeQueuedUntilMs,
   type ComponentStatus,
   type EndReason,
   type SessionRecord,
-  type Verdict,
+  type SessionVerdict,
 } from "./session.ts";
-import type { Refusal, ReservationSeen, SessionPolicy, Snapshot } from "./snapshot.ts";
+import type { LedgerRefusal, ReservationSeen, SessionPolicy, Snapshot } from "./snapshot.ts";
 
 /**
  * Returns the outcome of a session once it is decided. Several events have a fixed precedence, so that all replicas decide the same: the driver's success, the
@@ -18,7 +18,7 @@ export function decideVerdict(
   snapshot: Snapshot,
   components: readonly ComponentStatus[],
   policy: Pick<SessionPolicy, "replacementWaitMs">,
-): Verdict | undefined {
+): SessionVerdict | undefined {
   const { record, nowMs } = snapshot;
   const driver = components.find(({ kind }) => kind === "driver");
   if (driver?.state === "SUCCEEDED") return outcome("DONE", nowMs, "", "the driver ended with exit code 0");
@@ -27,11 +27,11 @@ export function decideVerdict(
     decideComponentFailure(components, nowMs) ??
     decideObstacle(snapshot) ??
     decideReplacement(snapshot, components, policy) ??
-    (eventOf(record, "ACCEPT") === undefined ? decideQueue(snapshot) : decideTimeout(snapshot, components))
+    (findEvent(record, "ACCEPT") === undefined ? decideQueue(snapshot) : decideTimeout(snapshot, components))
   );
 }
 
-function decideComponentFailure(components: readonly ComponentStatus[], nowMs: number): Verdict | undefined {
+function decideComponentFailure(components: readonly ComponentStatus[], nowMs: number): SessionVerdict | undefined {
   const failed = components.filter(({ state }) => state === "FAILED");
   const named = failed.find(({ kind }) => kind === "driver") ?? failed[0];
   if (named === undefined) return undefined;
@@ -41,7 +41,7 @@ function decideComponentFailure(components: readonly ComponentStatus[], nowMs: n
   return outcome("ERROR", nowMs, "COMPONENT_FAILED", `${who} failed${exit}${message}`);
 }
 
-function decideObstacle({ obstacles, nowMs }: Snapshot): Verdict | undefined {
+function decideObstacle({ obstacles, nowMs }: Snapshot): SessionVerdict | undefined {
   const refused = obstacles
     .filter((obstacle) => obstacle.kind === "refused")
     .sort((a, b) => (a.component < b.component ? -1 : 1))[0];
@@ -54,7 +54,7 @@ function decideReplacement(
   { replacements, nowMs, trouble }: Snapshot,
   components: readonly ComponentStatus[],
   { replacementWaitMs }: Pick<SessionPolicy, "replacementWaitMs">,
-): Verdict | undefined {
+): SessionVerdict | undefined {
   for (const { name, message, lostAtMs, pool } of components.filter(isReplacing)) {
     const replacement = replacements.get(name);
     if (replacement?.state === "refused" && (!mayChange(replacement) || nowMs - lostAtMs >= replacementWaitMs)) {
@@ -74,7 +74,7 @@ export function mayChange({ fault }: Extract<ReservationSeen, { readonly state: 
   return fault.code === "pool_capacity" && (fault.cordoned ?? fault.taints) !== undefined;
 }
 
-const REFUSED: Readonly<Record<Refusal["code"], EndReason>> = {
+const REFUSED: Readonly<Record<LedgerRefusal["code"], EndReason>> = {
   pool_unknown: "POOL_UNKNOWN",
   pool_capacity: "POOL_CAPACITY",
   reservation_differs: "RESERVATION_DIFFERS",
@@ -82,13 +82,13 @@ const REFUSED: Readonly<Record<Refusal["code"], EndReason>> = {
   limit_exceeded: "INVALID_REQUEST",
 };
 
-function decideQueue({ record, reservation, nowMs, trouble }: Snapshot): Verdict | undefined {
+function decideQueue({ record, reservation, nowMs, trouble }: Snapshot): SessionVerdict | undefined {
   if (reservation.state === "refused") {
     const { fault, text = describeFault(fault) } = reservation;
     return outcome("ERROR", nowMs, REFUSED[fault.code], text);
   }
   if (reservation.state === "granted") return decideGrant(record.components, reservation.machines, nowMs);
-  if (nowMs < queuedUntilMs(record)) return undefined;
+  if (nowMs < computeQueuedUntilMs(record)) return undefined;
   // The event of its grant may be lost, so the ledger is asked once more.
   if (reservation.state === "unknown" && trouble === undefined) return undefined;
   const text = `no machines within ${formatDuration(record.spec.queueTimeoutMs)}`;
@@ -102,7 +102,7 @@ function decideGrant(
   components: readonly ComponentStatus[],
   machines: readonly { readonly component: string; readonly node: string }[],
   nowMs: number,
-): Verdict | undefined {
+): SessionVerdict | undefined {
   const without = components.find(
     ({ name }) => !machines.some(({ component, node }) => component === name && node !== ""),
   );
@@ -112,7 +112,7 @@ function decideGrant(
 
 /** True once the time for provisioning and running has passed. A timeout rests on missing news, so it needs a list of the pods first. */
 export function isTimeOver(record: SessionRecord, nowMs: number): boolean {
-  const provision = eventOf(record, "PROVISION");
+  const provision = findEvent(record, "PROVISION");
   const { timeoutMs } = record.spec;
   return provision !== undefined && timeoutMs > 0 && nowMs - provision.atMs >= timeoutMs;
 }
@@ -120,10 +120,10 @@ export function isTimeOver(record: SessionRecord, nowMs: number): boolean {
 function decideTimeout(
   { record, nowMs, trouble, livePods }: Snapshot,
   components: readonly ComponentStatus[],
-): Verdict | undefined {
+): SessionVerdict | undefined {
   if (!isTimeOver(record, nowMs)) return undefined;
   const { timeoutMs } = record.spec;
-  const hasRun = eventOf(record, "RUN") !== undefined;
+  const hasRun = findEvent(record, "RUN") !== undefined;
   const missing = components.filter(({ state }) => state !== "READY" && state !== "SUCCEEDED");
   const text = hasRun
     ? `the driver did not end within ${formatDuration(timeoutMs)}`
@@ -148,7 +148,12 @@ export function describeStates(components: readonly ComponentStatus[]): string {
   return rest > 0 ? `${named.join(", ")} and ${rest} more` : named.join(", ");
 }
 
-function outcome(kind: Verdict["kind"], atMs: number, reason: Verdict["reason"], description: string): Verdict {
+function outcome(
+  kind: SessionVerdict["kind"],
+  atMs: number,
+  reason: SessionVerdict["reason"],
+  description: string,
+): SessionVerdict {
   const text =
     description.length > DESCRIPTION_LENGTH ? `${description.slice(0, DESCRIPTION_LENGTH - 3)}...` : description;
   return { kind, atMs, reason, description: text };

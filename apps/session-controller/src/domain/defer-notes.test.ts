@@ -1,13 +1,17 @@
 import { expect, it } from "vitest";
-import { provisioning, record, snapshot } from "../../test/samples.ts";
+import { makeProvisioning, makeRecord, makeSnapshot } from "../../test/samples.ts";
 import { deferNotes, isFoundAgain } from "./defer-notes.ts";
 import type { ComponentStatus, SessionRecord } from "./session.ts";
 import type { SessionStep } from "./session-steps.ts";
-import type { Outcome } from "./transition-record.ts";
+import type { SessionOutcome } from "./transition-record.ts";
 
 const YOUNG_MS = 400;
-const EXPLAIN: SessionStep & Outcome = { kind: "explain-wait", text: "server-0 is NOT_READY", because: "wait-changed" };
-const session = provisioning(["server-0"]);
+const EXPLAIN: SessionStep & SessionOutcome = {
+  kind: "explain-wait",
+  text: "server-0 is NOT_READY",
+  because: "wait-changed",
+};
+const session = makeProvisioning(["server-0"]);
 
 /** A note about this change of the server. */
 function note(change: Partial<ComponentStatus>, { components }: SessionRecord = session): SessionStep {
@@ -20,7 +24,7 @@ it.each<[string, readonly SessionStep[]]>([
   ["that one of several components is ready", [note({ state: "READY", podIp: "10.0.0.1" })]],
   ["the remaining pods of a clean-up", [EXPLAIN]],
 ])("does not write %s while the record is young", (_title, steps) => {
-  expect(deferNotes(snapshot({ record: session }), steps, YOUNG_MS)).toEqual({ steps: [], notesInMs: 600 });
+  expect(deferNotes(makeSnapshot({ record: session }), steps, YOUNG_MS)).toEqual({ steps: [], notesInMs: 600 });
 });
 
 it.each<[string, Partial<ComponentStatus>]>([
@@ -30,31 +34,31 @@ it.each<[string, Partial<ComponentStatus>]>([
   ["that the pod of a lost machine is gone", { podUid: "" }],
 ])("writes %s immediately", (_title, change) => {
   const steps = [note(change)];
-  expect(deferNotes(snapshot({ record: session }), steps, YOUNG_MS)).toEqual({ steps, notesInMs: undefined });
+  expect(deferNotes(makeSnapshot({ record: session }), steps, YOUNG_MS)).toEqual({ steps, notesInMs: undefined });
 });
 
 it("writes notes together with other changes", () => {
   const steps = [EXPLAIN, { kind: "confirm-quiet", because: "survived" } as const];
-  expect(deferNotes(snapshot({ record: session }), steps, YOUNG_MS)).toEqual({ steps, notesInMs: undefined });
+  expect(deferNotes(makeSnapshot({ record: session }), steps, YOUNG_MS)).toEqual({ steps, notesInMs: undefined });
 });
 
 it("deletes pods without a write", () => {
   const deletion = { kind: "delete-pod", pod: "p", uid: "u", force: false, because: "session-over" } as const;
-  const plan = deferNotes(snapshot({ record: session }), [EXPLAIN, deletion], YOUNG_MS);
+  const plan = deferNotes(makeSnapshot({ record: session }), [EXPLAIN, deletion], YOUNG_MS);
   expect(plan).toEqual({ steps: [deletion], notesInMs: 600 });
 });
 
 it.each([
-  ["once the record is a second old", snapshot({ record: session }), 1000],
-  ["of the wait for machines", snapshot({ record: record() }), YOUNG_MS],
-  ["of trouble", snapshot({ record: session, trouble: "the API server is unavailable" }), YOUNG_MS],
+  ["once the record is a second old", makeSnapshot({ record: session }), 1000],
+  ["of the wait for machines", makeSnapshot({ record: makeRecord() }), YOUNG_MS],
+  ["of trouble", makeSnapshot({ record: session, trouble: "the API server is unavailable" }), YOUNG_MS],
 ])("writes a note %s", (_title, seen, unchangedMs) => {
   expect(deferNotes(seen, [EXPLAIN], unchangedMs)).toEqual({ steps: [EXPLAIN], notesInMs: undefined });
 });
 
-const CREATED: Outcome = { kind: "pod-created", component: "server-0", uid: "u", node: "workers-0" };
+const CREATED: SessionOutcome = { kind: "pod-created", component: "server-0", uid: "u", node: "workers-0" };
 
-it.each<[string, SessionRecord, Outcome, boolean]>([
+it.each<[string, SessionRecord, SessionOutcome, boolean]>([
   ["a pod, by its name", session, CREATED, true],
   ["an explanation", session, EXPLAIN, true],
   ["the release of machines", session, { kind: "released" }, false],

@@ -1,8 +1,8 @@
 import { hasEnded } from "./summarise-components.ts";
-import { eventOf, type ComponentStatus, type SessionRecord } from "./session.ts";
+import { findEvent, type ComponentStatus, type SessionRecord } from "./session.ts";
 import type { SessionStep } from "./session-steps.ts";
 import type { Snapshot } from "./snapshot.ts";
-import type { Outcome } from "./transition-record.ts";
+import type { SessionOutcome } from "./transition-record.ts";
 
 /** After a write of the record, facts that the API server still has wait this long for the next write. */
 export const NOTE_DELAY_MS = 1000;
@@ -23,7 +23,7 @@ export function deferNotes(
   unchangedMs: number,
 ): SessionPlan {
   const inMs = NOTE_DELAY_MS - unchangedMs;
-  const isYoung = inMs > 0 && trouble === undefined && eventOf(record, "ACCEPT") !== undefined;
+  const isYoung = inMs > 0 && trouble === undefined && findEvent(record, "ACCEPT") !== undefined;
   const others = steps.filter((step) => !isNote(record, step));
   if (!isYoung || others.length === steps.length || others.some(isWritten)) return { steps, notesInMs: undefined };
   return { steps: others, notesInMs: inMs };
@@ -33,8 +33,8 @@ export function deferNotes(
  * Returns whether another executor could find the outcome again from the names and states of the session's pods. The first outcome after a take-over is
  * written, because it proves progress.
  */
-export function isFoundAgain(record: SessionRecord, outcome: Outcome): boolean {
-  if (record.attempts > 0 || eventOf(record, "ACCEPT") === undefined) return false;
+export function isFoundAgain(record: SessionRecord, outcome: SessionOutcome): boolean {
+  if (record.attempts > 0 || findEvent(record, "ACCEPT") === undefined) return false;
   return outcome.kind === "pod-created" || isNote(record, outcome);
 }
 
@@ -43,7 +43,7 @@ function isWritten({ kind }: SessionStep): boolean {
   return kind !== "delete-pod" && kind !== "collect-logs";
 }
 
-function isNote(record: SessionRecord, step: SessionStep | Outcome): boolean {
+function isNote(record: SessionRecord, step: SessionStep | SessionOutcome): boolean {
   if (step.kind !== "note-components") return step.kind === "explain-wait";
   return step.components.every((component, index) => isBrief(component, record.components[index]));
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { record, START_MS } from "../../test/samples.ts";
+import { makeRecord, START_MS } from "../../test/samples.ts";
 import { explainSession } from "./explain-session.ts";
 import type { EventKind, SessionEvent } from "./session.ts";
 
@@ -11,7 +11,7 @@ function eventOf(kind: EventKind, more: Partial<SessionEvent> = {}): SessionEven
 
 it("reports the ledger's reason for a session that the ledger has not queued yet", () => {
   const waitingBecause = "the ledger does not know the nodes yet";
-  expect(explainSession(record({ waitingBecause }), "POOLS_NOT_KNOWN_YET", undefined)).toEqual({
+  expect(explainSession(makeRecord({ waitingBecause }), "POOLS_NOT_KNOWN_YET", undefined)).toEqual({
     code: "POOLS_NOT_KNOWN_YET",
     message: waitingBecause,
     next: "wait until the watcher has listed the nodes; `muster doctor` checks it",
@@ -19,11 +19,11 @@ it("reports the ledger's reason for a session that the ledger has not queued yet
 });
 
 it("reports that no executor has taken a session if the ledger gives no reason", () => {
-  expect(explainSession(record({ waitingBecause: "" }), "", undefined).code).toBe("NOT_TAKEN_YET");
+  expect(explainSession(makeRecord({ waitingBecause: "" }), "", undefined).code).toBe("NOT_TAKEN_YET");
 });
 
 it("reports the ledger's reason while a component waits for a replacement", () => {
-  const provisioning = record({ events: [eventOf("QUEUE"), eventOf("PROVISION")], waitingBecause: "" });
+  const provisioning = makeRecord({ events: [eventOf("QUEUE"), eventOf("PROVISION")], waitingBecause: "" });
   expect(explainSession(provisioning, "", WAITS)).toMatchObject({ code: "POOL_AVAILABILITY", message: WAITS.message });
   expect(explainSession(provisioning, "", undefined).code).toBe("COMPONENTS_NOT_READY");
   expect(explainSession(provisioning, "", { ...WAITS, code: "" }).code).toBe("COMPONENTS_NOT_READY");
@@ -31,17 +31,17 @@ it("reports the ledger's reason while a component waits for a replacement", () =
 
 it("reports a cancellation and a clean-up before the ledger's answer", () => {
   const events = [eventOf("QUEUE"), eventOf("RUN")];
-  expect(explainSession(record({ cancelRequested: true }), "", WAITS).code).toBe("CANCELLING");
-  expect(explainSession(record({ events, waitingBecause: "2 pods are not gone yet" }), "", WAITS)).toMatchObject({
+  expect(explainSession(makeRecord({ cancelRequested: true }), "", WAITS).code).toBe("CANCELLING");
+  expect(explainSession(makeRecord({ events, waitingBecause: "2 pods are not gone yet" }), "", WAITS)).toMatchObject({
     code: "CLEANING_UP",
     message: "2 pods are not gone yet",
   });
-  expect(explainSession(record({ events, waitingBecause: "" }), "", WAITS).code).toBe("RUNNING");
+  expect(explainSession(makeRecord({ events, waitingBecause: "" }), "", WAITS).code).toBe("RUNNING");
 });
 
 it("shows the end of a session, and the location of its logs if it ever had a pod", () => {
   const end = eventOf("ERROR", { reason: "COMPONENT_FAILED", description: "server exited with 3" });
-  const ended = record({ events: [end], finishedAtMs: START_MS });
+  const ended = makeRecord({ events: [end], finishedAtMs: START_MS });
   const reason = { code: "FINISHED", message: "it is over, ERROR: COMPONENT_FAILED server exited with 3" };
   const next = "muster describe session bench";
   expect(explainSession(ended, "", undefined)).toEqual({ ...reason, next });

@@ -1,5 +1,13 @@
 import { expect, it } from "vitest";
-import { livePod, podSeen, provisioning, record, running, snapshot, START_MS } from "../../test/samples.ts";
+import {
+  makeLivePod,
+  makePodSeen,
+  makeProvisioning,
+  makeRecord,
+  makeRunning,
+  makeSnapshot,
+  START_MS,
+} from "../../test/samples.ts";
 import { explainReason, explainWait } from "./explain-wait.ts";
 import type { Snapshot, WaitReason } from "./snapshot.ts";
 
@@ -39,44 +47,45 @@ it.each<[WaitReason | undefined, string]>([
 });
 
 const verdict = { kind: "DONE", atMs: START_MS, description: "well", reason: "" } as const;
-const left = (count: number) => Array.from({ length: count }, (_, index) => livePod(podSeen(`c${String(index)}`)));
-const slow = provisioning([]).components.map((each, index) =>
+const left = (count: number) =>
+  Array.from({ length: count }, (_, index) => makeLivePod(makePodSeen(`c${String(index)}`)));
+const slow = makeProvisioning([]).components.map((each, index) =>
   index === 0 ? { ...each, state: "NOT_READY" as const, message: "no image" } : { ...each, state: "READY" as const },
 );
 
 it.each<[string, Partial<Snapshot>, string]>([
-  ["trouble before all else", { record: running({ verdict }), trouble: "NATS is away" }, "NATS is away"],
+  ["trouble before all else", { record: makeRunning({ verdict }), trouble: "NATS is away" }, "NATS is away"],
   [
     "pods that are not gone",
-    { record: running({ verdict, logsCollected: true }), livePods: left(2) },
+    { record: makeRunning({ verdict, logsCollected: true }), livePods: left(2) },
     "2 pods are not gone yet",
   ],
   [
     "one pod that is not gone",
-    { record: running({ verdict, logsCollected: true }), livePods: left(1) },
+    { record: makeRunning({ verdict, logsCollected: true }), livePods: left(1) },
     "1 pod is not gone yet",
   ],
-  ["nothing once the pods are gone", { record: running({ verdict, logsCollected: true }), livePods: [] }, ""],
-  ["nothing of pods whose logs are not kept yet", { record: running({ verdict }), livePods: left(1) }, ""],
-  ["nothing of pods that were not listed", { record: running({ verdict, logsCollected: true }) }, ""],
-  ["what the record waits for", { record: record({ waitingBecause: "the pool is full" }) }, "the pool is full"],
+  ["nothing once the pods are gone", { record: makeRunning({ verdict, logsCollected: true }), livePods: [] }, ""],
+  ["nothing of pods whose logs are not kept yet", { record: makeRunning({ verdict }), livePods: left(1) }, ""],
+  ["nothing of pods that were not listed", { record: makeRunning({ verdict, logsCollected: true }) }, ""],
+  ["what the record waits for", { record: makeRecord({ waitingBecause: "the pool is full" }) }, "the pool is full"],
   [
     "what the ledger waits for",
     {
-      record: record({ waitingBecause: "old" }),
+      record: makeRecord({ waitingBecause: "old" }),
       reservation: { state: "waiting", because: undefined } as Snapshot["reservation"],
     },
     "the ledger has given no reason yet",
   ],
   [
     "components that are not ready",
-    { record: provisioning([], { components: slow }) },
+    { record: makeProvisioning([], { components: slow }) },
     "driver is NOT_READY (no image)",
   ],
-  ["nothing while no component is in trouble", { record: provisioning([]) }, ""],
-  ["nothing of components once the session runs", { record: running({ components: slow }) }, ""],
+  ["nothing while no component is in trouble", { record: makeProvisioning([]) }, ""],
+  ["nothing of components once the session runs", { record: makeRunning({ components: slow }) }, ""],
 ])("explains %s", (_title, more, text) => {
-  const world = snapshot(more);
+  const world = makeSnapshot(more);
   expect(explainWait(world, world.record.components)).toBe(text);
 });
 
@@ -84,5 +93,5 @@ it.each([
   [1024, "x".repeat(1024)],
   [1025, `${"x".repeat(1021)}...`],
 ])("truncates an explanation of %d characters to 1024", (length, text) => {
-  expect(explainWait(snapshot({ trouble: "x".repeat(length) }), [])).toBe(text);
+  expect(explainWait(makeSnapshot({ trouble: "x".repeat(length) }), [])).toBe(text);
 });

@@ -1,6 +1,6 @@
 import { describeQueueWait } from "@muster/ledger-client/describe-queue-wait";
 import { describeStates } from "./decide-verdict.ts";
-import { eventOf, isReplacing, type ComponentStatus } from "./session.ts";
+import { findEvent, isReplacing, type ComponentStatus } from "./session.ts";
 import type { RecordStep } from "./session-steps.ts";
 import type { Snapshot, WaitReason } from "./snapshot.ts";
 
@@ -8,11 +8,11 @@ const TEXT_LENGTH = 1024;
 
 /** Explains why the session makes no progress now; empty if it does. */
 export function explainWait(snapshot: Snapshot, components: readonly ComponentStatus[]): string {
-  return shorten(waitOf(snapshot, components));
+  return shortenText(waitOf(snapshot, components));
 }
 
 /** Shortens a text to the room in a record. */
-export function shorten(text: string): string {
+export function shortenText(text: string): string {
   return text.length > TEXT_LENGTH ? `${text.slice(0, TEXT_LENGTH - 3)}...` : text;
 }
 
@@ -30,11 +30,11 @@ function waitOf(snapshot: Snapshot, components: readonly ComponentStatus[]): str
     const left = record.logsCollected ? (livePods?.length ?? 0) : 0;
     return left > 0 ? `${countOf(left, "pod")} not gone yet` : "";
   }
-  if (eventOf(record, "ACCEPT") === undefined) {
+  if (findEvent(record, "ACCEPT") === undefined) {
     if (reservation.state === "unqueued") return reservation.text;
     return reservation.state === "waiting" ? explainReason(reservation.because) : record.waitingBecause;
   }
-  if (eventOf(record, "RUN") !== undefined) return "";
+  if (findEvent(record, "RUN") !== undefined) return "";
   const waited = components.filter(
     (component) => isReplacing(component) || !["READY", "SUCCEEDED", "PENDING"].includes(component.state),
   );

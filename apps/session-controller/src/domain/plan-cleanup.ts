@@ -1,13 +1,13 @@
 import { decideForce } from "@muster/health";
-import { planExplanation, shorten } from "./explain-wait.ts";
+import { planExplanation, shortenText } from "./explain-wait.ts";
 import type { ActStep, RecordStep, SessionStep } from "./session-steps.ts";
-import { isFinished, type SessionRecord, type Verdict, type Warning } from "./session.ts";
+import { isFinished, type SessionRecord, type SessionVerdict, type SessionWarning } from "./session.ts";
 import type { LivePod, SessionPolicy, Snapshot } from "./snapshot.ts";
 
 /** Ends a session whose outcome is known: stores the logs, deletes the pods, releases the machines once the pods are gone, and reports the outcome last. */
-export function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: SessionPolicy): SessionStep[] {
+export function planCleanup(snapshot: Snapshot, verdict: SessionVerdict, policy: SessionPolicy): SessionStep[] {
   const { record, livePods, nowMs, trouble } = snapshot;
-  const late = nowMs >= cleanupEndMs(record, verdict, policy);
+  const late = nowMs >= computeCleanupEndMs(record, verdict, policy);
   if (!record.podsDeleted) {
     const logs = planLogs(snapshot);
     if (record.logsCollected && livePods?.length === 0)
@@ -20,7 +20,7 @@ export function planCleanup(snapshot: Snapshot, verdict: Verdict, policy: Sessio
     const explanation = isBriefWait(snapshot, verdict) ? [] : planExplanation(snapshot, record.components);
     return [...logs, ...explanation, ...deletes, ...planEarlyRelease(snapshot)];
   }
-  const end = planEnd(record, nowMs);
+  const end = planSessionEnd(record, nowMs);
   if (end !== undefined) return [end];
   return late && trouble !== undefined ? [planAbandonedCleanup(snapshot)] : [planRelease(record)];
 }
@@ -32,17 +32,21 @@ function planRelease({ reservationId }: SessionRecord): ActStep {
 /** Most clean-ups end before this time: a note about the remaining pods would be outdated immediately. */
 const BRIEF_CLEANUP_MS = 2000;
 
-function isBriefWait({ record, trouble, nowMs }: Snapshot, { atMs }: Verdict): boolean {
+function isBriefWait({ record, trouble, nowMs }: Snapshot, { atMs }: SessionVerdict): boolean {
   return nowMs - atMs < BRIEF_CLEANUP_MS && trouble === undefined && record.waitingBecause === "";
 }
 
 /** Returns when the clean-up exceeds its limit. */
-export function cleanupEndMs({ spec }: SessionRecord, { atMs }: Verdict, { cleanupLimitMs }: SessionPolicy): number {
+export function computeCleanupEndMs(
+  { spec }: SessionRecord,
+  { atMs }: SessionVerdict,
+  { cleanupLimitMs }: SessionPolicy,
+): number {
   return atMs + cleanupLimitMs + spec.killAfterMs;
 }
 
 /** Returns the terminal event once the clean-up is over. */
-export function planEnd(record: SessionRecord, nowMs: number): RecordStep | undefined {
+export function planSessionEnd(record: SessionRecord, nowMs: number): RecordStep | undefined {
   const isOver = record.verdict !== undefined && record.podsDeleted && record.released && !isFinished(record);
   return isOver ? { kind: "finish", atMs: nowMs, warnings: [], because: "cleaned-up" } : undefined;
 }
@@ -54,7 +58,7 @@ function planLogs({ record, livePods, isReading }: Snapshot): SessionStep[] {
   if (unread.length > 0) return [{ kind: "collect-logs", pods: unread, because: "session-over" }];
   const gone = record.components.filter(({ pod, podUid }) => podUid !== "" && !record.logsRead.includes(pod));
   const results = gone.filter(({ kind }) => kind === "driver");
-  const warnings: Warning[] = [
+  const warnings: SessionWarning[] = [
     ...results.map(
       () => ({ code: "RESULT_LOST", message: "the driver's pod was gone before its log was read" }) as const,
     ),
@@ -86,21 +90,21 @@ export function planAbandonedCleanup({
   trouble,
   nowMs,
 }: Pick<Snapshot, "record" | "livePods" | "trouble" | "nowMs">): RecordStep {
-  const warnings: Warning[] = [];
+  const warnings: SessionWarning[] = [];
   const suffix = trouble === undefined ? "" : `: ${trouble}`;
   if (!record.logsCollected) {
     const kept =
       record.logsRead.length === 0 ? "no log was kept" : `only logs of ${record.logsRead.join(", ")} were kept`;
-    warnings.push({ code: "LOGS_LOST", message: shorten(`${kept}${suffix}`) });
+    warnings.push({ code: "LOGS_LOST", message: shortenText(`${kept}${suffix}`) });
     const driver = record.components.find(({ kind }) => kind === "driver");
     if (driver !== undefined && driver.podUid !== "" && !record.logsRead.includes(driver.pod))
-      warnings.push({ code: "RESULT_LOST", message: shorten(`the driver's log was not read${suffix}`) });
+      warnings.push({ code: "RESULT_LOST", message: shortenText(`the driver's log was not read${suffix}`) });
   }
   if (!record.podsDeleted) {
     const names = livePods === undefined ? "which are left is not known" : livePods.map(({ pod }) => pod).join(", ");
-    warnings.push({ code: "PODS_NOT_GONE", message: shorten(`not all pods are gone: ${names}${suffix}`) });
+    warnings.push({ code: "PODS_NOT_GONE", message: shortenText(`not all pods are gone: ${names}${suffix}`) });
   } else if (!record.released) {
-    warnings.push({ code: "NOT_RELEASED", message: shorten(`the machines are still held${suffix}`) });
+    warnings.push({ code: "NOT_RELEASED", message: shortenText(`the machines are still held${suffix}`) });
   }
   return { kind: "finish", atMs: nowMs, warnings, because: "cleanup-limit" };
 }

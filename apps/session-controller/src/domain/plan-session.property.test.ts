@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { component, livePod, POLICY, record, spec, START_MS } from "../../test/samples.ts";
+import { makeComponent, makeLivePod, POLICY, makeRecord, makeSpec, START_MS } from "../../test/samples.ts";
 import { needsListing } from "./decide-listing.ts";
 import { planSession } from "./plan-session.ts";
 import type { SessionStep } from "./session-steps.ts";
-import { eventOf, isFinished, type Component, type PodHealth, type SessionRecord } from "./session.ts";
-import type { LivePod, Obstacle, ReservationSeen, Snapshot } from "./snapshot.ts";
+import { findEvent, isFinished, type Component, type PodHealth, type SessionRecord } from "./session.ts";
+import type { LivePod, PodObstacle, ReservationSeen, Snapshot } from "./snapshot.ts";
 import { hasEnded, type PodSeen } from "./summarise-components.ts";
-import { transitionCancel, transitionRecord, transitionTakeOver, type Outcome } from "./transition-record.ts";
+import { transitionCancel, transitionRecord, transitionTakeOver, type SessionOutcome } from "./transition-record.ts";
 
 /** A cluster and a ledger in memory, which follow the steps and random events. */
 type World = {
@@ -16,11 +16,11 @@ type World = {
   reservation: ReservationSeen;
   held: boolean;
   pods: Map<string, PodSeen & { alive: boolean; deleting: boolean }>;
-  obstacles: Obstacle[];
+  obstacles: PodObstacle[];
   trouble: string | undefined;
   made: number;
   /** Outcomes that may be replayed: those that change the record once and permanently. */
-  written: Outcome[];
+  written: SessionOutcome[];
 };
 
 /** An event between two passes. `which` picks a component by its position. */
@@ -58,13 +58,13 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
   },
 );
 
-const SPEC = spec({
+const SPEC = makeSpec({
   components: [
-    component("server-0", "server"),
-    component("driver", "driver"),
-    component("client-0", "client"),
-    component("server-1", "server"),
-    component("client-1", "client"),
+    makeComponent("server-0", "server"),
+    makeComponent("driver", "driver"),
+    makeComponent("client-0", "client"),
+    makeComponent("server-1", "server"),
+    makeComponent("client-1", "client"),
   ],
 });
 
@@ -76,7 +76,7 @@ function grantedPool({ pool }: Pick<Component, "pool">): string {
 function newWorld(): World {
   return {
     nowMs: START_MS,
-    record: record({}, SPEC),
+    record: makeRecord({}, SPEC),
     reservation: { state: "unknown" },
     held: false,
     pods: new Map(),
@@ -90,7 +90,7 @@ function newWorld(): World {
 function observe(world: World): Snapshot {
   const live: LivePod[] = [...world.pods.values()]
     .filter(({ alive }) => alive)
-    .map(({ alive: _, deleting, ...seen }) => livePod(seen, { deleting }));
+    .map(({ alive: _, deleting, ...seen }) => makeLivePod(seen, { deleting }));
   const { nowMs, record } = world;
   // Fresh views, so that only a clean-up and a time limit need a list.
   const isListed = needsListing({
@@ -183,7 +183,7 @@ function expectWorkersUsable(world: World): void {
 }
 
 /** Writes every outcome twice, as a replica does whose first write was not acknowledged. */
-function remember(world: World, outcome: Outcome): void {
+function remember(world: World, outcome: SessionOutcome): void {
   world.record = transitionRecord(world.record, outcome);
   if (["record", "accept", "pod-created", "conclude"].includes(outcome.kind)) world.written.push(outcome);
   expect(transitionRecord(world.record, outcome)).toEqual(world.record);
@@ -305,7 +305,7 @@ describe("planSession, after any events", () => {
           expect(ranks).toEqual([...new Set(ranks)].sort());
           expect(events.some(({ kind }) => terminal.has(kind))).toBe(finishedAtMs > 0);
         });
-        if (eventOf(world.record, "DONE") !== undefined)
+        if (findEvent(world.record, "DONE") !== undefined)
           expect(world.record.events.map(({ kind }) => kind)).toEqual(["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"]);
       }),
     );

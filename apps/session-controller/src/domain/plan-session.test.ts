@@ -1,22 +1,22 @@
 import { describe, expect, it } from "vitest";
 import {
-  livePod,
-  podSeen,
+  makeLivePod,
+  makePodSeen,
   POLICY,
-  provisioning,
-  record,
-  running,
-  snapshot,
-  spec,
+  makeProvisioning,
+  makeRecord,
+  makeRunning,
+  makeSnapshot,
+  makeSpec,
   START_MS,
 } from "../../test/samples.ts";
-import { planSession, wakeAtMs } from "./plan-session.ts";
+import { planSession, computeWakeAtMs } from "./plan-session.ts";
 import type { Snapshot } from "./snapshot.ts";
 import type { PodSeen } from "./summarise-components.ts";
 
 /** Prints a step per line: kind, object, reason. */
 function plan(more: Partial<Snapshot>): string[] {
-  return planSession(snapshot(more), POLICY).map((step) => {
+  return planSession(makeSnapshot(more), POLICY).map((step) => {
     switch (step.kind) {
       case "create-pod":
         return `create ${step.component.name} on ${step.node}: ${step.because}`;
@@ -38,22 +38,25 @@ function plan(more: Partial<Snapshot>): string[] {
   });
 }
 
-const machines = spec().components.map(({ name, pool }) => ({ component: name, pool, node: `node-${name}` }));
-const live = (name: string, deleting = false) => livePod(podSeen(name), { deleting });
-const ended = (name: string) => livePod(podSeen(name, { health: "SUCCEEDED" }));
+const machines = makeSpec().components.map(({ name, pool }) => ({ component: name, pool, node: `node-${name}` }));
+const live = (name: string, deleting = false) => makeLivePod(makePodSeen(name), { deleting });
+const ended = (name: string) => makeLivePod(makePodSeen(name, { health: "SUCCEEDED" }));
 /** All three pods, with changes of the named one, which are ready otherwise. */
 const trio = (name: string, more: Partial<PodSeen>) =>
-  ["driver", "client-0", "server-0"].map((each) => livePod(podSeen(each, each === name ? more : {})));
+  ["driver", "client-0", "server-0"].map((each) => makeLivePod(makePodSeen(each, each === name ? more : {})));
 const verdict = { kind: "DONE", atMs: START_MS, description: "well", reason: "" } as const;
 const over = { verdict, logsCollected: true } as const;
 
-const probedSpec = spec({ components: spec().components.map((each) => ({ ...each, readyPort: 10_000 })) });
+const probedSpec = makeSpec({ components: makeSpec().components.map((each) => ({ ...each, readyPort: 10_000 })) });
 
 it("announces the pods of the kinds of components that the session has", () => {
   const described = (kinds: readonly string[]): string | undefined => {
-    const own = record({}, spec({ components: spec().components.filter(({ kind }) => kinds.includes(kind)) }));
+    const own = makeRecord(
+      {},
+      makeSpec({ components: makeSpec().components.filter(({ kind }) => kinds.includes(kind)) }),
+    );
     const steps = planSession(
-      snapshot({ record: own, reservation: { state: "granted", id: "r-1", machines } }),
+      makeSnapshot({ record: own, reservation: { state: "granted", id: "r-1", machines } }),
       POLICY,
     );
     const event = steps.flatMap((step) => (step.kind === "record" ? [step.event] : [])).at(-1);
@@ -73,7 +76,10 @@ describe("a session in the queue", () => {
     ],
     [
       "makes the next request once that is stated",
-      { trouble: "reservation is not available", record: record({ waitingBecause: "reservation is not available" }) },
+      {
+        trouble: "reservation is not available",
+        record: makeRecord({ waitingBecause: "reservation is not available" }),
+      },
       ["reserve: not-asked"],
     ],
     [
@@ -94,7 +100,7 @@ describe("a session in the queue", () => {
       "notes the reservation under which it waits before it is cancelled, so that exactly this one is withdrawn",
       {
         reservation: { state: "waiting", id: "r-1", because: undefined },
-        record: record({ cancelRequested: true }),
+        record: makeRecord({ cancelRequested: true }),
       },
       ["note-reservation: ledger-answered", "CANCELLED : cancelled on request"],
     ],
@@ -102,7 +108,7 @@ describe("a session in the queue", () => {
       "leaves the request to the replica that hears of a grant",
       {
         reservation: { state: "waiting", id: "r-1", because: undefined },
-        record: record({ waitingBecause: "the ledger has given no reason yet" }),
+        record: makeRecord({ waitingBecause: "the ledger has given no reason yet" }),
       },
       ["note-reservation: ledger-answered"],
     ],
@@ -125,7 +131,7 @@ describe("a session in the queue", () => {
     ],
     [
       "is cancelled when the user asks",
-      { record: record({ cancelRequested: true }) },
+      { record: makeRecord({ cancelRequested: true }) },
       ["CANCELLED : cancelled on request"],
     ],
     [
@@ -133,7 +139,7 @@ describe("a session in the queue", () => {
       {
         nowMs: START_MS + 86_400_000,
         reservation: { state: "waiting", id: "r-1", because: undefined },
-        record: record({ waitingBecause: "the ledger has given no reason yet" }),
+        record: makeRecord({ waitingBecause: "the ledger has given no reason yet" }),
       },
       [
         "note-reservation: ledger-answered",
@@ -150,7 +156,7 @@ describe("a session in the queue", () => {
       {
         nowMs: START_MS + 86_400_000,
         trouble: "reservation is not available",
-        record: record({ waitingBecause: "reservation is not available" }),
+        record: makeRecord({ waitingBecause: "reservation is not available" }),
       },
       ["INTERNAL_ERROR : no machines within 1d; reservation is not available"],
     ],
@@ -170,14 +176,14 @@ describe("a session in the queue", () => {
 });
 
 it("creates each pod in the pool that its component was granted", () => {
-  const base = provisioning([]);
+  const base = makeProvisioning([]);
   const components = base.components.map((each) => ({ ...each, pool: `granted-${each.name}` }));
-  const steps = planSession(snapshot({ record: { ...base, components } }), POLICY);
+  const steps = planSession(makeSnapshot({ record: { ...base, components } }), POLICY);
   expect(steps).toMatchObject([{ kind: "create-pod", pool: "granted-server-0", node: "node-server-0" }]);
 });
 
 describe("a session that is provisioned", () => {
-  const created = (...names: string[]) => ({ record: provisioning(names) });
+  const created = (...names: string[]) => ({ record: makeProvisioning(names) });
   it.each<[string, Partial<Snapshot>, string[]]>([
     [
       "starts with the servers, on the machines that were granted",
@@ -186,24 +192,24 @@ describe("a session that is provisioned", () => {
     ],
     [
       "continues with the clients once the servers are ready",
-      { ...created("server-0"), pods: [podSeen("server-0")] },
+      { ...created("server-0"), pods: [makePodSeen("server-0")] },
       ["note-components: pods-changed", "create client-0 on node-client-0: servers-ready"],
     ],
     [
       "waits for a server that has no address yet",
-      { ...created("server-0"), pods: [podSeen("server-0", { podIp: "" })] },
+      { ...created("server-0"), pods: [makePodSeen("server-0", { podIp: "" })] },
       ["note-components: pods-changed"],
     ],
     [
       "waits for a server that is not ready, with the reason",
-      { ...created("server-0"), pods: [podSeen("server-0", { health: "NOT_READY", reason: "ImagePullBackOff" })] },
+      { ...created("server-0"), pods: [makePodSeen("server-0", { health: "NOT_READY", reason: "ImagePullBackOff" })] },
       ["note-components: pods-changed", "wait: server-0 is NOT_READY (ImagePullBackOff)"],
     ],
     [
       "names the address that does not answer while it waits for a server",
       {
-        record: provisioning(["server-0"], { spec: probedSpec }),
-        pods: [podSeen("server-0", { health: "NOT_READY", reason: "ProbeFailing", message: "of container main" })],
+        record: makeProvisioning(["server-0"], { spec: probedSpec }),
+        pods: [makePodSeen("server-0", { health: "NOT_READY", reason: "ProbeFailing", message: "of container main" })],
       },
       [
         "note-components: pods-changed",
@@ -212,43 +218,46 @@ describe("a session that is provisioned", () => {
     ],
     [
       "is not taken in by the readiness of an earlier pod of the same name",
-      { ...created("server-0"), pods: [podSeen("server-0", { uid: "uid-of-yesterday" })] },
+      { ...created("server-0"), pods: [makePodSeen("server-0", { uid: "uid-of-yesterday" })] },
       ["wait: server-0 is CREATED"],
     ],
     [
       "starts the driver last",
-      { ...created("server-0", "client-0"), pods: [podSeen("server-0"), podSeen("client-0")] },
+      { ...created("server-0", "client-0"), pods: [makePodSeen("server-0"), makePodSeen("client-0")] },
       ["note-components: pods-changed", "create driver on node-driver: workers-ready"],
     ],
     [
       "does not wait for a worker that has already ended well",
       {
         ...created("server-0", "client-0"),
-        pods: [podSeen("server-0"), podSeen("client-0", { health: "SUCCEEDED", exitCode: 0 })],
+        pods: [makePodSeen("server-0"), makePodSeen("client-0", { health: "SUCCEEDED", exitCode: 0 })],
       },
       ["note-components: pods-changed", "create driver on node-driver: workers-ready"],
     ],
     [
       "ends when a worker crashes at once",
-      { ...created("server-0"), pods: [podSeen("server-0", { health: "FAILED", reason: "Error", exitCode: 3 })] },
+      { ...created("server-0"), pods: [makePodSeen("server-0", { health: "FAILED", reason: "Error", exitCode: 3 })] },
       ["note-components: pods-changed", "ERROR COMPONENT_FAILED: server server-0 failed with exit code 3: Error"],
     ],
     [
       "ends when one of its pods is deleted by hand",
-      { ...created("server-0"), pods: [podSeen("server-0", { health: "NOT_READY", deleted: true })] },
+      { ...created("server-0"), pods: [makePodSeen("server-0", { health: "NOT_READY", deleted: true })] },
       ["note-components: pods-changed", "ERROR COMPONENT_FAILED: server server-0 failed: the pod was deleted"],
     ],
     [
       "runs when all are ready",
       {
         ...created("server-0", "client-0", "driver"),
-        pods: ["server-0", "client-0", "driver"].map((name) => podSeen(name)),
+        pods: ["server-0", "client-0", "driver"].map((name) => makePodSeen(name)),
       },
       ["note-components: pods-changed", "RUN: driver-ready"],
     ],
     [
       "is done when the driver ends before it was seen ready",
-      { ...created("server-0", "client-0", "driver"), pods: [podSeen("driver", { health: "SUCCEEDED", exitCode: 0 })] },
+      {
+        ...created("server-0", "client-0", "driver"),
+        pods: [makePodSeen("driver", { health: "SUCCEEDED", exitCode: 0 })],
+      },
       ["note-components: pods-changed", "RUN: driver-ended", "DONE : the driver ended with exit code 0"],
     ],
     [
@@ -268,8 +277,8 @@ describe("a session that is provisioned", () => {
       "ends when not all is ready in time, naming what is missing",
       {
         nowMs: START_MS + 900_001,
-        record: provisioning(["server-0"]),
-        livePods: [livePod(podSeen("server-0", { health: "NOT_READY" }))],
+        record: makeProvisioning(["server-0"]),
+        livePods: [makeLivePod(makePodSeen("server-0", { health: "NOT_READY" }))],
       },
       [
         "note-components: pods-changed",
@@ -281,7 +290,7 @@ describe("a session that is provisioned", () => {
       {
         nowMs: START_MS + 900_001,
         trouble: "kubernetes is not available",
-        record: provisioning(["driver", "client-0", "server-0"]),
+        record: makeProvisioning(["driver", "client-0", "server-0"]),
       },
       [
         "INTERNAL_ERROR : not all components were ready within 15m: driver is CREATED, client-0 is CREATED, server-0 is CREATED; kubernetes is not available",
@@ -291,14 +300,14 @@ describe("a session that is provisioned", () => {
       "is done when the list at the end of its time shows a success of the driver that no watcher published",
       {
         nowMs: START_MS + 900_001,
-        record: provisioning(["driver", "client-0", "server-0"]),
+        record: makeProvisioning(["driver", "client-0", "server-0"]),
         livePods: trio("driver", { health: "SUCCEEDED", exitCode: 0 }),
       },
       ["note-components: pods-changed", "RUN: driver-ended", "DONE : the driver ended with exit code 0"],
     ],
     [
       "makes the clients once the API server lists the servers as ready, though no watcher published it",
-      { record: provisioning(["server-0"]), livePods: [live("server-0")] },
+      { record: makeProvisioning(["server-0"]), livePods: [live("server-0")] },
       ["note-components: pods-changed", "create client-0 on node-client-0: servers-ready"],
     ],
     [
@@ -306,7 +315,7 @@ describe("a session that is provisioned", () => {
       {
         nowMs: START_MS + 900_001,
         trouble: "kubernetes is not available",
-        record: provisioning([], { waitingBecause: "kubernetes is not available" }),
+        record: makeProvisioning([], { waitingBecause: "kubernetes is not available" }),
         livePods: [],
       },
       [
@@ -319,7 +328,10 @@ describe("a session that is provisioned", () => {
 
   it("gives the driver servers first, then clients, each in declared order", () => {
     const [, create] = planSession(
-      snapshot({ record: provisioning(["server-0", "client-0"]), pods: [podSeen("client-0"), podSeen("server-0")] }),
+      makeSnapshot({
+        record: makeProvisioning(["server-0", "client-0"]),
+        pods: [makePodSeen("client-0"), makePodSeen("server-0")],
+      }),
       POLICY,
     );
     expect(create).toMatchObject({
@@ -334,48 +346,48 @@ describe("a session that is provisioned", () => {
 describe("a session that runs", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
     ["plans nothing while nothing happens", {}, []],
-    ["notes that its executor outlives it", { record: running({ attempts: 2 }) }, ["confirm-quiet: nothing-to-do"]],
+    ["notes that its executor outlives it", { record: makeRunning({ attempts: 2 }) }, ["confirm-quiet: nothing-to-do"]],
     [
       "notes no such thing while something fails",
       {
-        record: running({ attempts: 2, waitingBecause: "kubernetes is not available" }),
+        record: makeRunning({ attempts: 2, waitingBecause: "kubernetes is not available" }),
         trouble: "kubernetes is not available",
       },
       [],
     ],
     [
       "is done when the driver succeeds",
-      { pods: [podSeen("driver", { health: "SUCCEEDED", exitCode: 0 })] },
+      { pods: [makePodSeen("driver", { health: "SUCCEEDED", exitCode: 0 })] },
       ["note-components: pods-changed", "DONE : the driver ended with exit code 0"],
     ],
     [
       "ends with the driver's failure",
-      { pods: [podSeen("driver", { health: "FAILED", exitCode: 1 })] },
+      { pods: [makePodSeen("driver", { health: "FAILED", exitCode: 1 })] },
       ["note-components: pods-changed", "ERROR COMPONENT_FAILED: driver failed with exit code 1"],
     ],
     [
       "ignores a worker that ends well",
-      { pods: [podSeen("client-0", { health: "SUCCEEDED", exitCode: 0 })] },
+      { pods: [makePodSeen("client-0", { health: "SUCCEEDED", exitCode: 0 })] },
       ["note-components: pods-changed"],
     ],
     [
       "names the worker that fails",
-      { pods: [podSeen("client-0", { health: "FAILED", exitCode: 137, reason: "OOMKilled" })] },
+      { pods: [makePodSeen("client-0", { health: "FAILED", exitCode: 137, reason: "OOMKilled" })] },
       ["note-components: pods-changed", "ERROR COMPONENT_FAILED: client client-0 failed with exit code 137: OOMKilled"],
     ],
     [
       "lets the driver's success win over a worker's failure",
       {
         pods: [
-          podSeen("driver", { health: "SUCCEEDED", exitCode: 0 }),
-          podSeen("client-0", { health: "FAILED", exitCode: 1 }),
+          makePodSeen("driver", { health: "SUCCEEDED", exitCode: 0 }),
+          makePodSeen("client-0", { health: "FAILED", exitCode: 1 }),
         ],
       },
       ["note-components: pods-changed", "DONE : the driver ended with exit code 0"],
     ],
     [
       "names the driver first when several failed",
-      { pods: [podSeen("server-0", { health: "FAILED" }), podSeen("driver", { health: "FAILED" })] },
+      { pods: [makePodSeen("server-0", { health: "FAILED" }), makePodSeen("driver", { health: "FAILED" })] },
       ["note-components: pods-changed", "ERROR COMPONENT_FAILED: driver failed"],
     ],
     [
@@ -387,7 +399,7 @@ describe("a session that runs", () => {
       "is done when the list at the end of its time is newer than what was published, and shows a success",
       {
         nowMs: START_MS + 900_001,
-        pods: [podSeen("driver"), podSeen("client-0"), podSeen("server-0")],
+        pods: [makePodSeen("driver"), makePodSeen("client-0"), makePodSeen("server-0")],
         livePods: trio("driver", { health: "SUCCEEDED", exitCode: 0, resourceVersion: 2 }),
       },
       ["note-components: pods-changed", "DONE : the driver ended with exit code 0"],
@@ -395,7 +407,7 @@ describe("a session that runs", () => {
     [
       "keeps a published end that is older than the list",
       {
-        pods: [podSeen("client-0", { health: "FAILED", reason: "ErrImagePull" })],
+        pods: [makePodSeen("client-0", { health: "FAILED", reason: "ErrImagePull" })],
         livePods: trio("client-0", { health: "UNKNOWN", resourceVersion: 2 }),
       },
       ["note-components: pods-changed", "ERROR COMPONENT_FAILED: client client-0 failed: ErrImagePull"],
@@ -407,16 +419,19 @@ describe("a session that runs", () => {
     ],
     [
       "is cancelled when the user asks",
-      { record: running({ cancelRequested: true }) },
+      { record: makeRunning({ cancelRequested: true }) },
       ["CANCELLED : cancelled on request"],
     ],
     [
       "does not cancel what has already succeeded",
-      { record: running({ cancelRequested: true }), pods: [podSeen("driver", { health: "SUCCEEDED", exitCode: 0 })] },
+      {
+        record: makeRunning({ cancelRequested: true }),
+        pods: [makePodSeen("driver", { health: "SUCCEEDED", exitCode: 0 })],
+      },
       ["note-components: pods-changed", "DONE : the driver ended with exit code 0"],
     ],
   ])("%s", (_title, world, expected) => {
-    expect(plan({ record: running(), nowMs: START_MS + 3, ...world })).toEqual(expected);
+    expect(plan({ record: makeRunning(), nowMs: START_MS + 3, ...world })).toEqual(expected);
   });
 });
 
@@ -426,33 +441,33 @@ describe("a session that is over", () => {
   it.each<[string, Partial<Snapshot>, string[]]>([
     [
       "keeps the logs before anything is deleted",
-      { record: running({ verdict }), livePods: [live("driver")] },
+      { record: makeRunning({ verdict }), livePods: [live("driver")] },
       ["collect-logs: session-over"],
     ],
     [
       "names what keeps the pods from being listed",
-      { record: running({ verdict }), trouble: "kubernetes is not available" },
+      { record: makeRunning({ verdict }), trouble: "kubernetes is not available" },
       ["wait: kubernetes is not available"],
     ],
     [
       "waits while they are read",
-      { record: running({ verdict }), livePods: [live("driver"), live("server-0")], isReading: true },
+      { record: makeRunning({ verdict }), livePods: [live("driver"), live("server-0")], isReading: true },
       [],
     ],
     [
       "may still end its executor while they are read",
-      { record: running({ verdict, attempts: 2 }), livePods: [live("driver")], isReading: true },
+      { record: makeRunning({ verdict, attempts: 2 }), livePods: [live("driver")], isReading: true },
       [],
     ],
     [
       "has not ended its executor within ten seconds, whatever is under way",
-      { record: running({ verdict, attempts: 2 }), livePods: [live("driver")], isReading: true, heldMs: 10_000 },
+      { record: makeRunning({ verdict, attempts: 2 }), livePods: [live("driver")], isReading: true, heldMs: 10_000 },
       ["confirm-quiet: survived"],
     ],
     [
       "deletes the pods whose logs are kept while others are still read",
       {
-        record: running({ verdict, logsRead: ["bench-server-0"] }),
+        record: makeRunning({ verdict, logsRead: ["bench-server-0"] }),
         livePods: [live("driver"), live("server-0")],
         isReading: true,
       },
@@ -461,7 +476,7 @@ describe("a session that is over", () => {
     [
       "deletes the pods on a lost node at once, whose logs cannot be read",
       {
-        record: running({ verdict }),
+        record: makeRunning({ verdict }),
         livePods: [live("driver"), live("server-0")],
         nodesLost: new Map([["node-driver", "not-ready"]]),
         isReading: true,
@@ -470,76 +485,76 @@ describe("a session that is over", () => {
     ],
     [
       "gives the machines back while a log is read, once every pod is gone",
-      { record: running({ verdict }), livePods: [], isReading: true },
+      { record: makeRunning({ verdict }), livePods: [], isReading: true },
       ["release: pods-ended"],
     ],
     [
       "gives the machines back while a log is read, once every pod has ended",
-      { record: running({ verdict }), livePods: [ended("driver"), ended("server-0")], isReading: true },
+      { record: makeRunning({ verdict }), livePods: [ended("driver"), ended("server-0")], isReading: true },
       ["release: pods-ended"],
     ],
     [
       "keeps the machines while a pod runs",
-      { record: running({ verdict }), livePods: [ended("driver"), live("server-0")], isReading: true },
+      { record: makeRunning({ verdict }), livePods: [ended("driver"), live("server-0")], isReading: true },
       [],
     ],
     [
       "gives the machines back once",
-      { record: running({ verdict, released: true }), livePods: [ended("driver")], isReading: true },
+      { record: makeRunning({ verdict, released: true }), livePods: [ended("driver")], isReading: true },
       [],
     ],
     [
       "reads the logs of a pod that was made late, too",
-      { record: running({ verdict, logsRead: ["bench-driver"] }), livePods: [live("driver"), live("client-0")] },
+      { record: makeRunning({ verdict, logsRead: ["bench-driver"] }), livePods: [live("driver"), live("client-0")] },
       ["collect-logs: session-over", "delete bench-driver: session-over"],
     ],
     [
       "reads no more once the rest is gone, and names the lost logs",
-      { record: running({ verdict, logsRead: ["bench-server-0"] }), livePods: [live("server-0", true)] },
+      { record: makeRunning({ verdict, logsRead: ["bench-server-0"] }), livePods: [live("server-0", true)] },
       ["logs lost: RESULT_LOST LOGS_LOST LOGS_LOST"],
     ],
-    ["waits for the list of its pods", { record: running({ verdict }) }, []],
+    ["waits for the list of its pods", { record: makeRunning({ verdict }) }, []],
     [
       "gives up no log that is still read, however late it is",
-      { nowMs: late, record: running({ verdict }), livePods: [live("driver", true)], isReading: true },
+      { nowMs: late, record: makeRunning({ verdict }), livePods: [live("driver", true)], isReading: true },
       [],
     ],
     [
       "deletes every pod that is there",
-      { nowMs: slow, record: running(over), livePods: [live("driver"), live("server-0", true)] },
+      { nowMs: slow, record: makeRunning(over), livePods: [live("driver"), live("server-0", true)] },
       ["wait: 2 pods are not gone yet", "delete bench-driver: session-over"],
     ],
     [
       "does not name the remaining pods of a clean-up that has just begun",
-      { nowMs: slow - 1, record: running(over), livePods: [live("driver"), live("server-0", true)] },
+      { nowMs: slow - 1, record: makeRunning(over), livePods: [live("driver"), live("server-0", true)] },
       ["delete bench-driver: session-over"],
     ],
     [
       "waits while pods are going away",
-      { record: running({ ...over, waitingBecause: "1 pod is not gone yet" }), livePods: [live("driver", true)] },
+      { record: makeRunning({ ...over, waitingBecause: "1 pod is not gone yet" }), livePods: [live("driver", true)] },
       [],
     ],
     [
       "believes that the pods are gone when the API server lists none",
-      { record: running(over), livePods: [] },
+      { record: makeRunning(over), livePods: [] },
       ["confirm-pods-gone: none-listed", "release: pods-gone"],
     ],
     [
       "does not release the machines twice when the API server lists no pods",
-      { record: running({ ...over, released: true }), livePods: [] },
+      { record: makeRunning({ ...over, released: true }), livePods: [] },
       ["confirm-pods-gone: none-listed"],
     ],
     [
       "gives the machines back when the pods are gone",
-      { record: running({ ...over, podsDeleted: true }) },
+      { record: makeRunning({ ...over, podsDeleted: true }) },
       ["release: pods-gone"],
     ],
-    ["reports the outcome last", { record: running({ ...over, podsDeleted: true, released: true }) }, ["finish"]],
+    ["reports the outcome last", { record: makeRunning({ ...over, podsDeleted: true, released: true }) }, ["finish"]],
     [
       "forces the pods away that a lost node keeps, and no others",
       {
         nowMs: slow,
-        record: running(over),
+        record: makeRunning(over),
         livePods: [
           { ...live("driver", true), overdueOn: { state: "gone" } },
           { ...live("server-0", true), overdueOn: { state: "not-ready", sinceMs: START_MS - POLICY.nodeLostMs } },
@@ -554,27 +569,27 @@ describe("a session that is over", () => {
     ],
     [
       "reports with a warning when pods do not go away, and keeps the machines",
-      { nowMs: late, record: running(over), livePods: [live("driver", true)] },
+      { nowMs: late, record: makeRunning(over), livePods: [live("driver", true)] },
       ["finish PODS_NOT_GONE"],
     ],
     [
       "reports with warnings when the API server stays away",
-      { nowMs: late, record: running({ verdict }), trouble: "kubernetes is not available" },
+      { nowMs: late, record: makeRunning({ verdict }), trouble: "kubernetes is not available" },
       ["finish LOGS_LOST RESULT_LOST PODS_NOT_GONE"],
     ],
     [
       "tries the release before it gives up on it",
-      { nowMs: late, record: running({ ...over, podsDeleted: true }) },
+      { nowMs: late, record: makeRunning({ ...over, podsDeleted: true }) },
       ["release: pods-gone"],
     ],
     [
       "reports with a warning when the ledger stays away",
-      { nowMs: late, record: running({ ...over, podsDeleted: true }), trouble: "reservation is not available" },
+      { nowMs: late, record: makeRunning({ ...over, podsDeleted: true }), trouble: "reservation is not available" },
       ["finish NOT_RELEASED"],
     ],
     [
       "plans nothing once it is reported",
-      { record: running({ ...over, finishedAtMs: START_MS }), livePods: [live("driver")] },
+      { record: makeRunning({ ...over, finishedAtMs: START_MS }), livePods: [live("driver")] },
       [],
     ],
   ])("%s", (_title, world, expected) => {
@@ -582,18 +597,20 @@ describe("a session that is over", () => {
   });
 });
 
-describe("wakeAtMs", () => {
+describe("computeWakeAtMs", () => {
   it("is in time for each limit", () => {
     const waiting = { state: "waiting", id: "r-1", because: undefined } as const;
-    expect(wakeAtMs(snapshot({ reservation: waiting }), POLICY)).toBe(START_MS + 86_400_000);
-    expect(wakeAtMs(snapshot({ record: running() }), POLICY)).toBe(START_MS + 1 + 900_000);
-    const unlimited = running({ spec: spec({ timeoutMs: 0 }) });
-    expect(wakeAtMs(snapshot({ record: unlimited }), POLICY)).toBeUndefined();
-    expect(wakeAtMs(snapshot({ record: running({ verdict }) }), POLICY)).toBe(START_MS + POLICY.lookAgainMs);
-    const reported = snapshot({ record: running({ verdict }), isProgressReported: true });
+    expect(computeWakeAtMs(makeSnapshot({ reservation: waiting }), POLICY)).toBe(START_MS + 86_400_000);
+    expect(computeWakeAtMs(makeSnapshot({ record: makeRunning() }), POLICY)).toBe(START_MS + 1 + 900_000);
+    const unlimited = makeRunning({ spec: makeSpec({ timeoutMs: 0 }) });
+    expect(computeWakeAtMs(makeSnapshot({ record: unlimited }), POLICY)).toBeUndefined();
+    expect(computeWakeAtMs(makeSnapshot({ record: makeRunning({ verdict }) }), POLICY)).toBe(
+      START_MS + POLICY.lookAgainMs,
+    );
+    const reported = makeSnapshot({ record: makeRunning({ verdict }), isProgressReported: true });
     const lateAtMs = verdict.atMs + POLICY.cleanupLimitMs + reported.record.spec.killAfterMs;
-    expect(wakeAtMs(reported, POLICY)).toBe(lateAtMs);
-    expect(wakeAtMs({ ...reported, nowMs: lateAtMs }, POLICY)).toBeUndefined();
-    expect(wakeAtMs(snapshot({ record: running({ finishedAtMs: 1 }) }), POLICY)).toBeUndefined();
+    expect(computeWakeAtMs(reported, POLICY)).toBe(lateAtMs);
+    expect(computeWakeAtMs({ ...reported, nowMs: lateAtMs }, POLICY)).toBeUndefined();
+    expect(computeWakeAtMs(makeSnapshot({ record: makeRunning({ finishedAtMs: 1 }) }), POLICY)).toBeUndefined();
   });
 });

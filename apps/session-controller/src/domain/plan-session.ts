@@ -1,14 +1,14 @@
 import type { WorkerAddress } from "./build-pod.ts";
 import { decideVerdict } from "./decide-verdict.ts";
-import { planExplanation, shorten } from "./explain-wait.ts";
-import { cleanupEndMs, planCleanup, planAbandonedCleanup } from "./plan-cleanup.ts";
-import { planReplacements, replaceMachines, replacementWakeAtMs } from "./replace-machines.ts";
+import { planExplanation, shortenText } from "./explain-wait.ts";
+import { computeCleanupEndMs, planCleanup, planAbandonedCleanup } from "./plan-cleanup.ts";
+import { planReplacements, replaceMachines, computeReplacementWakeAtMs } from "./replace-machines.ts";
 import type { ActStep, RecordStep, SessionStep } from "./session-steps.ts";
 import {
-  eventOf,
+  findEvent,
   isFinished,
   isReplacing,
-  queuedUntilMs,
+  computeQueuedUntilMs,
   type ComponentStatus,
   type EventKind,
   type SessionEvent,
@@ -45,10 +45,10 @@ function planQuiet({ record, isReading, trouble, heldMs }: Snapshot, steps: read
  * Ends a session that permanently cannot run. First it gets a verdict, so that the clean-up begins. If that fails in the same way, it gets its terminal event,
  * after which the sweep removes the rest.
  */
-export function planBroken(record: SessionRecord, reason: string, nowMs: number): RecordStep {
+export function planBrokenSession(record: SessionRecord, reason: string, nowMs: number): RecordStep {
   if (record.verdict !== undefined)
     return planAbandonedCleanup({ record, livePods: undefined, trouble: reason, nowMs });
-  const description = shorten(`the session cannot be run: ${reason}`);
+  const description = shortenText(`the session cannot be run: ${reason}`);
   return {
     kind: "conclude",
     verdict: { kind: "INTERNAL_ERROR", atMs: nowMs, reason: "", description },
@@ -57,7 +57,7 @@ export function planBroken(record: SessionRecord, reason: string, nowMs: number)
 }
 
 /** Returns when the next pass is due without any event; undefined: never. */
-export function wakeAtMs(
+export function computeWakeAtMs(
   snapshot: Pick<Snapshot, "record" | "reservation" | "nowMs" | "isProgressReported">,
   policy: SessionPolicy,
 ): number | undefined {
@@ -65,17 +65,17 @@ export function wakeAtMs(
   if (isFinished(record)) return undefined;
   if (record.verdict !== undefined) {
     if (!snapshot.isProgressReported) return nowMs + policy.lookAgainMs;
-    const lateAtMs = cleanupEndMs(record, record.verdict, policy);
+    const lateAtMs = computeCleanupEndMs(record, record.verdict, policy);
     return lateAtMs > nowMs ? lateAtMs : undefined;
   }
-  const provision = eventOf(record, "PROVISION");
+  const provision = findEvent(record, "PROVISION");
   const { timeoutMs } = record.spec;
   if (provision !== undefined) {
     const endsAtMs = timeoutMs === 0 ? Infinity : provision.atMs + timeoutMs;
-    const wakeMs = Math.min(endsAtMs, replacementWakeAtMs(record, nowMs, policy) ?? Infinity);
+    const wakeMs = Math.min(endsAtMs, computeReplacementWakeAtMs(record, nowMs, policy) ?? Infinity);
     return wakeMs === Infinity ? undefined : wakeMs;
   }
-  return reservation.state === "unknown" ? nowMs : queuedUntilMs(record);
+  return reservation.state === "unknown" ? nowMs : computeQueuedUntilMs(record);
 }
 
 function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
@@ -85,7 +85,7 @@ function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   const verdict = decideVerdict(snapshot, components, policy);
   const notes = [...planReservationNote(snapshot), ...planNotes(record, components)];
   if (verdict !== undefined) {
-    const ran = verdict.kind === "DONE" && eventOf(record, "RUN") === undefined;
+    const ran = verdict.kind === "DONE" && findEvent(record, "RUN") === undefined;
     const run: RecordStep[] = ran
       ? [
           {
@@ -97,7 +97,7 @@ function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
       : [];
     return [...notes, ...run, { kind: "conclude", verdict, because: verdict.reason || verdict.kind }];
   }
-  const accepted = eventOf(record, "ACCEPT") !== undefined;
+  const accepted = findEvent(record, "ACCEPT") !== undefined;
   const explanation = planExplanation(snapshot, components);
   // The next request may take as long as the last one, and a pass writes only at its end.
   if (explanation.length > 0 && !accepted && snapshot.reservation.state === "unknown")
@@ -113,7 +113,7 @@ function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
 /** Recorded first, so that exactly this reservation is released, and not that of a later session of the same name. */
 function planReservationNote({ record, reservation }: Snapshot): RecordStep[] {
   if (reservation.state !== "waiting" && reservation.state !== "granted") return [];
-  if (eventOf(record, "ACCEPT") !== undefined || reservation.id === record.reservationId) return [];
+  if (findEvent(record, "ACCEPT") !== undefined || reservation.id === record.reservationId) return [];
   return [{ kind: "note-reservation", reservationId: reservation.id, because: "ledger-answered" }];
 }
 
@@ -135,7 +135,7 @@ function planQueue({ record, reservation, nowMs }: Snapshot): SessionStep[] {
     case "granted": {
       const { machines } = reservation;
       const where = machines.map(({ component, node }) => `${component} on ${node}`).join(", ");
-      const accepted = event("ACCEPT", nowMs, `taken by ${record.executor}: ${shorten(where)}`);
+      const accepted = event("ACCEPT", nowMs, `taken by ${record.executor}: ${shortenText(where)}`);
       return [
         { kind: "accept", event: accepted, machines, because: "machines-granted" },
         {
@@ -170,7 +170,7 @@ function planPods(snapshot: Snapshot, components: readonly ComponentStatus[]): S
     }
     if (!group.every(isUsable)) return [];
   }
-  if (eventOf(record, "RUN") !== undefined) return [];
+  if (findEvent(record, "RUN") !== undefined) return [];
   return [{ kind: "record", event: event("RUN", nowMs, "every component is ready"), because: "driver-ready" }];
 }
 
@@ -216,11 +216,11 @@ function sameStatus(a: ComponentStatus, b: ComponentStatus | undefined): boolean
 }
 
 /** Returns the phase that traces name. */
-export function phaseOf(record: SessionRecord): "queue" | "provision" | "run" | "clean up" | "over" {
+export function getRecordPhase(record: SessionRecord): "queue" | "provision" | "run" | "clean up" | "over" {
   if (isFinished(record)) return "over";
   if (record.verdict !== undefined) return "clean up";
-  if (eventOf(record, "RUN") !== undefined) return "run";
-  return eventOf(record, "ACCEPT") === undefined ? "queue" : "provision";
+  if (findEvent(record, "RUN") !== undefined) return "run";
+  return findEvent(record, "ACCEPT") === undefined ? "queue" : "provision";
 }
 
 function event(kind: EventKind, atMs: number, description: string): SessionEvent {

@@ -3,23 +3,23 @@ import { expect, it } from "vitest";
 import type { NodeSeen } from "@muster/health";
 import { listForeign, planSweep } from "@muster/ledger-client/plan-sweep";
 import {
-  attribute,
+  attributeObject,
   isForeign,
   planRecords,
-  standingIn,
-  type Owned,
+  decideStanding,
+  type OwnedObject,
   type OwnedPod,
   type RecordStep,
   type SweepSnapshot,
 } from "./plan-sweep.ts";
-import { prefixOfReplacement, replacementPrefix } from "./replacement-owner.ts";
+import { getReplacementPrefix, buildReplacementPrefix } from "./replacement-owner.ts";
 
 const POLICY = { leakAgeMs: 1000, nodeLostMs: 1000 };
 const name = fc.constantFrom("a", "b", "c");
 const uid = fc.constantFrom("u-1", "u-2");
 const atMs = fc.integer({ min: 1, max: 5000 });
 
-const objects: fc.Arbitrary<Owned[]> = fc
+const objects: fc.Arbitrary<OwnedObject[]> = fc
   .tuple(
     fc.uniqueArray(
       fc.record({
@@ -58,7 +58,7 @@ const objects: fc.Arbitrary<Owned[]> = fc
         .map(({ of, ...rest }) => ({
           ...rest,
           kind: "replacement" as const,
-          ownerId: `${replacementPrefix({ name: rest.session, uid: of })}-0`,
+          ownerId: `${buildReplacementPrefix({ name: rest.session, uid: of })}-0`,
         })),
       { selector: ({ ownerId }) => ownerId },
     ),
@@ -86,7 +86,7 @@ const world: fc.Arbitrary<SweepSnapshot> = fc.record({
 });
 
 type Step = { readonly session: string } & (
-  RecordStep | { readonly kind: "remove"; readonly object: Owned; readonly because: string }
+  RecordStep | { readonly kind: "remove"; readonly object: OwnedObject; readonly because: string }
 );
 
 /** Plans one sweep over the listed objects, and returns its steps and whose objects it reports. */
@@ -94,8 +94,8 @@ function plan({ objects: listed, ...rest }: SweepSnapshot): {
   readonly steps: Step[];
   readonly foreign: readonly string[];
 } {
-  const snapshot = { ...rest, objects: attribute(listed, rest.sessions) };
-  const standingOf = standingIn(snapshot, POLICY);
+  const snapshot = { ...rest, objects: attributeObject(listed, rest.sessions) };
+  const standingOf = decideStanding(snapshot, POLICY);
   const memory = { leftSince: new Map(), nowMs: rest.nowMs, graceMs: undefined };
   const removals = planSweep(snapshot.objects, standingOf, memory).flatMap(({ kind: what, object, because }): Step[] =>
     what === "remove" ? [{ kind: what, session: object.session, object, because }] : [],
@@ -110,7 +110,7 @@ function foreignOf({ sessions, objects: listed }: SweepSnapshot): OwnedPod[] {
 }
 
 function withoutForeign(snapshot: SweepSnapshot): SweepSnapshot {
-  const foreign: readonly Owned[] = foreignOf(snapshot);
+  const foreign: readonly OwnedObject[] = foreignOf(snapshot);
   return { ...snapshot, objects: snapshot.objects.filter((object) => !foreign.includes(object)) };
 }
 
@@ -151,7 +151,7 @@ it("removes nothing of a running session", () => {
         if (step.kind !== "remove") continue;
         expect(step.object.kind).not.toBe("reservation");
         if (step.object.kind === "replacement")
-          expect(prefixOfReplacement(step.object.ownerId)).not.toBe(replacementPrefix(session));
+          expect(getReplacementPrefix(step.object.ownerId)).not.toBe(buildReplacementPrefix(session));
         if (step.object.kind !== "pod") continue;
         expect(step.because).toMatch(/^(other-generation|node-gone|node-not-ready)$/);
         expect(step.object.ownerUid).not.toBe(session.uid);

@@ -1,15 +1,15 @@
 import { listForeign, planSweep } from "@muster/ledger-client/plan-sweep";
 import { describe, expect, it } from "vitest";
 import {
-  attribute,
+  attributeObject,
   planRecords,
-  standingIn,
+  decideStanding,
   type OwnedPod,
   type OwnedReplacement,
   type OwnedReservation,
   type SessionDigest,
 } from "./plan-sweep.ts";
-import { replacementPrefix } from "./replacement-owner.ts";
+import { buildReplacementPrefix } from "./replacement-owner.ts";
 
 const NOW = 10_000_000;
 const POLICY = { leakAgeMs: 60_000, nodeLostMs: 60_000 };
@@ -47,7 +47,7 @@ function pod(more: Partial<OwnedPod> = {}): OwnedPod {
 
 function replacement(more: Partial<OwnedReplacement> = {}): OwnedReplacement {
   const { name, uid } = session();
-  const ownerId = `${replacementPrefix({ name, uid })}-0`;
+  const ownerId = `${buildReplacementPrefix({ name, uid })}-0`;
   return { kind: "replacement", uid: "r-9", ownerId, session: "bench", createdAtMs: NOW, ...more };
 }
 
@@ -59,8 +59,12 @@ type World = {
 };
 
 function see({ sessions = [], pods = [], reservations = [], replacements = [] }: World) {
-  const snapshot = { nowMs: NOW, sessions, objects: attribute([...pods, ...reservations, ...replacements], sessions) };
-  return { snapshot, standingOf: standingIn(snapshot, POLICY) };
+  const snapshot = {
+    nowMs: NOW,
+    sessions,
+    objects: attributeObject([...pods, ...reservations, ...replacements], sessions),
+  };
+  return { snapshot, standingOf: decideStanding(snapshot, POLICY) };
 }
 
 function steps(world: World): string[] {

@@ -1,7 +1,7 @@
 import { decideForce, type ForcePolicy, type ForceReason, type NodeSeen } from "@muster/health";
-import type { Standing } from "@muster/ledger-client/plan-sweep";
-import { prefixOfReplacement, replacementPrefix } from "./replacement-owner.ts";
-import { isQueuedAtLedger, queuedUntilMs, type SessionRecord } from "./session.ts";
+import type { OwnerStanding } from "@muster/ledger-client/plan-sweep";
+import { getReplacementPrefix, buildReplacementPrefix } from "./replacement-owner.ts";
+import { isQueuedAtLedger, computeQueuedUntilMs, type SessionRecord } from "./session.ts";
 
 /** The facts about a session that a sweep needs. */
 export type SessionDigest = {
@@ -19,7 +19,7 @@ export type SessionDigest = {
   readonly cancelRequested: boolean;
 };
 
-export function digestOf(record: SessionRecord): SessionDigest {
+export function buildDigest(record: SessionRecord): SessionDigest {
   const { name, uid, finishedAtMs, podsDeleted, released, reservationId, cancelRequested, spec } = record;
   return {
     name,
@@ -31,7 +31,7 @@ export function digestOf(record: SessionRecord): SessionDigest {
     cancelRequested,
     ttlMs: spec.ttlMs,
     queued: isQueuedAtLedger(record),
-    queuedUntilMs: queuedUntilMs(record),
+    queuedUntilMs: computeQueuedUntilMs(record),
   };
 }
 
@@ -74,14 +74,14 @@ export type OwnedReplacement = {
 };
 
 /** An object that a session may leave behind. */
-export type Owned = OwnedPod | OwnedReservation | OwnedReplacement;
+export type OwnedObject = OwnedPod | OwnedReservation | OwnedReplacement;
 
 /** Objects are listed before sessions, so that each belongs to a listed session or to none. */
 export type SweepSnapshot = {
   readonly nowMs: number;
   readonly sessions: readonly SessionDigest[];
   /** The result of `attribute`. */
-  readonly objects: readonly Owned[];
+  readonly objects: readonly OwnedObject[];
 };
 
 export type SweepPolicy = ForcePolicy & {
@@ -110,7 +110,7 @@ type StandingReason =
   | "other-installation"
   | ForceReason;
 
-type SessionStanding = Standing<StandingReason>;
+type SessionStanding = OwnerStanding<StandingReason>;
 
 /** A step on the record of a session that no executor runs. */
 export type RecordStep = { readonly session: string; readonly uid: string } & (
@@ -137,12 +137,15 @@ export function isForeign(
 }
 
 /** Completes the session name of each replacement, and removes the other installation from pods that are ours. */
-export function attribute(objects: readonly Owned[], sessions: readonly SessionDigest[]): readonly Owned[] {
+export function attributeObject(
+  objects: readonly OwnedObject[],
+  sessions: readonly SessionDigest[],
+): readonly OwnedObject[] {
   const uids = new Map(sessions.map(({ name, uid }) => [name, uid]));
-  const names = new Map(sessions.map((session) => [replacementPrefix(session), session.name]));
+  const names = new Map(sessions.map((session) => [buildReplacementPrefix(session), session.name]));
   return objects.map((object) => {
     if (object.kind === "replacement")
-      return { ...object, session: names.get(prefixOfReplacement(object.ownerId)) ?? object.session };
+      return { ...object, session: names.get(getReplacementPrefix(object.ownerId)) ?? object.session };
     const isOurs = object.kind === "pod" && !isForeign(object, uids.get(object.session));
     return isOurs ? { ...object, otherInstallation: undefined } : object;
   });
@@ -168,7 +171,7 @@ export function planRecords(snapshot: SweepSnapshot): RecordStep[] {
  * Returns whether an object is left over. Machines are blocked while a pod of their session is listed. An object of another installation is reported as left
  * over, and kept.
  */
-export function standingIn(snapshot: SweepSnapshot, policy: SweepPolicy): (object: Owned) => SessionStanding {
+export function decideStanding(snapshot: SweepSnapshot, policy: SweepPolicy): (object: OwnedObject) => SessionStanding {
   const { nowMs } = snapshot;
   const sessions = new Map(snapshot.sessions.map((session) => [session.name, session]));
   const withPods = sessionsWithPods(snapshot);
@@ -236,5 +239,5 @@ const YOUNG: SessionStanding = { kind: "blocked", because: "session-unknown-yet"
 const BEING_DELETED: SessionStanding = { kind: "blocked", because: "being-deleted" };
 
 function isReplacementOf({ ownerId }: OwnedReplacement, owner: SessionDigest | undefined): boolean {
-  return owner !== undefined && replacementPrefix(owner) === prefixOfReplacement(ownerId);
+  return owner !== undefined && buildReplacementPrefix(owner) === getReplacementPrefix(ownerId);
 }

@@ -1,6 +1,15 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { component, livePod, podSeen, POLICY, provisioning, snapshot, spec, START_MS } from "../../test/samples.ts";
+import {
+  makeComponent,
+  makeLivePod,
+  makePodSeen,
+  POLICY,
+  makeProvisioning,
+  makeSnapshot,
+  makeSpec,
+  START_MS,
+} from "../../test/samples.ts";
 import { describeLoss } from "./describe-loss.ts";
 import { planSession } from "./plan-session.ts";
 import type { SessionStep } from "./session-steps.ts";
@@ -24,19 +33,19 @@ type World = {
 
 function newWorld(): World {
   const templateJson = JSON.stringify(TEMPLATE);
-  const { components } = spec();
-  const shared = spec({
+  const { components } = makeSpec();
+  const shared = makeSpec({
     components: components.map((each) =>
-      each.name === "server-0" ? component("server-0", "server", { shared: true, templateJson }) : each,
+      each.name === "server-0" ? makeComponent("server-0", "server", { shared: true, templateJson }) : each,
     ),
   });
-  const record = { ...provisioning([]), spec: shared };
+  const record = { ...makeProvisioning([]), spec: shared };
   return { record, harms: new Map(), replacement: { state: "unknown" }, pod: undefined, made: 0 };
 }
 
 function observe({ record, harms, replacement, pod }: World): Snapshot {
   const having = (harm: string) => NODES.filter((node) => harms.get(node) === harm);
-  return snapshot({
+  return makeSnapshot({
     record,
     livePods: pod === undefined ? [] : [pod],
     nodesLost: new Map(having("gone").map((node) => [node, "gone"])),
@@ -71,7 +80,7 @@ function execute(world: World, seen: Snapshot, step: SessionStep): void {
       world.made += 1;
       const uid = `uid-${world.made}`;
       const unplaced = { uid, health: "NOT_READY", podIp: "", node: "" } as const;
-      world.pod = livePod(podSeen("server-0", unplaced), { containers: [] });
+      world.pod = makeLivePod(makePodSeen("server-0", unplaced), { containers: [] });
       world.record = transitionRecord(world.record, { kind: "pod-created", component: "server-0", uid, node });
       return;
     }

@@ -1,7 +1,7 @@
-import type { Crowded } from "@muster/resources";
+import type { CrowdedComponent } from "@muster/resources";
 import { describe, expect, it } from "vitest";
-import { livePod, podSeen, POLICY, provisioning, snapshot, START_MS } from "../../test/samples.ts";
-import { planSession, wakeAtMs } from "./plan-session.ts";
+import { makeLivePod, makePodSeen, POLICY, makeProvisioning, makeSnapshot, START_MS } from "../../test/samples.ts";
+import { planSession, computeWakeAtMs } from "./plan-session.ts";
 import type { ComponentStatus, SessionRecord } from "./session.ts";
 import type { ReplacementSeen, Snapshot } from "./snapshot.ts";
 import { transitionRecord } from "./transition-record.ts";
@@ -24,7 +24,7 @@ const replacements = (answer: ReplacementSeen) => new Map([["server-0", answer]]
 
 /** The session after its server lost its machine. */
 function losing(more: Partial<ComponentStatus> = {}): SessionRecord {
-  const base = provisioning([]);
+  const base = makeProvisioning([]);
   const lost = {
     node: "",
     lostAtMs: START_MS,
@@ -41,7 +41,7 @@ function losing(more: Partial<ComponentStatus> = {}): SessionRecord {
 
 /** The changes of the server's status in a pass, and the other steps, a line each. */
 function pass(more: Partial<Snapshot>): { server: Partial<ComponentStatus>; steps: string[] } {
-  const world = snapshot({ livePods: [], nodesLost: GONE, record: provisioning([]), ...more });
+  const world = makeSnapshot({ livePods: [], nodesLost: GONE, record: makeProvisioning([]), ...more });
   const steps = planSession(world, POLICY);
   const noted = steps
     .flatMap((step) => (step.kind === "note-components" ? [step] : []))
@@ -70,7 +70,7 @@ const LOST = { node: "", lostAtMs: START_MS };
 
 it("reserves the replacement in the pool that the component was granted", () => {
   const record = losing({ pool: "a100" });
-  const steps = planSession(snapshot({ record, livePods: [], nodesLost: GONE }), POLICY);
+  const steps = planSession(makeSnapshot({ record, livePods: [], nodesLost: GONE }), POLICY);
   expect(steps).toContainEqual({
     kind: "reserve-replacement",
     component: "server-0",
@@ -80,34 +80,41 @@ it("reserves the replacement in the pool that the component was granted", () => 
 });
 
 describe("a lost machine", () => {
-  const created = provisioning(["server-0"]);
+  const created = makeProvisioning(["server-0"]);
   it.each<[string, Partial<Snapshot>, Partial<ComponentStatus>]>([
     ["before a pod was made is lost to its component", {}, LOST],
     ["is kept while the API server has not listed the pods", { livePods: undefined }, KEPT],
-    ["is kept where a pod exists that no record has", { livePods: [livePod(podSeen("server-0", UNSTARTED))] }, KEPT],
+    [
+      "is kept where a pod exists that no record has",
+      { livePods: [makeLivePod(makePodSeen("server-0", UNSTARTED))] },
+      KEPT,
+    ],
     [
       "before the pod is placed is lost",
-      { record: created, livePods: [livePod(podSeen("server-0", UNSTARTED), { containers: [] })] },
+      { record: created, livePods: [makeLivePod(makePodSeen("server-0", UNSTARTED), { containers: [] })] },
       LOST,
     ],
     [
       "after the pod was placed, and before a container started, is lost",
-      { record: created, livePods: [livePod(podSeen("server-0", { ...UNSTARTED, node: NODE }), { containers: [] })] },
+      {
+        record: created,
+        livePods: [makeLivePod(makePodSeen("server-0", { ...UNSTARTED, node: NODE }), { containers: [] })],
+      },
       LOST,
     ],
     [
       "with a pod that Kubernetes has removed since, and that never had an address, is lost",
-      { record: created, pods: [podSeen("server-0", { ...UNSTARTED, health: "FAILED", deleted: true })] },
+      { record: created, pods: [makePodSeen("server-0", { ...UNSTARTED, health: "FAILED", deleted: true })] },
       LOST,
     ],
     [
       "with a pod that had an address is kept: what it did is not known",
-      { record: created, pods: [podSeen("server-0", { health: "FAILED", deleted: true })] },
+      { record: created, pods: [makePodSeen("server-0", { health: "FAILED", deleted: true })] },
       KEPT,
     ],
     [
       "with a started container is kept",
-      { record: created, livePods: [livePod(podSeen("server-0", UNSTARTED), { containers: ["main"] })] },
+      { record: created, livePods: [makeLivePod(makePodSeen("server-0", UNSTARTED), { containers: ["main"] })] },
       KEPT,
     ],
     ["with a pod that was neither published nor listed is kept", { record: created, livePods: [] }, KEPT],
@@ -117,7 +124,7 @@ describe("a lost machine", () => {
 });
 
 describe("a component that lost its machine before it started", () => {
-  const live = livePod(podSeen("server-0", UNSTARTED), { containers: [] });
+  const live = makeLivePod(makePodSeen("server-0", UNSTARTED), { containers: [] });
   const withPod = losing({ podUid: "uid-server-0" });
   it.each<[string, Partial<Snapshot>, string[]]>([
     ["asks for another one", { record: losing() }, ["reserve-replacement"]],
@@ -214,7 +221,7 @@ describe("a component that lost its machine before it started", () => {
   it("remembers its own machine when it loses the replacement, and releases that", () => {
     const record = losing({ node: "node-9" });
     const lost = { record, nodesLost: new Map([["node-9", "gone"]] as const) };
-    const steps = planSession(snapshot({ livePods: [], ...lost }), POLICY);
+    const steps = planSession(makeSnapshot({ livePods: [], ...lost }), POLICY);
     const noted = steps.flatMap((step) => (step.kind === "note-components" ? step.components : []));
     expect(noted.find(({ name }) => name === "server-0")).toMatchObject({ node: "", lostNode: NODE });
     const back = { nodesLost: new Map(), nodesBack: new Set(["node-9"]), replacements: replacements(WAITING) };
@@ -227,13 +234,13 @@ describe("a component that lost its machine before it started", () => {
   });
 
   it("keeps its machine if its pod has started after all", () => {
-    const started = livePod(podSeen("server-0"), { containers: ["main"] });
+    const started = makeLivePod(makePodSeen("server-0"), { containers: ["main"] });
     const { server } = pass({ record: withPod, livePods: [started], replacements: replacements(WAITING) });
     expect(server).toEqual({ node: NODE, lostAtMs: START_MS });
   });
 
   it("gets a pass soon while its pod is in deletion, and again when its wait is over", () => {
-    const at = (record: SessionRecord) => wakeAtMs(snapshot({ record, nowMs: START_MS + 5 }), POLICY);
+    const at = (record: SessionRecord) => computeWakeAtMs(makeSnapshot({ record, nowMs: START_MS + 5 }), POLICY);
     expect(at(withPod)).toBe(START_MS + 5 + POLICY.lookAgainMs);
     expect(at(losing())).toBe(START_MS + POLICY.replacementWaitMs);
   });
@@ -243,7 +250,7 @@ it("keeps the replacement if an earlier executor's pod runs there, though its ow
   const back = losing({ node: NODE, message: "" });
   const created = { kind: "pod-created", component: "server-0", uid: "uid-server-0", node: "node-9" } as const;
   const record = transitionRecord(back, created);
-  const live = livePod(podSeen("server-0", { node: "node-9" }), { containers: ["main"] });
+  const live = makeLivePod(makePodSeen("server-0", { node: "node-9" }), { containers: ["main"] });
   const { server, steps } = pass({
     record,
     livePods: [live],
@@ -256,14 +263,14 @@ it("keeps the replacement if an earlier executor's pod runs there, though its ow
 });
 
 describe("a shared component", () => {
-  const crowding = (node: string, isLost: boolean): Crowded => ({
+  const crowding = (node: string, isLost: boolean): CrowdedComponent => ({
     ...{ component: "server-0", node, sinceMs: START_MS, isLost },
     resources: [{ resource: "cpu", requested: 500, free: 100 }],
     foreign: { pods: 1, examples: ["shop/web"] },
   });
-  const created = provisioning(["server-0"]);
-  const unplaced = livePod(podSeen("server-0", UNSTARTED), { containers: [] });
-  const seenOn = (node: string) => [podSeen("server-0", { ...UNSTARTED, node })];
+  const created = makeProvisioning(["server-0"]);
+  const unplaced = makeLivePod(makePodSeen("server-0", UNSTARTED), { containers: [] });
+  const seenOn = (node: string) => [makePodSeen("server-0", { ...UNSTARTED, node })];
   const unschedulable = new Map([[NODE, "unschedulable"]] as const);
   const usable = { nodesLost: new Map(), record: created, livePods: [unplaced] };
 
@@ -278,7 +285,7 @@ describe("a shared component", () => {
   });
 
   it("names the foreign pods while it waits for another part", () => {
-    const steps = planSession(snapshot({ ...usable, crowded: [crowding(NODE, true)] }), POLICY);
+    const steps = planSession(makeSnapshot({ ...usable, crowded: [crowding(NODE, true)] }), POLICY);
     const [noted] = steps.flatMap((step) => (step.kind === "note-components" ? [step.components] : []));
     expect(noted?.find(({ name }) => name === "server-0")?.message).toMatch(/^waits for another machine: .*shop\/web$/);
   });

@@ -1,7 +1,7 @@
 import { decideForce, type ForceReason } from "@muster/health";
 import { describeLoss, type MachineFacts } from "./describe-loss.ts";
 import { mayChange } from "./decide-verdict.ts";
-import { fitMessage, hasEnded, type PodSeen } from "./summarise-components.ts";
+import { truncateMessage, hasEnded, type PodSeen } from "./summarise-components.ts";
 import { isReplacing, type ComponentStatus, type SessionRecord } from "./session.ts";
 import type { LivePod, ReplacementSeen, SessionPolicy, Snapshot } from "./snapshot.ts";
 
@@ -64,7 +64,11 @@ export function planReplacements(snapshot: Snapshot, policy: SessionPolicy): Rep
 }
 
 /** Returns when a component that waits for a replacement needs the next pass; undefined: none does. */
-export function replacementWakeAtMs(record: SessionRecord, nowMs: number, policy: SessionPolicy): number | undefined {
+export function computeReplacementWakeAtMs(
+  record: SessionRecord,
+  nowMs: number,
+  policy: SessionPolicy,
+): number | undefined {
   const times = record.components
     .filter(isReplacing)
     .map(({ podUid, lostAtMs }) => (podUid === "" ? lostAtMs + policy.replacementWaitMs : nowMs + policy.lookAgainMs));
@@ -94,7 +98,7 @@ function hasStarted({ podIp, health, exitCode }: PodSeen): boolean {
 function loseMachine(snapshot: Snapshot, component: ComponentStatus): ComponentStatus {
   const { nowMs, record } = snapshot;
   const because = describeLoss(snapshot, component, component.node) ?? "";
-  const message = fitMessage(`waits for another machine: ${because}`, record);
+  const message = truncateMessage(`waits for another machine: ${because}`, record);
   // Only the originally granted machine can be regained: a replacement is released.
   const lostNode = component.lostNode === "" ? component.node : component.lostNode;
   return { ...component, node: "", lostAtMs: nowMs, lostNode, state: "PENDING", message };
@@ -109,7 +113,7 @@ function replaceMachine(snapshot: Snapshot, component: ComponentStatus): Compone
     const keeps = pod.containers.length > 0 && !pod.deleting;
     return keeps ? { ...component, node: pod.seen.node, state: "UNKNOWN", message: "" } : component;
   }
-  const node = grantedNode(replacements.get(component.name));
+  const node = findGrantedNode(replacements.get(component.name));
   if (node !== undefined && !isLost(snapshot, component, node)) return { ...component, node, message: "" };
   // The session holds the machine all the time, and in a small pool no other may ever be free.
   return isBack(snapshot, component) ? { ...component, node: component.lostNode, message: "" } : component;
@@ -125,7 +129,7 @@ function livePodOf({ livePods }: Pick<Snapshot, "livePods">, { podUid }: Compone
 }
 
 /** Returns the node of a replacement; undefined: it is not granted. */
-export function grantedNode(replacement: ReplacementSeen | undefined): string | undefined {
+export function findGrantedNode(replacement: ReplacementSeen | undefined): string | undefined {
   return replacement?.state === "granted" ? replacement.machines[0]?.node : undefined;
 }
 
@@ -157,7 +161,7 @@ function planReservation(snapshot: Snapshot, component: ComponentStatus): Replac
   const isAskedAgain = replacement.state === "refused" && mayChange(replacement);
   if (replacement.state === "unknown" || replacement.state === "released" || isAskedAgain)
     return [{ kind: "reserve-replacement", component: name, pool, because: "machine-lost" }];
-  const node = grantedNode(replacement);
+  const node = findGrantedNode(replacement);
   // A pod that still exists may run on this machine.
   if (replacement.state !== "granted" || podUid !== "" || node === undefined) return [];
   if (!isLost(snapshot, component, node)) return [];

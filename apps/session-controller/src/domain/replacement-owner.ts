@@ -10,21 +10,24 @@ export const REPLACEMENT_KIND = "session-part";
 const UID_KEPT = 8;
 
 /** Owner id of a component's replacement machine in the ledger. Unique for each session, whatever the names. */
-export function replacementId(session: Pick<SessionRecord, "name" | "uid" | "components">, component: string): string {
+export function buildReplacementId(
+  session: Pick<SessionRecord, "name" | "uid" | "components">,
+  component: string,
+): string {
   const index = session.components.findIndex(({ name }) => name === component);
-  return `${replacementPrefix(session)}-${index}`;
+  return `${buildReplacementPrefix(session)}-${index}`;
 }
 
 /** Common prefix of all replacement owner ids of one session, up to the last hyphen. */
-export function replacementPrefix({ name, uid }: Pick<SessionRecord, "name" | "uid">): string {
+export function buildReplacementPrefix({ name, uid }: Pick<SessionRecord, "name" | "uid">): string {
   return `${name.slice(0, PART_OWNER_CHARACTERS)}${PART_SEPARATOR}${uid.replaceAll("-", "").slice(0, UID_KEPT)}`;
 }
 
-export function prefixOfReplacement(id: string): string {
+export function getReplacementPrefix(id: string): string {
   return id.slice(0, id.lastIndexOf("-"));
 }
 
 /** Returns the session's name, as far as the id contains it: a hint which session a grant concerns. */
-export function sessionOfReplacement(id: string): string {
+export function getReplacementSession(id: string): string {
   return id.slice(0, id.lastIndexOf(PART_SEPARATOR));
 }

@@ -1,8 +1,16 @@
 import type { ForceReason } from "@muster/health";
 import type { WorkerAddress } from "./build-pod.ts";
 import type { ReplacementStep } from "./replace-machines.ts";
-import type { Component, ComponentStatus, EndReason, SessionEvent, TerminalKind, Verdict, Warning } from "./session.ts";
-import type { LivePod, Machine } from "./snapshot.ts";
+import type {
+  Component,
+  ComponentStatus,
+  EndReason,
+  SessionEvent,
+  TerminalKind,
+  SessionVerdict,
+  SessionWarning,
+} from "./session.ts";
+import type { LivePod, GrantedMachine } from "./snapshot.ts";
 
 /** Steps that only change the record. They are written together, before steps that depend on them. */
 export type RecordStep =
@@ -18,7 +26,7 @@ export type RecordStep =
   | {
       readonly kind: "accept";
       readonly event: SessionEvent;
-      readonly machines: readonly Machine[];
+      readonly machines: readonly GrantedMachine[];
       readonly because: "machines-granted";
     }
   | {
@@ -28,16 +36,16 @@ export type RecordStep =
     }
   | {
       readonly kind: "conclude";
-      readonly verdict: Verdict;
+      readonly verdict: SessionVerdict;
       readonly because: EndReason | TerminalKind | "cannot-be-run";
     }
   /** The pods that are no longer listed are gone with their logs, as the warnings record. */
-  | { readonly kind: "confirm-logs-read"; readonly warnings: readonly Warning[]; readonly because: "none-left" }
+  | { readonly kind: "confirm-logs-read"; readonly warnings: readonly SessionWarning[]; readonly because: "none-left" }
   | { readonly kind: "confirm-pods-gone"; readonly because: "none-listed" }
   | {
       readonly kind: "finish";
       readonly atMs: number;
-      readonly warnings: readonly Warning[];
+      readonly warnings: readonly SessionWarning[];
       readonly because: "cleaned-up" | "cleanup-limit";
     };
 

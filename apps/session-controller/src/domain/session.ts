@@ -45,7 +45,7 @@ export type SessionSpec = {
  * - DONE: `decideVerdict`
  * - ERROR: as `EndReason` lists
  * - CANCELLED: `decideVerdict`; before the first pass `transitionCancel` (`transition-record.ts`)
- * - INTERNAL_ERROR: `decideReplacement`, `decideQueue`, `decideGrant`, `decideTimeout`; of a session that cannot be run `planBroken` (`plan-session.ts`)
+ * - INTERNAL_ERROR: `decideReplacement`, `decideQueue`, `decideGrant`, `decideTimeout`; of a session that cannot be run `planBrokenSession` (`plan-session.ts`)
  */
 export const TERMINAL_KINDS = ["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"] as const;
 export type TerminalKind = (typeof TERMINAL_KINDS)[number];
@@ -83,7 +83,7 @@ export type SessionEvent<Kind extends EventKind = EventKind> = {
   readonly reason: EndReason | "";
 };
 
-export type Verdict = SessionEvent<TerminalKind>;
+export type SessionVerdict = SessionEvent<TerminalKind>;
 
 export type PodHealth = "UNKNOWN" | "READY" | "NOT_READY" | "SUCCEEDED" | "FAILED";
 /**
@@ -124,7 +124,7 @@ export type ComponentStatus = {
 /** OTHER: a word that this version does not know. */
 export const WARNING_CODES = ["LOGS_LOST", "RESULT_LOST", "PODS_NOT_GONE", "NOT_RELEASED", "OTHER"] as const;
 
-export type Warning = {
+export type SessionWarning = {
   readonly code: (typeof WARNING_CODES)[number];
   readonly message: string;
 };
@@ -138,7 +138,7 @@ export type SessionRecord = {
   readonly events: readonly SessionEvent[];
   readonly components: readonly ComponentStatus[];
   readonly resultJson: string;
-  readonly warnings: readonly Warning[];
+  readonly warnings: readonly SessionWarning[];
   readonly createdAtMs: number;
   /** 0 until the terminal event. */
   readonly finishedAtMs: number;
@@ -152,7 +152,7 @@ export type SessionRecord = {
   /** Consecutive executors, including the present one, that took the session over without progress. An executor that hands it back does not count. */
   readonly attempts: number;
   /** The outcome once decided; it becomes the terminal event after the clean-up. */
-  readonly verdict: Verdict | undefined;
+  readonly verdict: SessionVerdict | undefined;
   readonly logsCollected: boolean;
   /** Names of the pods whose logs are stored or lost; empty again once `logsCollected` is true. */
   readonly logsRead: readonly string[];
@@ -162,7 +162,7 @@ export type SessionRecord = {
   readonly reservationId: string;
 };
 
-export function podName(session: string, component: string): string {
+export function buildPodName(session: string, component: string): string {
   return `${session}-${component}`;
 }
 
@@ -177,7 +177,7 @@ export function isFinished(record: SessionRecord): boolean {
 }
 
 /** Returns the end of the time in the queue. */
-export function queuedUntilMs({ createdAtMs, spec }: Pick<SessionRecord, "createdAtMs" | "spec">): number {
+export function computeQueuedUntilMs({ createdAtMs, spec }: Pick<SessionRecord, "createdAtMs" | "spec">): number {
   return createdAtMs + spec.queueTimeoutMs;
 }
 
@@ -188,10 +188,10 @@ export function isQueuedAtLedger(record: SessionRecord): boolean {
 
 /** True until the session has its machines, or its outcome is known. */
 export function isInQueue(record: SessionRecord): boolean {
-  return record.finishedAtMs === 0 && record.verdict === undefined && eventOf(record, "ACCEPT") === undefined;
+  return record.finishedAtMs === 0 && record.verdict === undefined && findEvent(record, "ACCEPT") === undefined;
 }
 
-export function eventOf(record: SessionRecord, kind: EventKind): SessionEvent | undefined {
+export function findEvent(record: SessionRecord, kind: EventKind): SessionEvent | undefined {
   return record.events.find((event) => event.kind === kind);
 }
 
@@ -220,7 +220,7 @@ export function buildRecord(session: NewSession): SessionRecord {
       kind: component.kind,
       pool: component.pool,
       node: "",
-      pod: podName(name, component.name),
+      pod: buildPodName(name, component.name),
       podUid: "",
       podIp: "",
       state: "PENDING",

@@ -1,6 +1,6 @@
 import type { Fault } from "@muster/faults";
 import type { ForcePolicy, LostReason, NodeSeen } from "@muster/health";
-import type { Crowded } from "@muster/resources";
+import type { CrowdedComponent } from "@muster/resources";
 import type { SessionRecord } from "./session.ts";
 import type { PodSeen } from "./summarise-components.ts";
 
@@ -47,7 +47,7 @@ export type WaitReason = {
 };
 
 /** Answers of the ledger that a retry cannot change. */
-export type Refusal = Extract<
+export type LedgerRefusal = Extract<
   Fault,
   { readonly code: "pool_unknown" | "pool_capacity" | "reservation_differs" | "invalid_request" | "limit_exceeded" }
 >;
@@ -62,17 +62,17 @@ export type ReservationSeen =
       readonly id: string;
       readonly because: WaitReason | undefined;
     }
-  | { readonly state: "granted"; readonly id: string; readonly machines: readonly Machine[] }
+  | { readonly state: "granted"; readonly id: string; readonly machines: readonly GrantedMachine[] }
   | {
       readonly state: "refused";
-      readonly fault: Refusal;
+      readonly fault: LedgerRefusal;
       /** An explanation; absent: the fault is clear without one. */ readonly text?: string;
     };
 
 /** As `ReservationSeen`, for a replacement machine. `released`: it was released. */
 export type ReplacementSeen = ReservationSeen | { readonly state: "released" };
 
-export type Machine = { readonly component: string; readonly pool: string; readonly node: string };
+export type GrantedMachine = { readonly component: string; readonly pool: string; readonly node: string };
 
 /** A pod of the session as the API server lists it. */
 export type LivePod = {
@@ -92,7 +92,7 @@ export type LivePod = {
 };
 
 /** An obstacle to the creation of a pod. */
-export type Obstacle =
+export type PodObstacle =
   /** The API server permanently refuses this pod. */
   | {
       readonly kind: "refused";
@@ -117,13 +117,13 @@ export type Snapshot = {
   readonly isProgressReported: boolean;
   /** True while this executor reads logs, or has not recorded their end yet. */
   readonly isReading: boolean;
-  readonly obstacles: readonly Obstacle[];
+  readonly obstacles: readonly PodObstacle[];
   /** The session's lost nodes with the reason; empty while unknown. */
   readonly nodesLost: ReadonlyMap<string, LostReason>;
   /** Shared nodes on which no pod can start: they are lost to components without a pod there. */
   readonly nodesUnschedulable?: ReadonlyMap<string, LostReason>;
   /** Shared components whose machine has no room for their pod because of foreign pods. */
-  readonly crowded?: readonly Crowded[];
+  readonly crowded?: readonly CrowdedComponent[];
   /** Granted nodes that components have lost and that are usable again. */
   readonly nodesBack: ReadonlySet<string>;
   /** The last answer of the ledger about another machine for a component that lost its own, by component; absent: `unknown`. */

@@ -1,5 +1,5 @@
-import { hostPort } from "./build-pod.ts";
-import { isReplacing, podName, type ComponentStatus, type PodHealth, type SessionRecord } from "./session.ts";
+import { formatHostPort } from "./build-pod.ts";
+import { isReplacing, buildPodName, type ComponentStatus, type PodHealth, type SessionRecord } from "./session.ts";
 
 /** The newest known state of one pod. */
 export type PodSeen = {
@@ -36,7 +36,7 @@ export function summariseComponents(
   const readyPorts = new Map(record.spec.components.map(({ name, readyPort }) => [name, readyPort]));
   return record.components.map((component) => {
     if (hasEnded(component) || isReplacing(component) || component.podUid === "") return component;
-    const published = byName.get(podName(record.name, component.name));
+    const published = byName.get(buildPodName(record.name, component.name));
     const live = listedByUid?.get(component.podUid);
     const seen = newestOf(published?.uid === component.podUid ? published : undefined, live);
     if (seen === undefined) {
@@ -71,14 +71,14 @@ export function hasEnded(component: Pick<ComponentStatus, "state">): boolean {
 
 function messageOf(pod: PodSeen, readyPort: number, record: SessionRecord): string {
   const isProbed = pod.reason === "ProbeFailing" && pod.podIp !== "" && readyPort !== 0;
-  const why = isProbed ? `no connection to ${hostPort(pod.podIp, readyPort)}, its readyPort` : pod.message;
+  const why = isProbed ? `no connection to ${formatHostPort(pod.podIp, readyPort)}, its readyPort` : pod.message;
   const words = [pod.reason, why].filter((word) => word !== "");
   if (words.length === 0 && pod.deleted && pod.health !== "SUCCEEDED") return "the pod was deleted";
-  return fitMessage(words.join(": "), record);
+  return truncateMessage(words.join(": "), record);
 }
 
 /** Truncates a message to its share of the record. */
-export function fitMessage(text: string, { components }: Pick<SessionRecord, "components">): string {
+export function truncateMessage(text: string, { components }: Pick<SessionRecord, "components">): string {
   const length = Math.min(MESSAGE_LENGTH, Math.floor(MESSAGES_LENGTH / components.length));
   return text.length > length ? `${text.slice(0, length - 3)}...` : text;
 }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { component, record, running, spec, START_MS } from "../../test/samples.ts";
+import { makeComponent, makeRecord, makeRunning, makeSpec, START_MS } from "../../test/samples.ts";
 import type { ComponentState } from "./session.ts";
-import { transitionRecord, transitionTakeOver, type Outcome } from "./transition-record.ts";
+import { transitionRecord, transitionTakeOver, type SessionOutcome } from "./transition-record.ts";
 
 it.each<[ComponentState, ComponentState]>([
   ["READY", "STOPPED"],
@@ -10,27 +10,27 @@ it.each<[ComponentState, ComponentState]>([
   ["NOT_READY", "NOT_READY"],
   ["PENDING", "PENDING"],
 ])("lists a component that was %s as %s once the pods are gone", (before, after) => {
-  const ran = running();
+  const ran = makeRunning();
   const components = ran.components.map((each) => ({ ...each, state: before }));
   const next = transitionRecord({ ...ran, components }, { kind: "confirm-pods-gone", because: "none-listed" });
   expect(new Set(next.components.map(({ state }) => state))).toEqual(new Set([after]));
 });
 
 it("orders events by time, also if the clock of the next executor is behind", () => {
-  const ranAtMs = running().events.at(-1)?.atMs ?? 0;
+  const ranAtMs = makeRunning().events.at(-1)?.atMs ?? 0;
   const atMs = START_MS - 5000;
   const verdict = { kind: "DONE", atMs, description: "well", reason: "" } as const;
   const ended = [
     { kind: "conclude", verdict, because: "DONE" } as const,
     { kind: "finish", atMs, warnings: [], because: "cleaned-up" } as const,
-  ].reduce(transitionRecord, running());
+  ].reduce(transitionRecord, makeRunning());
   expect(ended.events.at(-1)).toMatchObject({ kind: "DONE", atMs: ranAtMs });
   expect(ended.finishedAtMs).toBe(ranAtMs);
 });
 
 it("takes the pool and the machine of each component from the grant", () => {
-  const any = component("driver", "driver", { pool: "h100", otherPools: ["a100"] });
-  const waiting = record({}, spec({ components: [any] }));
+  const any = makeComponent("driver", "driver", { pool: "h100", otherPools: ["a100"] });
+  const waiting = makeRecord({}, makeSpec({ components: [any] }));
   expect(waiting.components).toMatchObject([{ pool: "h100", node: "" }]);
   const event = { kind: "ACCEPT", atMs: START_MS, description: "", reason: "" } as const;
   const machines = [{ component: "driver", pool: "a100", node: "a100-0" }];
@@ -38,7 +38,7 @@ it("takes the pool and the machine of each component from the grant", () => {
   expect(accepted.components).toMatchObject([{ pool: "a100", node: "a100-0" }]);
 });
 
-it.each<[string, Outcome, number]>([
+it.each<[string, SessionOutcome, number]>([
   ["counts when it has only explained a wait", { kind: "explain-wait", text: "away", because: "wait-changed" }, 2],
   ["does not count when it handed the session back", { kind: "hand-back" }, 1],
   [
@@ -52,7 +52,7 @@ it.each<[string, Outcome, number]>([
     0,
   ],
 ])("an executor %s", (_title, outcome, attempts) => {
-  const taken = transitionTakeOver(running({ attempts: 1 }), { token: 2, executor: "another" });
+  const taken = transitionTakeOver(makeRunning({ attempts: 1 }), { token: 2, executor: "another" });
   expect(taken.attempts).toBe(2);
   expect(transitionRecord(taken, outcome).attempts).toBe(attempts);
 });

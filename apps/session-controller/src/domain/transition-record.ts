@@ -4,12 +4,12 @@ import {
   type EventKind,
   type SessionEvent,
   type SessionRecord,
-  type Warning,
+  type SessionWarning,
 } from "./session.ts";
 import type { RecordStep } from "./session-steps.ts";
 
 /** The records of a pass: its record-only steps, and the outcomes of the others. */
-export type Outcome =
+export type SessionOutcome =
   | RecordStep
   | { readonly kind: "pod-created"; readonly component: string; readonly uid: string; readonly node: string }
   | LogsRead
@@ -21,7 +21,7 @@ export type Outcome =
 export type LogsRead = {
   readonly kind: "logs-read";
   readonly pod: string;
-  readonly warnings: readonly Warning[];
+  readonly warnings: readonly SessionWarning[];
   /** The driver's result; undefined for other pods. */
   readonly resultJson: string | undefined;
 };
@@ -30,14 +30,14 @@ export type LogsRead = {
  * Applies one outcome to the record. Replaying an outcome has no effect, so a write that lost a race can be repeated on the newer record. Final fields stay: a
  * verdict is decided once, and after the terminal event only the progress of the clean-up changes.
  */
-export function transitionRecord(record: SessionRecord, outcome: Outcome): SessionRecord {
+export function transitionRecord(record: SessionRecord, outcome: SessionOutcome): SessionRecord {
   if (outcome.kind === "hand-back") return { ...record, attempts: Math.max(0, record.attempts - 1) };
   const next = transition(record, outcome);
   // Explaining a wait is no progress.
   return next.attempts === 0 || outcome.kind === "explain-wait" ? next : { ...next, attempts: 0 };
 }
 
-function transition(record: SessionRecord, outcome: Exclude<Outcome, { kind: "hand-back" }>): SessionRecord {
+function transition(record: SessionRecord, outcome: Exclude<SessionOutcome, { kind: "hand-back" }>): SessionRecord {
   switch (outcome.kind) {
     case "confirm-pods-gone":
       return { ...record, podsDeleted: true, components: record.components.map(stopped) };
@@ -76,7 +76,7 @@ export function transitionTakeOver(
 
 function transitionLive(
   record: SessionRecord,
-  outcome: Exclude<Outcome, { kind: "confirm-pods-gone" | "released" | "hand-back" }>,
+  outcome: Exclude<SessionOutcome, { kind: "confirm-pods-gone" | "released" | "hand-back" }>,
 ): SessionRecord {
   switch (outcome.kind) {
     case "note-components":
@@ -108,7 +108,7 @@ function transitionLive(
 const MAX_WARNINGS = 32;
 
 /** A lost result comes first, so that the limit never drops it. */
-function withWarnings(record: SessionRecord, warnings: readonly Warning[]): readonly Warning[] {
+function withWarnings(record: SessionRecord, warnings: readonly SessionWarning[]): readonly SessionWarning[] {
   const all = [...record.warnings, ...warnings];
   const ofResult = all.filter(({ code }) => code === "RESULT_LOST");
   return [...ofResult, ...all.filter(({ code }) => code !== "RESULT_LOST")].slice(0, MAX_WARNINGS);
@@ -148,7 +148,7 @@ function accept(record: SessionRecord, step: Extract<RecordStep, { kind: "accept
 /** An earlier executor may have created the pod on another machine without recording it: that machine becomes the component's. */
 function noteCreated(
   record: SessionRecord,
-  { component: name, uid, node }: Extract<Outcome, { kind: "pod-created" }>,
+  { component: name, uid, node }: Extract<SessionOutcome, { kind: "pod-created" }>,
 ): SessionRecord {
   return {
     ...record,

@@ -1,7 +1,7 @@
-import { valueReader, type Path } from "@muster/documents";
+import { makeValueReader, type Path } from "@muster/documents";
 import type { Fault } from "@muster/faults";
 import { checkDnsLabel, checkDnsSubdomain, checkEnvName, checkTopology, isReservedEnvName } from "@muster/names";
-import { podName, type Component, type ComponentKind, type SessionSpec } from "./session.ts";
+import { buildPodName, type Component, type ComponentKind, type SessionSpec } from "./session.ts";
 import {
   checkComponentTemplate,
   checkShared,
@@ -9,7 +9,7 @@ import {
   findPoolProblem,
   MAX_POD_NAME_LENGTH,
   SESSION_LIMITS,
-  sessionTextBytes,
+  countSessionTextBytes,
 } from "@muster/session-limits";
 
 /** A user's request: zeros select the default, and a component may lack its kind. */
@@ -110,7 +110,7 @@ function checkPools({ pool, otherPools }: Pick<Component, "pool" | "otherPools">
 }
 
 function checkPodName(session: string, component: string, field: string): Fault | undefined {
-  const pod = podName(session, component);
+  const pod = buildPodName(session, component);
   return pod.length > MAX_POD_NAME_LENGTH
     ? wrong(
         field,
@@ -150,7 +150,7 @@ function checkTemplate(
   if (bytes > max) return wrong(field, `has ${bytes} bytes; ${max} at most`);
   const parsed = templateJson === "" ? undefined : parseJson(templateJson);
   if (parsed !== undefined && "problem" in parsed) return wrong(field, `is not JSON: ${parsed.problem}`);
-  const reader = valueReader();
+  const reader = makeValueReader();
   const template = parsed && checkComponentTemplate(reader, ["template_json"], parsed.value, env);
   if (shared && reader.findings.length === 0)
     checkShared(reader, { shared: ["shared"], template: ["template_json"] }, template);
@@ -212,7 +212,7 @@ function checkPoolOptions({ components }: SessionDraft): Fault | undefined {
 }
 
 function checkTextBytes(draft: SessionDraft): Fault | undefined {
-  const total = sessionTextBytes(draft.components);
+  const total = countSessionTextBytes(draft.components);
   const { textBytes: max } = SESSION_LIMITS;
   if (total <= max) return undefined;
   const all = `further pools, commands, arguments, environment and templates have ${total} bytes together; ${max} at most`;

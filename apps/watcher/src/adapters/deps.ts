@@ -1,7 +1,7 @@
 import type { KubeConfig, V1Node, V1Pod } from "@kubernetes/client-node";
 import { makeBell } from "@muster/backoff";
 import type { NatsBus } from "@muster/bus";
-import { informer, listWatch, type Informer, type InformerTiming } from "@muster/kube";
+import { openInformer, listWatch, type Informer, type InformerTiming } from "@muster/kube";
 import { bucketKeys, buckets, labels } from "@muster/proto";
 import type { Logger } from "@muster/service";
 import { openBucket, openView, type Bucket, type Codec, type View } from "@muster/store";
@@ -12,12 +12,12 @@ import type { NodesMark } from "../domain/plan-mark.ts";
 import type { PublishStep } from "../domain/plan-publish.ts";
 import type { PodState } from "../domain/pod-state.ts";
 import type { WatcherDeps, WriteOutcome } from "../keep-published.ts";
-import { groupRules, makePodReader, watchedNode, type GroupRules } from "./kube-objects.ts";
+import { buildGroupRules, makePodReader, toWatchedNode, type GroupRules } from "./kube-objects.ts";
 import { type NodeRecord, nodeRecordCodec, podCodec } from "./messages.ts";
-import { nodesPublication } from "./nodes-publication.ts";
-import { makeObserver, type Observer } from "./observer.ts";
-import { publication, type Publication } from "./publication.ts";
-import { inPassSpan, watcherMetrics } from "./telemetry.ts";
+import { makeNodesPublication } from "./nodes-publication.ts";
+import { makeObserver, type ClusterObserver } from "./observer.ts";
+import { makePublication, type StatePublication } from "./publication.ts";
+import { runInPassSpan, makeWatcherMetrics } from "./telemetry.ts";
 
 /** Freshness of this replica's views. */
 type WatcherStatus = {
@@ -51,7 +51,7 @@ export async function openWatcher(
   const follow: Follow = { kube, logger, timing, relistEveryMs: config.kube.relistEveryMs };
   await using stack = new AsyncDisposableStack();
   const wakeup = makeBell();
-  const pods = stack.use(followPods(follow, groupRules(config, kube)));
+  const pods = stack.use(followPods(follow, buildGroupRules(config, kube)));
   const nodes = stack.use(followNodes(follow));
   // The first list of an empty cluster changes no cache, but proves that published objects are gone.
   for (const followed of [pods, nodes]) followed.synced.then(wakeup.ring, () => undefined);
@@ -72,7 +72,7 @@ export async function openWatcher(
       logger.warn({ pod: pod.name, uid: pod.uid }, "too many removed pods wait to be published; dropped one"),
   });
   observer.onChange(wakeup.ring);
-  const metrics = stack.use(watcherMetrics({ pods: pods.ageMs, nodes: nodes.ageMs }));
+  const metrics = stack.use(makeWatcherMetrics({ pods: pods.ageMs, nodes: nodes.ageMs }));
   const whatIsMissing = (): string | undefined =>
     missing("pods", pods, config.ageLimitMs) ?? missing("nodes", nodes, config.ageLimitMs);
   const opened = stack.move();
@@ -85,7 +85,7 @@ export async function openWatcher(
         return blind === undefined ? observer.observe(scope) : { blind };
       },
       ...writersOf(publications, { observer, metrics, logger }),
-      recorded: inPassSpan,
+      recorded: runInPassSpan,
       blind: (reason) => logger.warn({ reason }, "not publishing"),
       wait: wakeup.wait,
       monotonicMs: () => performance.now(),
@@ -105,15 +105,15 @@ export async function openWatcher(
 function writersOf(
   { podSide, nodeSide, markSide }: Pick<Publications, "podSide" | "nodeSide" | "markSide">,
   by: {
-    readonly observer: Pick<Observer, "recheck">;
-    readonly metrics: ReturnType<typeof watcherMetrics>;
+    readonly observer: Pick<ClusterObserver, "recheck">;
+    readonly metrics: ReturnType<typeof makeWatcherMetrics>;
     readonly logger: Logger;
   },
 ): Pick<WatcherDeps, "writePod" | "writeNode" | "writeMark"> {
   const { observer, metrics, logger } = by;
   const counted = async <State>(
     bucket: "pods" | "nodes",
-    side: Publication<State>,
+    side: StatePublication<State>,
     step: PublishStep<State>,
   ): Promise<WriteOutcome> => {
     const outcome = await side.write(step);
@@ -143,7 +143,7 @@ type Follow = {
 /** Follows every pod of the cluster, because foreign pods use nodes as well. */
 function followPods({ kube, logger, timing, relistEveryMs }: Follow, rules: GroupRules): Informer<ClusterPod> {
   const readPod = makePodReader(rules);
-  return informer<V1Pod, ClusterPod>({
+  return openInformer<V1Pod, ClusterPod>({
     source: listWatch<V1Pod>(kube, "/api/v1/pods"),
     project: (pod) => {
       const kept = readPod(pod);
@@ -160,9 +160,9 @@ function followPods({ kube, logger, timing, relistEveryMs }: Follow, rules: Grou
 }
 
 function followNodes({ kube, logger, timing, relistEveryMs }: Follow): Informer<WatchedNode> {
-  return informer<V1Node, WatchedNode>({
+  return openInformer<V1Node, WatchedNode>({
     source: listWatch<V1Node>(kube, "/api/v1/nodes"),
-    project: watchedNode,
+    project: toWatchedNode,
     relistEveryMs,
     timing,
     onError: (error, retryInMs) => logger.warn({ err: error, resource: "nodes", retryInMs }, "watching failed"),
@@ -172,9 +172,9 @@ function followNodes({ kube, logger, timing, relistEveryMs }: Follow): Informer<
 type Publications = {
   readonly publishedPods: PublishedBucket<PodState>;
   readonly publishedNodes: PublishedBucket<NodeRecord>;
-  readonly podSide: Publication<PodState>;
-  readonly nodeSide: Publication<NodeState>;
-  readonly markSide: Publication<NodesMark>;
+  readonly podSide: StatePublication<PodState>;
+  readonly nodeSide: StatePublication<NodeState>;
+  readonly markSide: StatePublication<NodesMark>;
 };
 
 /** Opens the buckets of pods and nodes, and their writers. */
@@ -189,8 +189,8 @@ async function openPublications(
       logger.warn({ err: error, bucket, key, because }, "writing failed");
   const publishedPods = await openPublished(stack, bus, { name: buckets.pods, codec: podCodec, logger });
   const publishedNodes = await openPublished(stack, bus, { name: buckets.nodes, codec: nodeRecordCodec, logger });
-  const podSide = publication(publishedPods.bucket, publishedPods.view, writingFailed(buckets.pods));
-  const { nodes: nodeSide, mark: markSide } = nodesPublication(
+  const podSide = makePublication(publishedPods.bucket, publishedPods.view, writingFailed(buckets.pods));
+  const { nodes: nodeSide, mark: markSide } = makeNodesPublication(
     publishedNodes.bucket,
     publishedNodes.view,
     writingFailed(buckets.nodes),

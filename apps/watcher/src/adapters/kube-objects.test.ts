@@ -1,11 +1,11 @@
 import { KubeConfig, type V1Node, type V1Pod } from "@kubernetes/client-node";
-import { podHealth } from "@muster/health";
-import { batchOwnerId, JOB_SET } from "@muster/names";
+import { decidePodHealth } from "@muster/health";
+import { buildBatchOwnerId, JOB_SET } from "@muster/names";
 import { annotations, labels, schedulingGates } from "@muster/proto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { readConfig } from "../config.ts";
-import { makePodReader, groupRules, watchedNode, watchedPod } from "./kube-objects.ts";
+import { makePodReader, buildGroupRules, toWatchedNode, toWatchedPod } from "./kube-objects.ts";
 
 const created = "2026-01-01T00:00:00Z";
 
@@ -37,7 +37,7 @@ function pod(part: { readonly owner?: object; readonly spec?: object; readonly s
 
 describe("a watched pod", () => {
   it("keeps the published facts and those that health depends on", () => {
-    expect(watchedPod(pod())).toMatchObject({
+    expect(toWatchedPod(pod())).toMatchObject({
       owner: { kind: "session", id: "s" },
       component: "driver",
       namespace: "ns",
@@ -59,7 +59,7 @@ describe("a watched pod", () => {
     ["no kind of owner", { [labels.owner]: "s" }],
     ["an owner that cannot be a part of a key", { [labels.ownerKind]: "session", [labels.owner]: "a..b" }],
   ])("is ignored with %s", (_title, owner) => {
-    expect(watchedPod(pod({ owner }))).toBeUndefined();
+    expect(toWatchedPod(pod({ owner }))).toBeUndefined();
   });
 
   it.each([
@@ -69,8 +69,11 @@ describe("a watched pod", () => {
   ])("is %s %s", (reason, _title, gates) => {
     const spec = { nodeName: undefined, schedulingGates: gates.map((name) => ({ name })) };
     const conditions = [{ type: "PodScheduled", status: "False", reason: "SchedulingGated", message: "gated" }];
-    const seen = watchedPod(pod({ spec, status: { phase: "Pending", conditions } }));
-    expect(podHealth(seen!.facts, { startGraceMs: 1000, nowMs: 0 })).toMatchObject({ health: "NOT_READY", reason });
+    const seen = toWatchedPod(pod({ spec, status: { phase: "Pending", conditions } }));
+    expect(decidePodHealth(seen!.facts, { startGraceMs: 1000, nowMs: 0 })).toMatchObject({
+      health: "NOT_READY",
+      reason,
+    });
   });
 
   it.each([
@@ -79,7 +82,7 @@ describe("a watched pod", () => {
     ["Unknown", false],
     ["Pending", false],
   ])("in phase %s is finished: %s", (phase, finished) => {
-    expect(watchedPod(pod({ status: { phase } }))?.finished).toBe(finished);
+    expect(toWatchedPod(pod({ status: { phase } }))?.finished).toBe(finished);
   });
 
   it("is judged as the whole pod would be", () => {
@@ -134,7 +137,7 @@ describe("a watched pod", () => {
       fc.property(any, fc.nat(300_000), (part, afterMs) => {
         const whole = pod(part);
         const policy = { startGraceMs: 120_000, nowMs: Date.parse(created) + afterMs, mainContainer: "main" };
-        expect(podHealth(watchedPod(whole)!.facts, policy)).toEqual(podHealth(whole, policy));
+        expect(decidePodHealth(toWatchedPod(whole)!.facts, policy)).toEqual(decidePodHealth(whole, policy));
       }),
     );
   });
@@ -228,7 +231,7 @@ describe("a pod of the cluster", () => {
     const uid = "0a1b2c3d-4e5f-6789-abcd-ef0123456789";
 
     it.each(["apps", "other"])("counts for a JobSet of apps if it exists: in %s", (namespace) => {
-      const owner = { kind: JOB_SET, id: batchOwnerId(JOB_SET, { namespace: "apps", name: "train", uid: "u" }) };
+      const owner = { kind: JOB_SET, id: buildBatchOwnerId(JOB_SET, { namespace: "apps", name: "train", uid: "u" }) };
       const named = { [labels.ownerKind]: owner.kind, [labels.owner]: owner.id, [labels.exclusive]: "false" };
       const seen = read({ labels: named, namespace, ...createdBy("1a1b2c3d-4e5f-6789-abcd-ef0123456789") });
       expect(seen).toMatchObject(namespace === "apps" ? { owner } : { group: "foreign" });
@@ -287,7 +290,7 @@ it("knows the namespace of the services from its own service account, and not fr
     contexts: [{ name: "x", cluster: "c", user: "u", namespace: "muster-system" }],
     currentContext: "x",
   });
-  const rulesOf = (env: Readonly<Record<string, string>>) => groupRules(readConfig(env), kube);
+  const rulesOf = (env: Readonly<Record<string, string>>) => buildGroupRules(readConfig(env), kube);
   expect(rulesOf({ MUSTER_NAMESPACE: "work" })).toEqual({
     systemNamespaces: ["kube-system"],
     servicesNamespace: "muster-system",
@@ -306,7 +309,7 @@ describe("a watched node", () => {
       "example.com/x": "1E",
       "example.com/y": "-1",
     };
-    expect(watchedNode(json({ metadata: { name: "n" }, status: { allocatable } }) as V1Node).allocatable).toEqual({
+    expect(toWatchedNode(json({ metadata: { name: "n" }, status: { allocatable } }) as V1Node).allocatable).toEqual({
       cpu: 3920,
       memory: 2 ** 31,
       pods: 110,
@@ -314,7 +317,7 @@ describe("a watched node", () => {
       "example.com/x": Number.MAX_SAFE_INTEGER,
       "example.com/y": 0,
     });
-    expect(watchedNode(json({ metadata: { name: "n" } }) as V1Node).allocatable).toEqual({});
+    expect(toWatchedNode(json({ metadata: { name: "n" } }) as V1Node).allocatable).toEqual({});
   });
 
   const node = (part: object): V1Node =>
@@ -359,6 +362,6 @@ describe("a watched node", () => {
       { schedulable: true, taints: [] },
     ],
   ])("%s", (_title, part, expected) => {
-    expect(watchedNode(node(part))).toMatchObject({ name: "n", uid: "u", labels: { pool: "a" }, ...expected });
+    expect(toWatchedNode(node(part))).toMatchObject({ name: "n", uid: "u", labels: { pool: "a" }, ...expected });
   });
 });

@@ -1,8 +1,8 @@
 import type { KubeConfig, V1Node, V1OwnerReference, V1Pod, V1PodCondition } from "@kubernetes/client-node";
 import { keepFacts } from "@muster/health";
-import { checkDnsLabel, mayBeOwner } from "@muster/names";
+import { checkDnsLabel, canBeOwner } from "@muster/names";
 import { annotations, labels, schedulingGates, taints } from "@muster/proto";
-import { amountsOf, podRequests, type Amounts } from "@muster/resources";
+import { parseAmounts, computePodRequests, type Amounts } from "@muster/resources";
 import type { Config } from "../config.ts";
 import type { WatchedNode } from "../domain/node-state.ts";
 import { clampAmount, type ClusterPod, type OtherPod } from "../domain/node-use.ts";
@@ -29,7 +29,7 @@ const PART_OF = { key: "app.kubernetes.io/part-of", value: "muster" };
 const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
 
 /** Only the service account of a pod names the services' namespace; a context of a kubeconfig file may name any. */
-export function groupRules(
+export function buildGroupRules(
   { systemNamespaces, policy, kube: { kubeconfig } }: Pick<Config, "systemNamespaces" | "policy" | "kube">,
   kube: KubeConfig,
 ): GroupRules {
@@ -46,18 +46,18 @@ export function makePodReader(rules: GroupRules): (pod: V1Pod) => ClusterPod {
   const equalAmounts = makeEqualAmounts();
   const requestsOf = (pod: V1Pod): Amounts => equalAmounts(requestsOfPod(pod));
   return (pod) => {
-    const owned = watchedPod(pod, requestsOf);
+    const owned = toWatchedPod(pod, requestsOf);
     const counts =
       owned !== undefined &&
       (owned.exclusive ||
         owned.namespace === rules.workNamespace ||
-        mayBeOwner(owned.owner, { ...owned, controller: controllerOf(pod) }));
+        canBeOwner(owned.owner, { ...owned, controller: controllerOf(pod) }));
     return counts ? owned : otherPod(pod, rules, requestsOf);
   };
 }
 
 /** The kept part of a pod with owner labels; undefined without valid ones. */
-export function watchedPod(pod: V1Pod, requestsOf = requestsOfPod): WatchedPod | undefined {
+export function toWatchedPod(pod: V1Pod, requestsOf = requestsOfPod): WatchedPod | undefined {
   const { metadata, spec, status } = pod;
   const own = metadata?.labels ?? {};
   const owner = { kind: own[labels.ownerKind] ?? "", id: own[labels.owner] ?? "" };
@@ -113,7 +113,7 @@ function isFinished({ status }: V1Pod): boolean {
 }
 
 function requestsOfPod({ spec }: V1Pod): Amounts {
-  return spec === undefined ? new Map() : podRequests(spec);
+  return spec === undefined ? new Map() : computePodRequests(spec);
 }
 
 /**
@@ -131,7 +131,7 @@ function isGated({ type, reason }: V1PodCondition): boolean {
   return type === "PodScheduled" && reason === "SchedulingGated";
 }
 
-export function watchedNode(node: V1Node): WatchedNode {
+export function toWatchedNode(node: V1Node): WatchedNode {
   const { metadata, spec, status } = node;
   const blockingTaints = (spec?.taints ?? []).filter(({ effect }) => effect === "NoSchedule" || effect === "NoExecute");
   return {
@@ -146,7 +146,7 @@ export function watchedNode(node: V1Node): WatchedNode {
     unopened: (spec?.taints ?? []).some(({ key }) => key === taints.startup),
     taints: blockingTaints.map(({ key, value = "", effect }) => ({ key, value, effect })),
     allocatable: Object.fromEntries(
-      [...amountsOf(status?.allocatable ?? {})].map(([resource, amount]) => [resource, clampAmount(amount)]),
+      [...parseAmounts(status?.allocatable ?? {})].map(([resource, amount]) => [resource, clampAmount(amount)]),
     ),
   };
 }

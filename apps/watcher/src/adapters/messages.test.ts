@@ -1,5 +1,5 @@
 import { muster } from "@muster/proto";
-import { protoCodec } from "@muster/store";
+import { makeProtoCodec } from "@muster/store";
 import { expect, it } from "vitest";
 import type { NodeState } from "../domain/node-state.ts";
 import type { PodState } from "../domain/pod-state.ts";
@@ -61,7 +61,7 @@ it("encodes and decodes a node", () => {
 
 it("reads a node of a watcher that publishes no amounts", () => {
   const { allocatable: _allocatable, overhead: _overhead, foreign: _foreign, shared: _shared, ...older } = node;
-  const bytes = protoCodec(muster.watch.v1.NodeState).encode(older);
+  const bytes = makeProtoCodec(muster.watch.v1.NodeState).encode(older);
   const none = { pods: 0, requests: {}, examples: [] };
   expect(nodeCodec.decode(bytes)).toEqual({
     ...node,

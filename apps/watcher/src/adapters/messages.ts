@@ -3,14 +3,14 @@ import type { NodeState } from "../domain/node-state.ts";
 import type { NodeUse } from "../domain/node-use.ts";
 import type { NodesMark } from "../domain/plan-mark.ts";
 import type { Owner, PodState } from "../domain/pod-state.ts";
-import { protoCodec, type Codec } from "@muster/store";
+import { makeProtoCodec, type Codec } from "@muster/store";
 
 const { PodState: PodMessage, NodeState: NodeMessage, NodesComplete: MarkMessage } = muster.watch.v1;
 
-export const podCodec = domainCodec(protoCodec(PodMessage), podToWire, podFromWire);
-export const nodeCodec = domainCodec(protoCodec(NodeMessage), (state) => state, nodeFromWire);
+export const podCodec = domainCodec(makeProtoCodec(PodMessage), podToWire, podFromWire);
+export const nodeCodec = domainCodec(makeProtoCodec(NodeMessage), (state) => state, nodeFromWire);
 const markCodec: Codec<NodesMark> = domainCodec(
-  protoCodec(MarkMessage),
+  makeProtoCodec(MarkMessage),
   ({ atMs }) => ({ atMs }),
   ({ atMs }) => ({ atMs }),
 );

@@ -2,21 +2,21 @@ import type { Bucket, Entry, View } from "@muster/store";
 import type { NodeState } from "../domain/node-state.ts";
 import type { NodesMark } from "../domain/plan-mark.ts";
 import { isNode, type NodeRecord } from "./messages.ts";
-import { publication, type Publication } from "./publication.ts";
+import { makePublication, type StatePublication } from "./publication.ts";
 
 type Written = Pick<Bucket<NodeRecord>, "create" | "update" | "delete">;
 type Seen<State> = Pick<View<State>, "get" | "entries">;
 type OnFault = (error: unknown, step: { readonly key: string; readonly because: string }) => void;
 
 /** Splits the node bucket into its two kinds of records. Both come from one view, so the mark is never visible before its nodes. */
-export function nodesPublication(
+export function makeNodesPublication(
   bucket: Written,
   view: Seen<NodeRecord>,
   onFault: OnFault,
-): { readonly nodes: Publication<NodeState>; readonly mark: Publication<NodesMark> } {
+): { readonly nodes: StatePublication<NodeState>; readonly mark: StatePublication<NodesMark> } {
   return {
-    nodes: publication<NodeState>(bucket, only(view, nodeOf), onFault),
-    mark: publication<NodesMark>(bucket, only(view, markOf), onFault),
+    nodes: makePublication<NodeState>(bucket, only(view, nodeOf), onFault),
+    mark: makePublication<NodesMark>(bucket, only(view, markOf), onFault),
   };
 }
 

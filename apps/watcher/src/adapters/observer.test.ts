@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import type { NodeState, WatchedNode } from "../domain/node-state.ts";
 import type { ClusterPod } from "../domain/node-use.ts";
 import { planPass } from "../domain/plan-pass.ts";
-import type { Published, PublishStep } from "../domain/plan-publish.ts";
+import type { PublishedState, PublishStep } from "../domain/plan-publish.ts";
 import type { PodState } from "../domain/pod-state.ts";
 import { makeObserver } from "./observer.ts";
 
@@ -13,7 +13,7 @@ const policy = { namespace: "ns", startGraceMs: 5000, nodeGraceMs: 4000, keepDel
 /** A cache and a bucket of one kind of object; each reports its changes. */
 function fakeKind<Kept, State>() {
   const kept = new Map<string, Kept>();
-  const states = new Map<string, Published<State>>();
+  const states = new Map<string, PublishedState<State>>();
   const onKept: ((change: { key: string; before: Kept | undefined; after: Kept | undefined }) => void)[] = [];
   const onPublished: ((key: string) => void)[] = [];
   const echoes = new Set<string>();

@@ -1,14 +1,14 @@
 import type { Informer } from "@muster/kube";
 import type { View } from "@muster/store";
 import type { NodeState, WatchedNode } from "../domain/node-state.ts";
-import { isOther, isOwned, useChanges, type ClusterPod, type OtherPod } from "../domain/node-use.ts";
+import { isOther, isOwned, findChangedNodes, type ClusterPod, type OtherPod } from "../domain/node-use.ts";
 import type { NodesMark } from "../domain/plan-mark.ts";
 import type { WatcherSnapshot } from "../domain/plan-pass.ts";
-import type { Published, Sight, Stated } from "../domain/plan-publish.ts";
-import type { Postponed } from "../domain/postpone-short-lived.ts";
-import { podKey, type PodState, type RemovedPod, type WatchedPod } from "../domain/pod-state.ts";
+import type { PublishedState, InformerProgress, PublishedFields } from "../domain/plan-publish.ts";
+import type { PostponedWrite } from "../domain/postpone-short-lived.ts";
+import { buildPodKey, type PodState, type RemovedPod, type WatchedPod } from "../domain/pod-state.ts";
 import { makePodIndex, type PodIndex } from "./pod-index.ts";
-import type { Publication } from "./publication.ts";
+import type { StatePublication } from "./publication.ts";
 import { makeRemovedPods } from "./removed-pods.ts";
 
 type Followed<Kept> = Pick<Informer<Kept>, "get" | "list" | "onChange" | "resourceVersion" | "listAgeMs">;
@@ -16,9 +16,9 @@ type Followed<Kept> = Pick<Informer<Kept>, "get" | "list" | "onChange" | "resour
 type Sources = {
   readonly pods: Followed<ClusterPod>;
   readonly nodes: Followed<WatchedNode>;
-  readonly podSide: Pick<Publication<PodState>, "published" | "get" | "isEcho">;
-  readonly nodeSide: Pick<Publication<NodeState>, "published" | "get" | "isEcho">;
-  readonly markSide: Pick<Publication<NodesMark>, "published">;
+  readonly podSide: Pick<StatePublication<PodState>, "published" | "get" | "isEcho">;
+  readonly nodeSide: Pick<StatePublication<NodeState>, "published" | "get" | "isEcho">;
+  readonly markSide: Pick<StatePublication<NodesMark>, "published">;
   readonly podView: Pick<View<unknown>, "onChange">;
   readonly nodeView: Pick<View<unknown>, "onChange" | "ageMs">;
   readonly now: () => number;
@@ -29,13 +29,13 @@ type Sources = {
 };
 
 /** Takes snapshots of everything, or of the changes since the last one. */
-export type Observer = {
+export type ClusterObserver = {
   /** Calls the listener after each change, also after one by another replica. */
   onChange(listener: () => void): void;
   /** Puts a key whose write failed into the next snapshot. */
   recheck(kind: "pods" | "nodes", key: string): void;
   /** Puts the pod into the first snapshot from this time on. */
-  postpone(pod: Postponed): void;
+  postpone(pod: PostponedWrite): void;
   /** Time until a postponed pod is due; Infinity: none is postponed. */
   dueInMs(): number;
   observe(scope: "all" | "changed"): WatcherSnapshot;
@@ -45,7 +45,7 @@ export type Observer = {
  * A partial snapshot is closed: it contains every pod of its nodes, which use a node or are lost with it. So its plan equals that part of the full plan. Facts
  * that only a newer view shows, such as an object published by another replica that is gone, wait for the next full snapshot.
  */
-export function makeObserver(sources: Sources): Observer {
+export function makeObserver(sources: Sources): ClusterObserver {
   const { pods, nodes, podSide, nodeSide } = sources;
   const index = makePodIndex();
   const removed = makeRemovedPods(sources);
@@ -107,7 +107,7 @@ function touchChanges(
   { pods, nodes, podSide, nodeSide, podView, nodeView }: Sources,
   index: PodIndex,
   removed: ReturnType<typeof makeRemovedPods>,
-): Pick<Observer, "onChange"> & { readonly touched: Touched } {
+): Pick<ClusterObserver, "onChange"> & { readonly touched: Touched } {
   const touched: Touched = { pods: new Set(), nodes: new Set() };
   const listeners: (() => void)[] = [];
   const ring = (): void => {
@@ -122,8 +122,8 @@ function touchChanges(
     index.change(before, after);
     const [was, is] = [before, after].map((pod) => (pod !== undefined && isOwned(pod) ? pod : undefined));
     removed.change(was, is);
-    const changedNodes = useChanges(before, after);
-    for (const pod of [was, is]) if (pod !== undefined) touched.pods.add(podKey(pod));
+    const changedNodes = findChangedNodes(before, after);
+    for (const pod of [was, is]) if (pod !== undefined) touched.pods.add(buildPodKey(pod));
     for (const node of changedNodes) touched.nodes.add(node);
     // Most changes of other pods, such as of their readiness, do not affect any published state.
     if (was !== undefined || is !== undefined || changedNodes.length > 0) ring();
@@ -142,7 +142,10 @@ function touchChanges(
 }
 
 /** Returns whether the view shows our own planned write of a live object. After an end, a successor or another end may follow. */
-function isEchoOfLife<State extends Stated>(side: Pick<Publication<State>, "get" | "isEcho">, key: string): boolean {
+function isEchoOfLife<State extends PublishedFields>(
+  side: Pick<StatePublication<State>, "get" | "isEcho">,
+  key: string,
+): boolean {
   return side.isEcho(key) && side.get(key)?.state.deleted === false;
 }
 
@@ -151,8 +154,8 @@ type Part = {
   readonly others: readonly OtherPod[];
   readonly removedPods: readonly RemovedPod[];
   readonly nodes: readonly WatchedNode[];
-  readonly publishedPods: readonly Published<PodState>[];
-  readonly publishedNodes: readonly Published<NodeState>[];
+  readonly publishedPods: readonly PublishedState<PodState>[];
+  readonly publishedNodes: readonly PublishedState<NodeState>[];
 };
 
 function splitPods(all: readonly ClusterPod[]): Pick<Part, "pods" | "others"> {
@@ -194,12 +197,12 @@ function closure(
   for (let before = -1; before < podKeys.size + nodeNames.size;) {
     before = podKeys.size + nodeNames.size;
     for (const key of podKeys) for (const pod of index.byKey(key)) seen.add(pod);
-    for (const name of nodeNames) for (const pod of index.onNode(name)) if (isOwned(pod)) podKeys.add(podKey(pod));
+    for (const name of nodeNames) for (const pod of index.onNode(name)) if (isOwned(pod)) podKeys.add(buildPodKey(pod));
   }
   const others = [...nodeNames].flatMap((name) => index.onNode(name).filter(isOther));
   return { seen, others, podKeys, nodeNames };
 }
 
-function sightOf(followed: Followed<unknown>, nowMs: number): Sight {
+function sightOf(followed: Followed<unknown>, nowMs: number): InformerProgress {
   return { version: Number(followed.resourceVersion() ?? 0), listedAtMs: nowMs - followed.listAgeMs() };
 }

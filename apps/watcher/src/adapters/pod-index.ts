@@ -1,5 +1,5 @@
 import { isOwned, type ClusterPod } from "../domain/node-use.ts";
-import { podKey, type WatchedPod } from "../domain/pod-state.ts";
+import { buildPodKey, type WatchedPod } from "../domain/pod-state.ts";
 
 /** The followed pods by the key of their state and by their node, so that the cost of a change is that of its objects. */
 export type PodIndex = {
@@ -18,11 +18,11 @@ export function makePodIndex(): PodIndex {
     onNode: (node) => [...(nodes.get(node) ?? [])],
     change: (before, after) => {
       if (before !== undefined) {
-        if (isOwned(before)) take(keys, podKey(before), before);
+        if (isOwned(before)) take(keys, buildPodKey(before), before);
         take(nodes, before.node, before);
       }
       if (after !== undefined) {
-        if (isOwned(after)) put(keys, podKey(after), after);
+        if (isOwned(after)) put(keys, buildPodKey(after), after);
         if (after.node !== "") put(nodes, after.node, after);
       }
     },

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { fakeBucket } from "../../test/fake-bucket.ts";
-import { publication } from "./publication.ts";
+import { makeFakeBucket } from "../../test/fake-bucket.ts";
+import { makePublication } from "./publication.ts";
 
 type State = { readonly value: number };
 
@@ -8,10 +8,10 @@ const putTo = (key: string, value: number, expectedRevision?: number) =>
   ({ kind: "put", key, state: { value }, expectedRevision, because: "new" }) as const;
 
 it("recognises its own last write in the view, once, and no write of another replica", async () => {
-  const bucket = fakeBucket<State>();
+  const bucket = makeFakeBucket<State>();
   bucket.delay();
   const view = bucket.view();
-  const [own, other] = [publication(bucket, view, () => undefined), publication(bucket, view, () => undefined)];
+  const [own, other] = [makePublication(bucket, view, () => undefined), makePublication(bucket, view, () => undefined)];
   await own.write(putTo("k", 1));
   expect(own.isEcho("k")).toBe(false);
   bucket.catchUp();
@@ -24,8 +24,8 @@ it("recognises its own last write in the view, once, and no write of another rep
 });
 
 it("does not regard the removal of a state as an echo", async () => {
-  const bucket = fakeBucket<State>();
-  const side = publication(bucket, bucket.view(), () => undefined);
+  const bucket = makeFakeBucket<State>();
+  const side = makePublication(bucket, bucket.view(), () => undefined);
   await side.write(putTo("k", 1));
   const expectedRevision = side.get("k")?.revision ?? 0;
   await side.write({ kind: "forget", key: "k", expectedRevision, because: "kept-long-enough" });

@@ -1,12 +1,12 @@
-import { assertNever, faultOf, isRetryable } from "@muster/faults";
+import { assertNever, findFault, isRetryable } from "@muster/faults";
 import type { Bucket, Entry, View } from "@muster/store";
-import type { Published, PublishStep } from "../domain/plan-publish.ts";
+import type { PublishedState, PublishStep } from "../domain/plan-publish.ts";
 import type { WriteOutcome } from "../keep-published.ts";
 
 /** The published states of one bucket, our own last writes included, and the way to change them. */
-export type Publication<State> = {
-  published(): readonly Published<State>[];
-  get(key: string): Published<State> | undefined;
+export type StatePublication<State> = {
+  published(): readonly PublishedState<State>[];
+  get(key: string): PublishedState<State> | undefined;
   /** Returns whether the view shows our own last write of the key; false once `get` has detected that. */
   isEcho(key: string): boolean;
   write(step: PublishStep<State>): Promise<WriteOutcome>;
@@ -21,12 +21,12 @@ const MAX_ECHO_DELAY_MS = 10_000;
  * The view shows a write shortly after its acknowledgement. Until then our own writes replace it, or the next pass would plan them again and conflict with
  * itself.
  */
-export function publication<State>(
+export function makePublication<State>(
   bucket: Pick<Bucket<State>, "create" | "update" | "delete">,
   view: Pick<View<State>, "get" | "entries">,
   onFault: (error: unknown, step: PublishStep<State>) => void,
   monotonicMs: () => number = () => performance.now(),
-): Publication<State> {
+): StatePublication<State> {
   const own = new Map<string, OwnWrite<State>>();
 
   function ownOf(key: string): OwnWrite<State> | undefined {
@@ -37,14 +37,14 @@ export function publication<State>(
     return undefined;
   }
 
-  function get(key: string): Published<State> | undefined {
+  function get(key: string): PublishedState<State> | undefined {
     const write = ownOf(key);
     if (write !== undefined) return write.state && { key, revision: write.revision, state: write.state };
     const entry = view.get(key);
     return entry && toPublished(entry);
   }
 
-  function published(): readonly Published<State>[] {
+  function published(): readonly PublishedState<State>[] {
     const ours = [...own.keys()].filter((key) => ownOf(key) !== undefined);
     const others = view.entries().filter(({ key }) => !own.has(key));
     return [...others.map(toPublished), ...ours.flatMap((key) => get(key) ?? [])];
@@ -60,7 +60,7 @@ export function publication<State>(
       own.set(step.key, { ...(await send(bucket, step)), writtenAtMs: monotonicMs() });
       return "written";
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault?.code === "conflict" || fault?.code === "already_exists") {
         own.delete(step.key);
         return "lost";
@@ -101,6 +101,6 @@ function isOvertaken<State>(write: OwnWrite<State>, entry: Entry<State> | undefi
   return entry !== undefined && entry.revision >= write.revision;
 }
 
-function toPublished<State>({ key, value, revision }: Entry<State>): Published<State> {
+function toPublished<State>({ key, value, revision }: Entry<State>): PublishedState<State> {
   return { key, state: value, revision };
 }

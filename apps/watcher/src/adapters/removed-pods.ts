@@ -1,5 +1,5 @@
 import { isEndPublished } from "../domain/plan-publish.ts";
-import { podKey, type PodState, type RemovedPod, type WatchedPod } from "../domain/pod-state.ts";
+import { buildPodKey, type PodState, type RemovedPod, type WatchedPod } from "../domain/pod-state.ts";
 
 /** Limit of removed pods whose end is not acknowledged; about 2 KiB each. */
 const REMOVED_LIMIT = 10_000;
@@ -41,13 +41,13 @@ export function makeRemovedPods(options: {
   return {
     change: (before, after) => {
       if (after !== undefined) {
-        const key = podKey(after);
+        const key = buildPodKey(after);
         const others = byKey.get(key)?.filter(({ pod }) => pod.uid !== after.uid);
         if (others !== undefined) keep(key, others);
       }
-      if (before === undefined || (after?.uid === before.uid && podKey(after) === podKey(before))) return;
+      if (before === undefined || (after?.uid === before.uid && buildPodKey(after) === buildPodKey(before))) return;
       if (namespace !== undefined && before.namespace !== namespace) return;
-      const key = podKey(before);
+      const key = buildPodKey(before);
       keep(key, [...(byKey.get(key) ?? []), { pod: before, removedAtMs: now() }]);
       if (count > limit) dropOldest();
     },

@@ -8,7 +8,7 @@ const NAME = "muster-watcher";
 const STEPS_SHOWN = 100;
 
 /** Runs the writes of one pass under a span that shows each step with its reason. */
-export function inPassSpan(
+export function runInPassSpan(
   plan: PassPlan,
   write: () => Promise<readonly WriteOutcome[]>,
 ): Promise<readonly WriteOutcome[]> {
@@ -31,7 +31,7 @@ function showSteps(span: Span, plan: PassPlan): void {
 }
 
 /** Counts the outcome of each write, and reports the ages of the views. Disposing stops the gauge. */
-export function watcherMetrics(ages: { readonly pods: () => number; readonly nodes: () => number }): Disposable & {
+export function makeWatcherMetrics(ages: { readonly pods: () => number; readonly nodes: () => number }): Disposable & {
   wrote(bucket: "pods" | "nodes", because: string, outcome: WriteOutcome): void;
 } {
   const meter = metrics.getMeter(NAME);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { buildNodeState, nodeRules, type NodeState } from "./node-state.ts";
+import { buildNodeState, buildNodeRules, type NodeState } from "./node-state.ts";
 import { NO_USES, type NodeUse } from "./node-use.ts";
 
 const use: NodeUse = { pods: 1, requests: { cpu: 100, memory: 1 }, examples: ["ns/a"] };
@@ -35,7 +35,7 @@ const node = buildNodeState(
 );
 
 describe("states of a node", () => {
-  const rules = nodeRules({ version: 20, listedAtMs: 0 });
+  const rules = buildNodeRules({ version: 20, listedAtMs: 0 });
 
   it.each<[string, Partial<NodeState>, boolean]>([
     ["in another order of labels", { labels: { pool: "drivers", zone: "a" } }, true],

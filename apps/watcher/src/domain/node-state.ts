@@ -1,12 +1,12 @@
 import type { Taint } from "@muster/resources";
-import { areRegrouped, NO_USES, sameRecord, sameUses, type NodeUses } from "./node-use.ts";
+import { areRegrouped, NO_USES, areRecordsEqual, areUsesEqual, type NodeUses } from "./node-use.ts";
 import {
   isObservedLater,
-  type Desired,
-  type Published,
+  type DesiredState,
+  type PublishedState,
   type PublishRules,
-  type Sight,
-  type Stated,
+  type InformerProgress,
+  type PublishedFields,
 } from "./plan-publish.ts";
 
 /** The kept part of a node. */
@@ -28,7 +28,7 @@ export type WatchedNode = {
 };
 
 /** The published state of a node. */
-export type NodeState = Stated &
+export type NodeState = PublishedFields &
   NodeUses & {
     readonly name: string;
     readonly labels: Readonly<Record<string, string>>;
@@ -80,7 +80,7 @@ export function buildNodeState(
  * restores them, even if the older one has observed more: earlier amounts are better than none. So during a rolling update each write of the older watcher
  * costs one more write. In between the record has no amounts, and readers keep the last ones.
  */
-export function nodeRules(pods: Sight): PublishRules<NodeState> {
+export function buildNodeRules(pods: InformerProgress): PublishRules<NodeState> {
   return {
     merge: ({ published, desired, newer }) => {
       if (newer && published.uid !== desired.uid) return desired;
@@ -95,10 +95,10 @@ export function nodeRules(pods: Sight): PublishRules<NodeState> {
     gone: (published) => ({ ...published, ready: false, schedulable: false, ...NO_USES, deleted: true }),
     same: (one, other) =>
       FIELDS.every((field) => one[field] === other[field]) &&
-      sameRecord(one.labels, other.labels) &&
-      sameRecord(one.allocatable, other.allocatable) &&
+      areRecordsEqual(one.labels, other.labels) &&
+      areRecordsEqual(one.allocatable, other.allocatable) &&
       sameTaints(one.taints, other.taints) &&
-      sameUses(one, other),
+      areUsesEqual(one, other),
   };
 }
 
@@ -114,9 +114,9 @@ const FIELDS = [
 
 /** Returns when the first withheld groups may be replaced; Infinity: none are withheld. */
 export function nextRegroupMs(
-  desired: readonly Desired<NodeState>[],
-  published: readonly Published<NodeState>[],
-  pods: Sight,
+  desired: readonly DesiredState<NodeState>[],
+  published: readonly PublishedState<NodeState>[],
+  pods: InformerProgress,
 ): number {
   const states = new Map(published.map(({ key, state }) => [key, state]));
   let nextMs = Infinity;
@@ -130,11 +130,11 @@ export function nextRegroupMs(
 }
 
 /** Returns whether the desired uses replace the published ones. */
-function knowsUses(published: NodeState, desired: NodeState, pods: Sight): boolean {
+function knowsUses(published: NodeState, desired: NodeState, pods: InformerProgress): boolean {
   return hasSeenMore(published, pods) && !isWithheld(published, desired);
 }
 
-function hasSeenMore(published: NodeState, pods: Sight): boolean {
+function hasSeenMore(published: NodeState, pods: InformerProgress): boolean {
   return !published.deleted && isObservedLater(pods, published.occupantsVersion, published.observedAtMs);
 }
 
@@ -150,7 +150,7 @@ function regroupMs(published: NodeState): number {
 function omitsAmounts(published: NodeState, desired: NodeState): boolean {
   if (published.deleted || published.uid !== desired.uid) return false;
   if (!isEmpty(published.allocatable) || isEmpty(desired.allocatable)) return false;
-  return sameUses({ ...published, occupants: [] }, NO_USES);
+  return areUsesEqual({ ...published, occupants: [] }, NO_USES);
 }
 
 /** As `omitsAmounts`, for taints: the published state is unschedulable and names no taint. */

@@ -5,7 +5,7 @@ import {
   areRegrouped,
   buildNodeUses,
   isOwned,
-  useChanges,
+  findChangedNodes,
   type ClusterPod,
   type NodeUses,
   type OtherPod,
@@ -88,7 +88,7 @@ describe("changes of use", () => {
     ["a foreign pod without a node", undefined, other({ node: "" }), []],
     ["no pod", undefined, undefined, []],
   ])("after %s", (_title, before, after, nodes) => {
-    expect(useChanges(before, after)).toEqual(nodes);
+    expect(findChangedNodes(before, after)).toEqual(nodes);
   });
 });
 

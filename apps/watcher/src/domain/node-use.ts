@@ -65,7 +65,7 @@ export function buildNodeUses(pods: Iterable<ClusterPod>): ReadonlyMap<string, N
 }
 
 /** Returns the nodes whose use changes when a pod is added, removed or changed. */
-export function useChanges(before: ClusterPod | undefined, after: ClusterPod | undefined): readonly string[] {
+export function findChangedNodes(before: ClusterPod | undefined, after: ClusterPod | undefined): readonly string[] {
   const [was, is] = [before, after].map((pod) => (pod !== undefined && usesNode(pod) ? pod : undefined));
   const same = was === undefined || is === undefined ? was === is : usesAlike(was, is);
   return same ? [] : [was, is].flatMap((pod) => pod?.node ?? []);
@@ -79,7 +79,7 @@ export function isOther(pod: ClusterPod): pod is OtherPod {
   return !isOwned(pod);
 }
 
-export function sameUses(one: NodeUses, other: NodeUses): boolean {
+export function areUsesEqual(one: NodeUses, other: NodeUses): boolean {
   return (
     sameOwners(one.occupants, other.occupants) &&
     sameUse(one.overhead, other.overhead) &&
@@ -93,10 +93,12 @@ export function areRegrouped(one: NodeUses, other: NodeUses): boolean {
   if (sameUse(one.overhead, other.overhead) || sameUse(one.foreign, other.foreign)) return false;
   if (!sameOwners(one.occupants, other.occupants) || !sameShared(one.shared, other.shared)) return false;
   const samePods = one.overhead.pods + one.foreign.pods === other.overhead.pods + other.foreign.pods;
-  return samePods && sameRecord(addRequests(one.overhead, one.foreign), addRequests(other.overhead, other.foreign));
+  return (
+    samePods && areRecordsEqual(addRequests(one.overhead, one.foreign), addRequests(other.overhead, other.foreign))
+  );
 }
 
-export function sameRecord<Value>(
+export function areRecordsEqual<Value>(
   one: Readonly<Record<string, Value>>,
   other: Readonly<Record<string, Value>>,
 ): boolean {
@@ -178,7 +180,9 @@ function sortedValues<Value>(byKey: ReadonlyMap<string, Value>): readonly Value[
 }
 
 function sameUse(one: NodeUse, other: NodeUse): boolean {
-  return one.pods === other.pods && sameRecord(one.requests, other.requests) && sameTexts(one.examples, other.examples);
+  return (
+    one.pods === other.pods && areRecordsEqual(one.requests, other.requests) && sameTexts(one.examples, other.examples)
+  );
 }
 
 function sameShared(one: readonly OwnerUse[], other: readonly OwnerUse[]): boolean {

@@ -1,19 +1,19 @@
-import { buildNodeState, nextRegroupMs, nodeRules, type NodeState, type WatchedNode } from "./node-state.ts";
+import { buildNodeState, nextRegroupMs, buildNodeRules, type NodeState, type WatchedNode } from "./node-state.ts";
 import { buildNodeUses, NO_USES, type OtherPod } from "./node-use.ts";
 import { planMark, type MarkStep, type NodesMark } from "./plan-mark.ts";
 import {
   nextForgetMs,
   planPublish,
-  type Desired,
-  type Published,
+  type DesiredState,
+  type PublishedState,
   type PublishStep,
-  type Sight,
+  type InformerProgress,
 } from "./plan-publish.ts";
-import { postponeShortLived, type Postponed } from "./postpone-short-lived.ts";
+import { postponeShortLivedStates, type PostponedWrite } from "./postpone-short-lived.ts";
 import {
   buildPodState,
   buildRemovedState,
-  podKey,
+  buildPodKey,
   podRules,
   type PodState,
   type RemovedPod,
@@ -28,15 +28,15 @@ export type WatcherSnapshot = {
     readonly seen: readonly WatchedPod[];
     /** Foreign pods, which only use nodes. */
     readonly others: readonly OtherPod[];
-    readonly sight: Sight;
+    readonly sight: InformerProgress;
   };
   /** Removed pods whose end is not published yet. */
   readonly removedPods: readonly RemovedPod[];
-  readonly nodes: { readonly seen: readonly WatchedNode[]; readonly sight: Sight };
+  readonly nodes: { readonly seen: readonly WatchedNode[]; readonly sight: InformerProgress };
   /** Nodes of pods that are gone, and since when. A node that was never published may merely be too new for this view. */
   readonly goneNodes: ReadonlyMap<string, number>;
-  readonly publishedPods: readonly Published<PodState>[];
-  readonly publishedNodes: readonly Published<NodeState>[];
+  readonly publishedPods: readonly PublishedState<PodState>[];
+  readonly publishedNodes: readonly PublishedState<NodeState>[];
   /** The mark, and whether the view of the node bucket is current. Undefined in a partial snapshot. */
   readonly marked:
     | { readonly mark: (NodesMark & { readonly revision: number }) | undefined; readonly bucketCurrent: boolean }
@@ -58,7 +58,7 @@ export type PassPlan = {
   readonly pods: readonly PublishStep<PodState>[];
   readonly nodes: readonly PublishStep<NodeState>[];
   /** Pods whose write waits, because the next state usually replaces it. */
-  readonly postponed: readonly Postponed[];
+  readonly postponed: readonly PostponedWrite[];
   /** Written after all nodes, and only if none of them failed. */
   readonly mark: MarkStep | undefined;
   /** When the next pass is due without any event; Infinity: never. */
@@ -72,16 +72,16 @@ export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): Pass
   const wanted = desiredPods(snapshot, policy, taints);
   const removed = removedPods
     .filter(({ pod }) => pod.namespace === policy.namespace)
-    .map((each) => ({ key: podKey(each.pod), state: withTaints(buildRemovedState(each, policy), taints) }));
+    .map((each) => ({ key: buildPodKey(each.pod), state: withTaints(buildRemovedState(each, policy), taints) }));
   const podSnapshot = { nowMs, sight: pods.sight, desired: wanted.desired, removed, published: publishedPods };
   const wantedNodes = desiredNodes(snapshot);
   const nodeSnapshot = { nowMs, sight: nodes.sight, desired: wantedNodes, published: publishedNodes };
   const marking = marked === undefined ? undefined : planMark({ nowMs, ...marked });
-  const { due, postponed } = postponeShortLived(planPublish(podSnapshot, policy, podRules), podSnapshot);
+  const { due, postponed } = postponeShortLivedStates(planPublish(podSnapshot, policy, podRules), podSnapshot);
   return {
     pods: due,
     postponed,
-    nodes: planPublish(nodeSnapshot, policy, nodeRules(pods.sight)),
+    nodes: planPublish(nodeSnapshot, policy, buildNodeRules(pods.sight)),
     mark: marking?.step,
     nextMs: Math.min(
       wanted.nextMs,
@@ -99,21 +99,21 @@ function desiredPods(
   snapshot: WatcherSnapshot,
   policy: WatcherPolicy,
   taints: NodeTaints,
-): { readonly desired: readonly Desired<PodState>[]; readonly nextMs: number } {
+): { readonly desired: readonly DesiredState<PodState>[]; readonly nextMs: number } {
   const { nowMs, pods, goneNodes } = snapshot;
-  const desired: Desired<PodState>[] = [];
+  const desired: DesiredState<PodState>[] = [];
   let nextMs = Infinity;
   for (const pod of pods.seen) {
     if (pod.namespace !== policy.namespace) continue;
     const nodeGoneMs = goneNodes.get(pod.node);
     const { state, reevaluateAtMs = Infinity } = buildPodState(pod, { ...policy, nowMs, nodeGoneMs });
-    desired.push({ key: podKey(pod), state: withTaints(state, taints), createdAtMs: pod.createdAtMs });
+    desired.push({ key: buildPodKey(pod), state: withTaints(state, taints), createdAtMs: pod.createdAtMs });
     nextMs = Math.min(nextMs, reevaluateAtMs);
   }
   return { desired, nextMs };
 }
 
-function desiredNodes({ nowMs, pods, nodes }: WatcherSnapshot): readonly Desired<NodeState>[] {
+function desiredNodes({ nowMs, pods, nodes }: WatcherSnapshot): readonly DesiredState<NodeState>[] {
   const uses = buildNodeUses([...pods.seen, ...pods.others]);
   return nodes.seen.map((node) => ({
     key: node.name,

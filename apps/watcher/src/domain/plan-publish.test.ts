@@ -5,8 +5,8 @@ import {
   isObservedLater,
   nextForgetMs,
   planPublish,
-  type Desired,
-  type Published,
+  type DesiredState,
+  type PublishedState,
   type PublishStep,
   type PublishSnapshot,
 } from "./plan-publish.ts";
@@ -211,14 +211,14 @@ const anyState = fc
 const key = fc.constantFrom("session.a.1", "session.a.2", "session.b.1", "job.c.1");
 const unique = <Row extends { readonly key: string }>(row: fc.Arbitrary<Row>) =>
   fc.uniqueArray(row, { selector: (each) => each.key });
-const desired: fc.Arbitrary<Desired<PodState>[]> = unique(
+const desired: fc.Arbitrary<DesiredState<PodState>[]> = unique(
   fc.record({
     key,
     state: anyState.map((each) => ({ ...each, deleted: false })),
     createdAtMs: fc.integer({ min: 0, max: NOW }),
   }),
 );
-const published: fc.Arbitrary<Published<PodState>[]> = unique(
+const published: fc.Arbitrary<PublishedState<PodState>[]> = unique(
   fc.record({ key, state: anyState, revision: fc.integer({ min: 1, max: 99 }) }),
 );
 const snapshot: fc.Arbitrary<PublishSnapshot<PodState>> = fc.record({
@@ -230,7 +230,10 @@ const snapshot: fc.Arbitrary<PublishSnapshot<PodState>> = fc.record({
 const policy = { keepDeletedMs: KEEP };
 
 /** The bucket after the steps. */
-function apply(before: readonly Published<PodState>[], steps: readonly PublishStep<PodState>[]): Published<PodState>[] {
+function apply(
+  before: readonly PublishedState<PodState>[],
+  steps: readonly PublishStep<PodState>[],
+): PublishedState<PodState>[] {
   const after = new Map(before.map((each) => [each.key, each]));
   for (const step of steps) {
     if (step.kind === "forget") after.delete(step.key);
@@ -344,7 +347,7 @@ describe("two replicas that observe the same world with different delays", () =>
 
   function runReplicas(moments: readonly Moment[], schedule: readonly Scheduled[]): PodState[] {
     const states: PodState[] = [];
-    let bucket: Published<PodState> | undefined;
+    let bucket: PublishedState<PodState> | undefined;
     const replicas = [0, 1].map(() => ({ seen: -1, bucket }));
 
     const pass = (replica: (typeof replicas)[number]): void => {

@@ -1,5 +1,5 @@
 /** The fields that every published state has. */
-export type Stated = {
+export type PublishedFields = {
   readonly uid: string;
   /** Kubernetes' resource version as a number: of two states of one object the higher is newer. */
   readonly resourceVersion: number;
@@ -10,16 +10,16 @@ export type Stated = {
 };
 
 /** A state to be published. */
-export type Desired<State> = { readonly key: string; readonly state: State; readonly createdAtMs: number };
+export type DesiredState<State> = { readonly key: string; readonly state: State; readonly createdAtMs: number };
 
 /** A published state. */
-export type Published<State> = { readonly key: string; readonly state: State; readonly revision: number };
+export type PublishedState<State> = { readonly key: string; readonly state: State; readonly revision: number };
 
 /** The last observation of a removed object whose end may still have to be published. */
 type Removed<State> = { readonly key: string; readonly state: State };
 
 /** How far an informer has observed the cluster. */
-export type Sight = {
+export type InformerProgress = {
   /** The resource version up to which it is complete. */
   readonly version: number;
   /** When its last complete list was requested. */
@@ -28,11 +28,11 @@ export type Sight = {
 
 export type PublishSnapshot<State> = {
   readonly nowMs: number;
-  readonly sight: Sight;
-  readonly desired: readonly Desired<State>[];
+  readonly sight: InformerProgress;
+  readonly desired: readonly DesiredState<State>[];
   /** Removed objects; none of them is desired. */
   readonly removed?: readonly Removed<State>[];
-  readonly published: readonly Published<State>[];
+  readonly published: readonly PublishedState<State>[];
 };
 
 type PublishPolicy = {
@@ -78,7 +78,7 @@ const CLOCK_DIFFERENCE_MS = 60_000;
  *
  * A removed object is published with its last observation before its successor of the same name, since a reader may wait for its end.
  */
-export function planPublish<State extends Stated>(
+export function planPublish<State extends PublishedFields>(
   snapshot: PublishSnapshot<State>,
   policy: PublishPolicy,
   rules: PublishRules<State>,
@@ -95,12 +95,12 @@ export function planPublish<State extends Stated>(
 }
 
 type Known<State> = {
-  readonly desired: Desired<State> | undefined;
+  readonly desired: DesiredState<State> | undefined;
   readonly removed: readonly Removed<State>[];
-  readonly published: Published<State> | undefined;
+  readonly published: PublishedState<State> | undefined;
 };
 
-function planKey<State extends Stated>(
+function planKey<State extends PublishedFields>(
   { desired, removed, published }: Known<State>,
   { nowMs, sight }: PublishSnapshot<State>,
   policy: PublishPolicy,
@@ -135,21 +135,25 @@ function planKey<State extends Stated>(
 }
 
 /** Returns whether the published state shows that the object is gone, or belongs to a later one of that name. */
-export function isEndPublished(last: Stated, published: Stated | undefined): boolean {
+export function isEndPublished(last: PublishedFields, published: PublishedFields | undefined): boolean {
   if (published === undefined) return false;
   return published.uid === last.uid ? published.deleted : published.resourceVersion >= last.resourceVersion;
 }
 
 /** Returns the last known state of an object, observed or published. */
-function lastOf<State extends Stated>(last: State, published: State | undefined, rules: PublishRules<State>): State {
+function lastOf<State extends PublishedFields>(
+  last: State,
+  published: State | undefined,
+  rules: PublishRules<State>,
+): State {
   if (published?.uid !== last.uid) return last;
   return rules.merge({ published, desired: last, newer: last.resourceVersion >= published.resourceVersion });
 }
 
-function isNewer<State extends Stated>(
-  { state, createdAtMs }: Desired<State>,
+function isNewer<State extends PublishedFields>(
+  { state, createdAtMs }: DesiredState<State>,
   published: State,
-  sight: Sight,
+  sight: InformerProgress,
 ): boolean {
   const listedLater = sight.listedAtMs > published.observedAtMs + CLOCK_DIFFERENCE_MS;
   if (state.uid === published.uid) {
@@ -159,13 +163,13 @@ function isNewer<State extends Stated>(
 }
 
 /** Returns whether the sight is later than an observation: an object that is missing from it is gone. */
-export function isObservedLater(sight: Sight, resourceVersion: number, observedAtMs: number): boolean {
+export function isObservedLater(sight: InformerProgress, resourceVersion: number, observedAtMs: number): boolean {
   return sight.version >= resourceVersion || sight.listedAtMs > observedAtMs + CLOCK_DIFFERENCE_MS;
 }
 
 /** Returns when the first removed state may be forgotten. */
-export function nextForgetMs<State extends Stated>(
-  published: readonly Published<State>[],
+export function nextForgetMs<State extends PublishedFields>(
+  published: readonly PublishedState<State>[],
   policy: PublishPolicy,
 ): number {
   const times = published.filter(({ state }) => state.deleted).map(({ state }) => state.observedAtMs);

@@ -1,6 +1,6 @@
-import { podHealth, type Health, type PodFacts } from "@muster/health";
+import { decidePodHealth, type Health, type PodFacts } from "@muster/health";
 import type { Amounts, Taint } from "@muster/resources";
-import type { PublishRules, Stated } from "./plan-publish.ts";
+import type { PublishRules, PublishedFields } from "./plan-publish.ts";
 
 export type Owner = { readonly kind: string; readonly id: string };
 
@@ -31,7 +31,7 @@ export type WatchedPod = {
 export type RemovedPod = { readonly pod: WatchedPod; readonly removedAtMs: number };
 
 /** The published state of a pod. */
-export type PodState = Stated & {
+export type PodState = PublishedFields & {
   readonly owner: Owner;
   readonly component: string;
   readonly namespace: string;
@@ -46,7 +46,7 @@ export type PodState = Stated & {
 };
 
 /** The key under which a pod's state is published. */
-export function podKey(pod: WatchedPod): string {
+export function buildPodKey(pod: WatchedPod): string {
   return `${pod.owner.kind}.${pod.owner.id}.${pod.name}`;
 }
 
@@ -63,7 +63,7 @@ export function buildPodState(
 ): { readonly state: PodState; readonly reevaluateAtMs: number | undefined } {
   const { mainContainer } = pod;
   const { startGraceMs, nodeGraceMs, nowMs, nodeGoneMs } = policy;
-  const verdict = podHealth(pod.facts, {
+  const verdict = decidePodHealth(pod.facts, {
     startGraceMs,
     nowMs,
     ...(mainContainer !== undefined && { mainContainer }),

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { PublishStep } from "./plan-publish.ts";
 import type { PodState } from "./pod-state.ts";
-import { MAX_POSTPONE_MS, postponeShortLived } from "./postpone-short-lived.ts";
+import { MAX_POSTPONE_MS, postponeShortLivedStates } from "./postpone-short-lived.ts";
 
 const NOW = 1_000_000;
 const KEY = "session.s.p";
@@ -38,7 +38,7 @@ function waitsUntilMs(
   const step = { kind: "put", key: KEY, state, expectedRevision: undefined, because } as const;
   const published = before === undefined ? [] : [{ key: KEY, state: before, revision: 1 }];
   const seen = { nowMs: NOW, desired: [{ key: KEY, state, createdAtMs }], published };
-  const { due, postponed } = postponeShortLived([step], seen);
+  const { due, postponed } = postponeShortLivedStates([step], seen);
   expect(due).toEqual(postponed.length === 0 ? [step] : []);
   return postponed.at(0)?.untilMs;
 }
@@ -77,7 +77,7 @@ it("does not postpone an end, another pod of the same name, or the removal of a 
   expect(waitsUntilMs(pending, { before: { ...pending, uid: "other" }, because: "replaced" })).toBeUndefined();
   const forget = { kind: "forget", key: KEY, expectedRevision: 1, because: "kept-long-enough" } as const;
   const published = [{ key: KEY, state: pending, revision: 1 }];
-  expect(postponeShortLived([forget], { nowMs: NOW, desired: [], published })).toEqual({
+  expect(postponeShortLivedStates([forget], { nowMs: NOW, desired: [], published })).toEqual({
     due: [forget],
     postponed: [],
   });

@@ -1,29 +1,29 @@
-import type { Desired, Published, PublishStep } from "./plan-publish.ts";
+import type { DesiredState, PublishedState, PublishStep } from "./plan-publish.ts";
 import type { PodState } from "./pod-state.ts";
 
 /** How long the write of a short-lived state waits. */
 export const MAX_POSTPONE_MS = 1000;
 
 /** A pod whose write waits until this time. */
-export type Postponed = { readonly key: string; readonly untilMs: number };
+export type PostponedWrite = { readonly key: string; readonly untilMs: number };
 
 /**
  * Postpones writes of states that no decision needs and that mostly change within a second: those of a pod before its first address, and details of a state
  * that is published already. A later state of the pod is written without them.
  */
-export function postponeShortLived(
+export function postponeShortLivedStates(
   steps: readonly PublishStep<PodState>[],
   seen: {
     readonly nowMs: number;
-    readonly desired: readonly Desired<PodState>[];
-    readonly published: readonly Published<PodState>[];
+    readonly desired: readonly DesiredState<PodState>[];
+    readonly published: readonly PublishedState<PodState>[];
   },
-): { readonly due: readonly PublishStep<PodState>[]; readonly postponed: readonly Postponed[] } {
+): { readonly due: readonly PublishStep<PodState>[]; readonly postponed: readonly PostponedWrite[] } {
   if (steps.length === 0) return { due: steps, postponed: [] };
   const createdAtMs = new Map(seen.desired.map((each) => [each.key, each.createdAtMs]));
   const published = new Map(seen.published.map(({ key, state }) => [key, state]));
   const due: PublishStep<PodState>[] = [];
-  const postponed: Postponed[] = [];
+  const postponed: PostponedWrite[] = [];
   for (const step of steps) {
     const before = published.get(step.key);
     const sinceMs = before === undefined ? createdAtMs.get(step.key) : before.observedAtMs;

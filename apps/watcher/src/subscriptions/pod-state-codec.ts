@@ -1,8 +1,8 @@
 import { enums, muster } from "@muster/proto";
-import { protoCodec } from "@muster/store";
+import { makeProtoCodec } from "@muster/store";
 import type { PodWatchEvent } from "./pod-watch-event.ts";
 
-const wire = protoCodec(muster.watch.v1.PodState);
+const wire = makeProtoCodec(muster.watch.v1.PodState);
 
 /** Reads the states that the watcher writes. */
 export const podStateCodec = {

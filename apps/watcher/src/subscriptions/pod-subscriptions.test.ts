@@ -1,8 +1,8 @@
 import { setImmediate as turn } from "node:timers/promises";
 import fc from "fast-check";
-import { FaultError, faultOf } from "@muster/faults";
+import { FaultError, findFault } from "@muster/faults";
 import { describe, expect, it } from "vitest";
-import { fakeStates } from "../../test/fake-states.ts";
+import { makeFakeStates } from "../../test/fake-states.ts";
 import { followPods } from "./pod-subscriptions.ts";
 import type { PodWatchEvent } from "./pod-watch-event.ts";
 import type { PodUpdate } from "./subscriber.ts";
@@ -69,7 +69,7 @@ const reads = new WeakMap<object, Promise<IteratorResult<PodUpdate, undefined>>>
 
 describe("a subscription", () => {
   it("that starts late gets the current state of every pod of its session, then changes", async () => {
-    const states = fakeStates();
+    const states = makeFakeStates();
     states.put(state("a", 1));
     states.put(state("b", 2));
     states.put(state("a", 3));
@@ -85,12 +85,12 @@ describe("a subscription", () => {
   });
 
   it("of a session without pods has an empty current state", async () => {
-    await using pods = followPods(fakeStates().bucket);
+    await using pods = followPods(makeFakeStates().bucket);
     expect((await drain(pods.subscribe(owner))).map(brief)).toEqual(["subscribed: "]);
   });
 
   it("whose buffer is full receives `overflowed` and then the current state; nothing is dropped silently", async () => {
-    const states = fakeStates();
+    const states = makeFakeStates();
     await using pods = followPods(states.bucket, { eventBufferSize: 2 });
     const updates = pods.subscribe(owner);
     await drain(updates);
@@ -109,7 +109,7 @@ describe("a subscription", () => {
       [33, "a@33"],
       [34, "overflowed: a@34"],
     ] as const) {
-      const states = fakeStates();
+      const states = makeFakeStates();
       await using pods = followPods(states.bucket);
       const updates = pods.subscribe(owner);
       await drain(updates);
@@ -123,7 +123,7 @@ describe("a subscription", () => {
   });
 
   it("gets the current state after a gap in the connection", async () => {
-    const states = fakeStates();
+    const states = makeFakeStates();
     states.put(state("a", 1));
     states.put(state("b", 1));
     await using pods = followPods(states.bucket);
@@ -140,7 +140,7 @@ describe("a subscription", () => {
   });
 
   it("that begins during a gap waits for its end", async () => {
-    const states = fakeStates();
+    const states = makeFakeStates();
     await using pods = followPods(states.bucket);
     await settled();
     states.interrupt();
@@ -153,7 +153,7 @@ describe("a subscription", () => {
   });
 
   it("receives nothing when the published end of a pod is forgotten", async () => {
-    const states = fakeStates();
+    const states = makeFakeStates();
     await using pods = followPods(states.bucket);
     const updates = pods.subscribe(owner);
     states.put(state("a", 1, { deleted: true }));
@@ -163,7 +163,7 @@ describe("a subscription", () => {
   });
 
   it("gets the current state when a pod's state was lost with the bucket", async () => {
-    const states = fakeStates();
+    const states = makeFakeStates();
     await using pods = followPods(states.bucket);
     const updates = pods.subscribe(owner);
     states.put(state("a", 1));
@@ -179,12 +179,12 @@ describe("in one process", () => {
       call();
       return undefined;
     } catch (error) {
-      return faultOf(error)?.code;
+      return findFault(error)?.code;
     }
   };
 
   it("a second subscription for a session, and an unsubscribe without one, are errors", async () => {
-    await using pods = followPods(fakeStates().bucket);
+    await using pods = followPods(makeFakeStates().bucket);
     expect(code(() => pods.unsubscribe(owner))).toBe("not_found");
     pods.subscribe(owner);
     expect(code(() => pods.subscribe(owner))).toBe("already_exists");
@@ -195,7 +195,7 @@ describe("in one process", () => {
   });
 
   it("waiting changes can still be read after an unsubscribe, and then the subscription ends", async () => {
-    const states = fakeStates();
+    const states = makeFakeStates();
     await using pods = followPods(states.bucket);
     const updates = pods.subscribe(owner);
     await updates.next();
@@ -210,7 +210,7 @@ describe("in one process", () => {
   });
 
   it("leaving the loop, the signal and disposal each free the session", async () => {
-    const states = fakeStates();
+    const states = makeFakeStates();
     await using pods = followPods(states.bucket);
     for await (const _news of pods.subscribe(owner)) break;
     const stop = new AbortController();
@@ -226,7 +226,7 @@ describe("in one process", () => {
   });
 
   it("every subscription rejects once the states can no longer be followed, after its waiting changes", async () => {
-    const states = fakeStates();
+    const states = makeFakeStates();
     await using pods = followPods(states.bucket);
     const updates = pods.subscribe(owner);
     states.put(state("a", 1));
@@ -241,7 +241,7 @@ describe("in one process", () => {
 
   it("a buffer without room is refused", () => {
     for (const eventBufferSize of [0, -1, 1.5, NaN])
-      expect(code(() => followPods(fakeStates().bucket, { eventBufferSize }))).toBe("invalid_request");
+      expect(code(() => followPods(makeFakeStates().bucket, { eventBufferSize }))).toBe("invalid_request");
   });
 });
 
@@ -264,7 +264,7 @@ const anyAct: fc.Arbitrary<Act> = fc.record({
 it("whatever changes, gaps and slow readers occur, the reader ends with the current state, and the order of a pod is never reversed", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(anyAct, { maxLength: 60 }), fc.integer({ min: 1, max: 4 }), async (acts, size) => {
-      const states = fakeStates();
+      const states = makeFakeStates();
       await using pods = followPods(states.bucket, { eventBufferSize: size });
       const updates = pods.subscribe(owner);
       const received: PodUpdate[] = [];

@@ -3,9 +3,9 @@ import { buckets } from "@muster/proto";
 import { openBucket, type Change, type Watchable } from "@muster/store";
 import { podStateCodec } from "./pod-state-codec.ts";
 import type { Owner, PodWatchEvent } from "./pod-watch-event.ts";
-import { makePodsByOwner, ownerOf } from "./pods-by-owner.ts";
+import { makePodsByOwner, getOwner } from "./pods-by-owner.ts";
 import { makeSubscriber, type PodUpdate } from "./subscriber.ts";
-import { makeSubscription, type Following, type Subscription } from "./subscription.ts";
+import { makeSubscription, type BucketState, type PodSubscription } from "./subscription.ts";
 
 /** Subscriptions to the pods of many owners, one subscriber per owner. They share one connection and one copy of the states. */
 type PodSubscriptions = AsyncDisposable & {
@@ -49,8 +49,8 @@ export async function openPodSubscriptions(
 export function followPods(bucket: Watchable<PodWatchEvent>, options: PodSubscriptionsOptions = {}): PodSubscriptions {
   const size = validSize(options.eventBufferSize ?? EVENT_BUFFER_SIZE);
   const pods = makePodsByOwner();
-  const subscriptions = new Map<string, Subscription>();
-  const following: Following = { whole: false, ended: false, failure: undefined };
+  const subscriptions = new Map<string, PodSubscription>();
+  const following: BucketState = { whole: false, ended: false, failure: undefined };
   const stop = new AbortController();
 
   const onStatus = (status: "current" | "interrupted"): void => {
@@ -64,7 +64,7 @@ export function followPods(bucket: Watchable<PodWatchEvent>, options: PodSubscri
   };
   const take = (change: Exclude<Change<PodWatchEvent>, { kind: "synced" }>): void => {
     const key = change.kind === "put" ? change.entry.key : change.key;
-    const subscription = subscriptions.get(ownerOf(key));
+    const subscription = subscriptions.get(getOwner(key));
     if (change.kind === "put") {
       pods.put(key, change.entry.value);
       // The current state after an interruption covers the changes within it.

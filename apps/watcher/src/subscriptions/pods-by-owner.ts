@@ -13,12 +13,12 @@ export function makePodsByOwner(): PodsByOwner {
   return {
     of: (owner) => [...(byOwner.get(owner)?.values() ?? [])],
     put: (key, event) => {
-      const owner = ownerOf(key);
+      const owner = getOwner(key);
       const pods = byOwner.get(owner) ?? new Map<string, PodWatchEvent>();
       byOwner.set(owner, pods.set(key, event));
     },
     delete: (key) => {
-      const owner = ownerOf(key);
+      const owner = getOwner(key);
       const pods = byOwner.get(owner);
       const last = pods?.get(key);
       pods?.delete(key);
@@ -29,6 +29,6 @@ export function makePodsByOwner(): PodsByOwner {
 }
 
 /** `<kind>.<id>` of `<kind>.<id>.<pod>`; the name of a pod may have dots of its own. */
-export function ownerOf(key: string): string {
+export function getOwner(key: string): string {
   return key.split(".", 2).join(".");
 }

@@ -16,7 +16,7 @@ export type PodUpdate =
 type Current = Extract<PodUpdate, { kind: "current" }>;
 
 /** The queue of one reader: at most `size` changes, and then perhaps a request for the current state. Its memory is bounded for any reader. */
-export type Subscriber = {
+export type PodSubscriber = {
   /** Adds a changed pod. Never waits. */
   change(event: PodWatchEvent): void;
   /** Requests the current state, because changes may have been missed. */
@@ -25,7 +25,7 @@ export type Subscriber = {
   take(whole: boolean, pods: () => readonly PodWatchEvent[]): PodUpdate | undefined;
 };
 
-export function makeSubscriber(size: number): Subscriber {
+export function makeSubscriber(size: number): PodSubscriber {
   const waiting: PodWatchEvent[] = [];
   let missed = 0;
   let current: Current["because"] | undefined = "subscribed";

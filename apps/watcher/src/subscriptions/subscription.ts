@@ -1,12 +1,12 @@
 import type { PodWatchEvent } from "./pod-watch-event.ts";
-import type { PodUpdate, Subscriber } from "./subscriber.ts";
+import type { PodUpdate, PodSubscriber } from "./subscriber.ts";
 
 /** State of the followed bucket: `whole` while it is complete; `ended` once it sends nothing more, with the error. */
-export type Following = { whole: boolean; ended: boolean; failure: Error | undefined };
+export type BucketState = { whole: boolean; ended: boolean; failure: Error | undefined };
 
 /** One subscription, from the producer's side. */
-export type Subscription = {
-  readonly subscriber: Subscriber;
+export type PodSubscription = {
+  readonly subscriber: PodSubscriber;
   /** Wakes the reader, because an item may wait. */
   ring(): void;
   /** Ends the production of items; waiting ones can still be read. */
@@ -14,8 +14,8 @@ export type Subscription = {
 };
 
 type SubscriptionOptions = {
-  readonly subscriber: Subscriber;
-  readonly following: Following;
+  readonly subscriber: PodSubscriber;
+  readonly following: BucketState;
   readonly pods: () => readonly PodWatchEvent[];
   readonly signal: AbortSignal | undefined;
   /** Called once when the subscription ends, for any reason. */
@@ -24,7 +24,7 @@ type SubscriptionOptions = {
 
 /** A subscription and the iterator that reads it. */
 export function makeSubscription(options: SubscriptionOptions): {
-  readonly subscription: Subscription;
+  readonly subscription: PodSubscription;
   readonly iterator: AsyncIterableIterator<PodUpdate, undefined>;
 } {
   const { subscriber, following, pods, signal } = options;

@@ -1,8 +1,8 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { buildLegacyOrderBytes } from "../build-signed-bytes.ts";
-import { publicKeyOf } from "../user-id.ts";
+import { parsePublicKey } from "../user-id.ts";
 import { readSigner, verifySignature } from "./ed25519.ts";
 
 const SEED = Array.from({ length: 32 }, (_, at) => at.toString(16).padStart(2, "0")).join("");
@@ -17,7 +17,7 @@ describe("the golden vectors of the original", () => {
   it("have the public key and the user id", () => {
     expect(hex(signer.publicKey)).toBe(PUBLIC);
     expect(signer.userId).toBe(USER);
-    expect(hex(publicKeyOf(USER) ?? new Uint8Array())).toBe(PUBLIC);
+    expect(hex(parsePublicKey(USER) ?? new Uint8Array())).toBe(PUBLIC);
   });
 
   it.each([
@@ -72,7 +72,7 @@ it.each([
   try {
     readSigner("PROVISION_KEY", text);
   } catch (error) {
-    fault = faultOf(error);
+    fault = findFault(error);
   }
   expect(fault).toEqual({ code: "invalid_request", field: "PROVISION_KEY", reason });
 });

@@ -9,7 +9,7 @@ import {
   type KeyObject,
 } from "node:crypto";
 import { throwFault } from "@muster/faults";
-import { PUBLIC_KEY_BYTES, userIdOf } from "../user-id.ts";
+import { PUBLIC_KEY_BYTES, buildUserId } from "../user-id.ts";
 import { computeSharedSecret } from "./x25519.ts";
 
 /** Signs with one private key, which cannot be read from it. */
@@ -70,7 +70,7 @@ function signerOf(seed: Uint8Array): Signer {
   const scalar = hash("sha512", seed, "buffer").subarray(0, SEED_BYTES);
   return {
     publicKey,
-    userId: userIdOf(publicKey),
+    userId: buildUserId(publicKey),
     sign: (content) => new Uint8Array(sign(null, content, key)),
     computeSharedSecret: (other) => computeSharedSecret(scalar, other),
     derive: (content) => new Uint8Array(createHmac("sha256", seed).update(content).digest()),

@@ -1,8 +1,8 @@
-import { faultOf } from "@muster/faults";
+import { findFault } from "@muster/faults";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { MAX_SEALED_CHARACTERS, SEALED_PREFIX, MAX_SECRET_CHARACTERS, type SealedPlace } from "../secret-fields.ts";
-import { userIdOf } from "../user-id.ts";
+import { buildUserId } from "../user-id.ts";
 import { makeSigner, readSigner } from "./ed25519.ts";
 import { openText, sealText } from "./seal.ts";
 import { toX25519 } from "./x25519.ts";
@@ -20,7 +20,7 @@ function faultIn(work: () => unknown): unknown {
   try {
     return work();
   } catch (error) {
-    return faultOf(error);
+    return findFault(error);
   }
 }
 
@@ -95,7 +95,7 @@ it("refuses recipients without a key, and weak public keys whose shared secret i
   expect(faultIn(() => sealText(engine, "1", "hunter2", PLACE))).toMatchObject({
     reason: 'cannot be sealed: "1" is no public key',
   });
-  const neutral = userIdOf(Uint8Array.from({ length: 32 }, (_, at) => (at === 0 ? 1 : 0)));
+  const neutral = buildUserId(Uint8Array.from({ length: 32 }, (_, at) => (at === 0 ? 1 : 0)));
   expect(faultIn(() => sealText(engine, neutral, "hunter2", PLACE))).toMatchObject({
     reason: `cannot be sealed: "${neutral}" is no public key`,
   });

@@ -2,9 +2,9 @@ import { createCipheriv, createDecipheriv, hkdfSync } from "node:crypto";
 import { throwFault } from "@muster/faults";
 import { buildSealedBytes, buildSealingBytes } from "../build-signed-bytes.ts";
 import { SEALED_PREFIX, type SealedPlace } from "../secret-fields.ts";
-import { publicKeyOf } from "../user-id.ts";
+import { parsePublicKey } from "../user-id.ts";
 import type { Signer } from "./ed25519.ts";
-import { computeSharedSecret, publicKeyOfScalar, toX25519 } from "./x25519.ts";
+import { computeSharedSecret, computePublicKey, toX25519 } from "./x25519.ts";
 
 const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
@@ -17,11 +17,11 @@ const DOMAIN = "muster-lease-v1/sealed";
  * signer, so that a file sent twice has one order. The length stays visible. Throws FaultError invalid_request if the recipient's id is not a key.
  */
 export function sealText(by: Signer, recipient: string, text: string, place: SealedPlace): string {
-  const edwards = publicKeyOf(recipient);
+  const edwards = parsePublicKey(recipient);
   const noKey = `cannot be sealed: "${recipient.slice(0, 64)}" is no public key`;
   if (edwards === undefined) return refuse(place, noKey);
   const scalar = by.derive(buildSealingBytes(place, recipient, text));
-  const own = publicKeyOfScalar(scalar);
+  const own = computePublicKey(scalar);
   const their = toX25519(edwards);
   const { key, nonce } = keyOf(
     sharedOf(

@@ -15,7 +15,7 @@ export function computeSharedSecret(scalar: Uint8Array, publicKey: Uint8Array): 
 }
 
 /** The public key of a 32-byte scalar. */
-export function publicKeyOfScalar(scalar: Uint8Array): Uint8Array {
+export function computePublicKey(scalar: Uint8Array): Uint8Array {
   const key = createPublicKey(privateKeyOf(scalar)).export({ format: "der", type: "spki" });
   return new Uint8Array(key.subarray(SPKI_HEAD.length));
 }

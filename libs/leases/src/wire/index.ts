@@ -1,1 +1,1 @@
-export { textOf, toEnd, toNs, toOrder, toRenewal, toWireEnd, toWireOrder, toWireRenewal } from "./messages.ts";
+export { toTimeText, toEnd, toNs, toOrder, toRenewal, toWireEnd, toWireOrder, toWireRenewal } from "./messages.ts";

@@ -1,5 +1,5 @@
 import { muster, type PropertiesOf } from "@muster/proto";
-import { durationOf, nsFrom, timestampOf } from "../nanoseconds.ts";
+import { toDuration, toNanoseconds, toTimestamp } from "../nanoseconds.ts";
 import type { EndRequest, Order, Renewal } from "../order.ts";
 
 const wire = muster.provision.v1;
@@ -15,8 +15,8 @@ export function toWireOrder({ createdNs, durationNs, data, reference, signatureF
   return {
     ...rest,
     data: new TextEncoder().encode(data),
-    created: timestampOf(createdNs),
-    duration: durationOf(durationNs),
+    created: toTimestamp(createdNs),
+    duration: toDuration(durationNs),
     reference,
     signatureFormat: signatureFormat === "legacy" ? SIGNATURE_FORMAT_LEGACY : SIGNATURE_FORMAT_UNSPECIFIED,
   };
@@ -29,7 +29,7 @@ export function toOrder(message: muster.provision.v1.Order): Order {
     engine: message.engine,
     user: message.user,
     type: message.type,
-    data: textOf(message.data),
+    data: toTimeText(message.data),
     createdNs: toNs(message.created),
     durationNs: toNs(message.duration),
     // Proto3 does not distinguish empty from missing.
@@ -41,7 +41,7 @@ export function toOrder(message: muster.provision.v1.Order): Order {
 }
 
 export function toWireRenewal({ expiresAtNs, ...rest }: Renewal): WireRenewal {
-  return { ...rest, expiresAt: timestampOf(expiresAtNs) };
+  return { ...rest, expiresAt: toTimestamp(expiresAtNs) };
 }
 
 /** Converts an unverified renewal. */
@@ -51,7 +51,7 @@ export function toRenewal(message: muster.provision.v1.Renewal): Renewal {
 }
 
 export function toWireEnd({ createdNs, ...rest }: EndRequest): WireEnd {
-  return { ...rest, created: timestampOf(createdNs) };
+  return { ...rest, created: toTimestamp(createdNs) };
 }
 
 /** Converts an unverified end. */
@@ -60,10 +60,10 @@ export function toEnd({ id, engine, user, created, signature }: muster.provision
 }
 
 export function toNs(time: WireTime): bigint {
-  return nsFrom(time ?? { seconds: 0, nanos: 0 });
+  return toNanoseconds(time ?? { seconds: 0, nanos: 0 });
 }
 
 /** Refuses bytes that are not UTF-8, whose text would differ from the signed text. */
-export function textOf(bytes: Uint8Array): string {
+export function toTimeText(bytes: Uint8Array): string {
   return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
 }

@@ -1,5 +1,5 @@
 import type { Finding } from "./finding.ts";
-import { type JobSeen, nodesByWork, type Observed } from "./observed.ts";
+import { type JobSeen, groupNodesByWork, type RunObservations } from "./observed.ts";
 
 /** One line of the history of a session or job. */
 export type StoryLine = { readonly atMs: number; readonly source: string; readonly text: string };
@@ -10,7 +10,7 @@ const AROUND_MS = 5000;
 /** Collects the entries of the ledger, record, pods, users and faults about a session or job, without log lines. */
 export function buildStory(
   name: string,
-  observed: Observed,
+  observed: RunObservations,
   userLog: readonly { readonly work: string; readonly atMs: number; readonly text: string }[],
 ): StoryLine[] {
   const session = observed.sessions.get(name);
@@ -59,7 +59,7 @@ export function buildStory(
       .filter(({ work }) => work === name)
       .map(({ pod, atMs }) => ({ atMs, source: "fault", text: `a user deletes ${pod}` })),
     ...observed.outages
-      .filter(({ node }) => nodesByWork(observed.ledger).get(name)?.has(node))
+      .filter(({ node }) => groupNodesByWork(observed.ledger).get(name)?.has(node))
       .flatMap(({ node, fromMs: offMs, toMs: onMs }) => [
         { atMs: offMs, source: "fault", text: `${node} is off` },
         { atMs: onMs, source: "fault", text: `${node} is on` },
@@ -79,7 +79,7 @@ function describeJobEnd(job: JobSeen | undefined): StoryLine[] {
 }
 
 /** Counts the outcomes of sessions and jobs, most frequent first. */
-export function countOutcomes(observed: Observed): ReadonlyMap<string, number> {
+export function countOutcomes(observed: RunObservations): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   for (const { events, finishedAtMs } of observed.sessions.values()) {
     const end = events.at(-1);

@@ -1,4 +1,4 @@
-import type { PodShape, Shape } from "./plan-shapes.ts";
+import type { PodShape, SessionShape } from "./plan-session-shapes.ts";
 
 /** The submitted component of one pod. */
 export type ComponentDraft = {
@@ -23,7 +23,7 @@ const KILL_AFTER_MS = 1000;
 const READY_PORT = 10_000;
 
 /** Builds the spec of a session: pods for simulated nodes, which act on their command. */
-export function buildSession(shape: Shape): SessionDraft {
+export function buildSession(shape: SessionShape): SessionDraft {
   const { timeoutMs, queueTimeoutMs, priority } = shape;
   return {
     components: shape.pods.map((pod) => buildComponent(shape, pod)),
@@ -34,7 +34,7 @@ export function buildSession(shape: Shape): SessionDraft {
   };
 }
 
-function buildComponent(shape: Shape, pod: PodShape): ComponentDraft {
+function buildComponent(shape: SessionShape, pod: PodShape): ComponentDraft {
   const { name, kind, pool, startMs, readyMs, ends, termMs, imageMissing } = pod;
   return {
     name,

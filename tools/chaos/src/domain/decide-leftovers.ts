@@ -1,7 +1,7 @@
 import type { WorkKind } from "./observed.ts";
 import type { JobShape } from "./plan-jobs.ts";
 
-export type Present = {
+export type PresentWork = {
   readonly name: string;
   readonly kind: WorkKind;
   readonly work: string;
@@ -9,8 +9,8 @@ export type Present = {
 };
 
 /** The pods that should not exist at the end of the run: all pods of sessions, and the pods of jobs that their policies remove. */
-export function leftoverPods(
-  present: readonly Present[],
+export function listLeftoverPods(
+  present: readonly PresentWork[],
   jobs: readonly JobShape[],
   exists: (job: string) => boolean,
 ): string[] {
@@ -26,14 +26,14 @@ export function leftoverPods(
 }
 
 /** The jobs that exist although their time to live is over or their user deleted them. */
-export function leftoverJobs(jobs: readonly JobShape[], exists: (job: string) => boolean): string[] {
+export function listLeftoverJobs(jobs: readonly JobShape[], exists: (job: string) => boolean): string[] {
   return jobs
     .filter(({ name, ttlS, userAction }) => (ttlS !== undefined || userAction?.kind === "delete") && exists(name))
     .map(({ name }) => name);
 }
 
 /** The services that should not exist: all except those of jobs with policy None. */
-export function leftoverServices(
+export function listLeftoverServices(
   present: readonly { readonly name: string; readonly work: string }[],
   jobs: readonly JobShape[],
   exists: (job: string) => boolean,

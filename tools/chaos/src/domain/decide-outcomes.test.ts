@@ -1,12 +1,21 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decideOutcomes, type Hits } from "./decide-outcomes.ts";
-import { type Intent, INTENTS, type Phase, planShapes, type Shape } from "./plan-shapes.ts";
+import { decideOutcomes, type FaultHits } from "./decide-outcomes.ts";
+import {
+  type SessionIntent,
+  INTENTS,
+  type Phase,
+  planSessionShapes,
+  type SessionShape,
+} from "./plan-session-shapes.ts";
 
-const QUIET: Hits = { nodeLost: false, disturbed: false };
+const QUIET: FaultHits = { nodeLost: false, disturbed: false };
 
-function shape(intent: Intent, changes: { readonly cancel?: Phase; readonly endless?: boolean } = {}): Shape {
-  const [any] = planShapes(1, { sessions: 1, windowMs: 0, pools: {} });
+function shape(
+  intent: SessionIntent,
+  changes: { readonly cancel?: Phase; readonly endless?: boolean } = {},
+): SessionShape {
+  const [any] = planSessionShapes(1, { sessions: 1, windowMs: 0, pools: {} });
   const { cancel, endless } = changes;
   return {
     ...any!,
@@ -19,7 +28,7 @@ function shape(intent: Intent, changes: { readonly cancel?: Phase; readonly endl
 }
 
 describe("decideOutcomes", () => {
-  it.each<[string, Shape, Hits, string[]]>([
+  it.each<[string, SessionShape, FaultHits, string[]]>([
     ["a good session is DONE", shape("good"), QUIET, ["DONE"]],
     ["a good session is DONE despite faults", shape("good"), { nodeLost: false, disturbed: true }, ["DONE"]],
     [

@@ -1,4 +1,4 @@
-import type { Shape } from "./plan-shapes.ts";
+import type { SessionShape } from "./plan-session-shapes.ts";
 
 export const TERMINALS = ["DONE", "ERROR", "CANCELLED", "INTERNAL_ERROR"] as const;
 export type Terminal = (typeof TERMINALS)[number];
@@ -11,7 +11,7 @@ export type Outcome =
   | `ERROR ${"COMPONENT_FAILED" | "MACHINE_LOST" | "TIMEOUT" | "QUEUE_TIMEOUT" | "POOL_UNKNOWN" | "POOL_CAPACITY"}`;
 
 /** The faults that affected this session. */
-export type Hits = {
+export type FaultHits = {
   /** Whether one of its machines was off between its grant and its end. */
   readonly nodeLost: boolean;
   /** A fault was in force during its life, and may have used up its time. */
@@ -26,7 +26,7 @@ export type Expectation = {
 };
 
 /** The allowed outcomes of a session of this shape with these faults. Every other outcome is a defect. */
-export function decideOutcomes(shape: Shape, hits: Hits): Expectation {
+export function decideOutcomes(shape: SessionShape, hits: FaultHits): Expectation {
   const own = outcomesOf(shape, hits);
   const outcomes = new Set<Outcome>(own);
   if (hits.nodeLost && !isImpossible(shape)) outcomes.add("ERROR COMPONENT_FAILED").add("ERROR MACHINE_LOST");
@@ -38,7 +38,7 @@ export function decideOutcomes(shape: Shape, hits: Hits): Expectation {
   };
 }
 
-function outcomesOf(shape: Shape, { disturbed }: Hits): Outcome[] {
+function outcomesOf(shape: SessionShape, { disturbed }: FaultHits): Outcome[] {
   const whenDisturbed: Outcome[] = disturbed ? ["INTERNAL_ERROR"] : [];
   switch (shape.intent) {
     case "good":
@@ -60,20 +60,20 @@ function outcomesOf(shape: Shape, { disturbed }: Hits): Outcome[] {
   }
 }
 
-function isImpossible({ intent }: Shape): boolean {
+function isImpossible({ intent }: SessionShape): boolean {
   return intent === "pool-unknown" || intent === "pool-too-small";
 }
 
 /** A cancellation does not change a known outcome. */
-function isCancellable({ cancel }: Shape): boolean {
+function isCancellable({ cancel }: SessionShape): boolean {
   return cancel !== undefined && cancel.phase !== "cleaning-up";
 }
 
-function isEndless({ pods }: Shape): boolean {
+function isEndless({ pods }: SessionShape): boolean {
   return pods.some(({ kind, ends }) => kind === "driver" && ends === undefined);
 }
 
-function describe(shape: Shape, hits: Hits): string {
+function describe(shape: SessionShape, hits: FaultHits): string {
   const parts = [
     shape.intent,
     ...(shape.cancel === undefined ? [] : [`cancelled when ${shape.cancel.phase}`]),

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { decideJobOutcomes } from "./decide-job-outcomes.ts";
-import { leftoverJobs, leftoverPods, leftoverServices } from "./decide-leftovers.ts";
+import { listLeftoverJobs, listLeftoverPods, listLeftoverServices } from "./decide-leftovers.ts";
 import { judgeJobs } from "./judge-jobs.ts";
-import { type JobSeen, type Observed, type PodSeen, workOf } from "./observed.ts";
+import { type JobSeen, type RunObservations, type PodSeen, getWorkOfOwner } from "./observed.ts";
 import { type UserAction, type JobIntent, type JobShape, planJobs } from "./plan-jobs.ts";
 
 const POLICY = { jobs: 1, windowMs: 0, pools: { drivers: 4, workers: 12 } };
@@ -51,7 +51,7 @@ const POD: PodSeen = {
 const AGAIN: PodSeen = { ...POD, uid: "u2", boundPlace: 5, endPlace: 6 };
 const THIRD: PodSeen = { ...POD, uid: "u3", boundPlace: 7, endPlace: 8 };
 
-const CLEAN: Observed = {
+const CLEAN: RunObservations = {
   sessions: new Map(),
   jobs: new Map([["j001", DONE]]),
   acknowledged: new Set(["j001"]),
@@ -65,11 +65,11 @@ const CLEAN: Observed = {
   left: { pods: [], jobs: [], objects: [], reservations: [], machines: [], deadLetters: [], locks: [] },
 };
 
-function seen(changes: Partial<JobSeen>): Partial<Observed> {
+function seen(changes: Partial<JobSeen>): Partial<RunObservations> {
   return { jobs: new Map([["j001", { ...DONE, ...changes }]]) };
 }
 
-function rules(changes: Partial<Observed>, job = shape()): string[] {
+function rules(changes: Partial<RunObservations>, job = shape()): string[] {
   return judgeJobs([job], { ...CLEAN, ...changes }).map(({ rule }) => rule);
 }
 
@@ -78,7 +78,7 @@ describe("judgeJobs", () => {
     expect(judgeJobs([shape()], CLEAN)).toEqual([]);
   });
 
-  it.each<[string, Partial<Observed>]>([
+  it.each<[string, Partial<RunObservations>]>([
     ["an acknowledged submission is never lost", { jobs: new Map() }],
     ["every submission is acknowledged in the end", { jobs: new Map(), acknowledged: new Set() }],
     ["a valid request is not refused", { refused: new Map([["j001", "submission: j001 exists already"]]) }],
@@ -193,31 +193,31 @@ describe("leftovers", () => {
 
   it("are all running pods, and the ended pods that the job's policy removes", () => {
     const running = shape({ cleanPodPolicy: "Running" });
-    expect(leftoverPods([ended], [running], exists)).toEqual([]);
-    expect(leftoverPods([{ ...ended, phase: "Running" }], [running], exists)).toEqual(["p"]);
-    expect(leftoverPods([ended], [shape({ cleanPodPolicy: "All" })], exists)).toEqual(["p"]);
-    expect(leftoverPods([ended], [running], gone)).toEqual(["p"]);
-    expect(leftoverPods([{ ...ended, kind: "session" }], [running], exists)).toEqual(["p"]);
+    expect(listLeftoverPods([ended], [running], exists)).toEqual([]);
+    expect(listLeftoverPods([{ ...ended, phase: "Running" }], [running], exists)).toEqual(["p"]);
+    expect(listLeftoverPods([ended], [shape({ cleanPodPolicy: "All" })], exists)).toEqual(["p"]);
+    expect(listLeftoverPods([ended], [running], gone)).toEqual(["p"]);
+    expect(listLeftoverPods([{ ...ended, kind: "session" }], [running], exists)).toEqual(["p"]);
   });
 
   it("are all services except those of jobs that keep all", () => {
     const service = { name: "j001", work: "j001" };
-    expect(leftoverServices([service], [shape({ cleanPodPolicy: "None" })], exists)).toEqual([]);
-    expect(leftoverServices([service], [shape({ cleanPodPolicy: "None" })], gone)).toEqual(["service j001"]);
-    expect(leftoverServices([service], [shape({ cleanPodPolicy: "All" })], exists)).toEqual(["service j001"]);
+    expect(listLeftoverServices([service], [shape({ cleanPodPolicy: "None" })], exists)).toEqual([]);
+    expect(listLeftoverServices([service], [shape({ cleanPodPolicy: "None" })], gone)).toEqual(["service j001"]);
+    expect(listLeftoverServices([service], [shape({ cleanPodPolicy: "All" })], exists)).toEqual(["service j001"]);
   });
 
   it("are all jobs that are expired or deleted", () => {
-    expect(leftoverJobs([shape(), shape({ name: "j002", ttlS: 1 })], exists)).toEqual(["j002"]);
-    expect(leftoverJobs([shape({ userAction: userAction("delete") }), shape({ ttlS: 1 })], gone)).toEqual([]);
+    expect(listLeftoverJobs([shape(), shape({ name: "j002", ttlS: 1 })], exists)).toEqual(["j002"]);
+    expect(listLeftoverJobs([shape({ userAction: userAction("delete") }), shape({ ttlS: 1 })], gone)).toEqual([]);
   });
 });
 
 describe("workOf", () => {
   it("finds the job in ids of gangs and of single members", () => {
-    expect(workOf("j001-0123456789ab")).toBe("j001");
-    expect(workOf("j001-0123456789ab--worker-3")).toBe("j001");
-    expect(workOf("s001")).toBe("s001");
-    expect(workOf("s001--0123abcd-2")).toBe("s001");
+    expect(getWorkOfOwner("j001-0123456789ab")).toBe("j001");
+    expect(getWorkOfOwner("j001-0123456789ab--worker-3")).toBe("j001");
+    expect(getWorkOfOwner("s001")).toBe("s001");
+    expect(getWorkOfOwner("s001--0123abcd-2")).toBe("s001");
   });
 });

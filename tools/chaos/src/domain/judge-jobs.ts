@@ -1,17 +1,17 @@
 import { decideJobOutcomes } from "./decide-job-outcomes.ts";
 import type { Finding } from "./finding.ts";
-import { type JobSeen, nodesByWork, type Observed, type PodSeen } from "./observed.ts";
-import { type JobShape, membersOf } from "./plan-jobs.ts";
+import { type JobSeen, groupNodesByWork, type RunObservations, type PodSeen } from "./observed.ts";
+import { type JobShape, countMembers } from "./plan-jobs.ts";
 
 /** Pods of a lost machine are detected when it is on again. */
 const LOST_AFTER_MS = 3000;
 
 /** Returns the violations of the jobs of a run, except those of machines. */
-export function judgeJobs(shapes: readonly JobShape[], observed: Observed): Finding[] {
+export function judgeJobs(shapes: readonly JobShape[], observed: RunObservations): Finding[] {
   return shapes.flatMap((shape) => judgeJob(shape, observed));
 }
 
-function judgeJob(shape: JobShape, observed: Observed): Finding[] {
+function judgeJob(shape: JobShape, observed: RunObservations): Finding[] {
   const { name } = shape;
   const finding = (rule: string, expected: string, found: string): Finding => ({ work: name, rule, expected, found });
   const refused = observed.refused.get(name);
@@ -40,7 +40,12 @@ function judgeJob(shape: JobShape, observed: Observed): Finding[] {
 
 type MakeFinding = (rule: string, expected: string, found: string) => Finding;
 
-function judgeEnd(shape: JobShape, { ends, state }: JobSeen, observed: Observed, finding: MakeFinding): Finding[] {
+function judgeEnd(
+  shape: JobShape,
+  { ends, state }: JobSeen,
+  observed: RunObservations,
+  finding: MakeFinding,
+): Finding[] {
   const { outcomes, mayBeDeleted, because } = decideJobOutcomes(shape, { nodeLost: outagesOf(shape, observed) > 0 });
   const [end, ...others] = ends;
   const expected = `${outcomes.join(" or ")} (${because})`;
@@ -81,10 +86,10 @@ export const CROWDED_AFTER_MS = 8000;
 function judgeCreations(
   shape: JobShape,
   pods: readonly PodSeen[],
-  observed: Observed,
+  observed: RunObservations,
   finding: MakeFinding,
 ): Finding[] {
-  const members = membersOf(shape).length;
+  const members = countMembers(shape).length;
   const attempts = shape.restartsAll ? 1 + shape.backoffLimit : 1;
   const restarts = shape.restartsAll ? 0 : shape.backoffLimit;
   const pauses = shape.userAction?.kind === "suspend" ? 1 : 0;
@@ -108,7 +113,7 @@ function isCrowdedOut({ isShared, boundPlace, firstSeenMs, goneMs }: PodSeen): b
 }
 
 /** Counts the repeated grants of the job's reservation, which keeps its id when it is preempted and waits again. */
-function preemptionsOf({ name }: JobShape, { ledger }: Observed): number {
+function preemptionsOf({ name }: JobShape, { ledger }: RunObservations): number {
   const grants = ledger.flatMap((entry) =>
     entry.kind === "granted" && entry.work === name ? [entry.reservation] : [],
   );
@@ -116,8 +121,8 @@ function preemptionsOf({ name }: JobShape, { ledger }: Observed): number {
 }
 
 /** Number of outages of its machines before its end. */
-function outagesOf({ name }: JobShape, { jobs, ledger, outages }: Observed): number {
-  const nodes = nodesByWork(ledger).get(name) ?? new Set<string>();
+function outagesOf({ name }: JobShape, { jobs, ledger, outages }: RunObservations): number {
+  const nodes = groupNodesByWork(ledger).get(name) ?? new Set<string>();
   const { createdAtMs = 0, endedAtMs, goneMs } = jobs.get(name) ?? {};
   const endMs = endedAtMs ?? goneMs ?? Infinity;
   return outages.filter(

@@ -1,8 +1,8 @@
 import type { Finding } from "./finding.ts";
-import { nodesByWork, type Observed, type PodSeen } from "./observed.ts";
+import { groupNodesByWork, type RunObservations, type PodSeen } from "./observed.ts";
 
 /** Checks that no pod runs twice and no machine has two owners, by the ledger's log and by the pods on each machine. */
-export function judgeMachines(observed: Observed): Finding[] {
+export function judgeMachines(observed: RunObservations): Finding[] {
   return [
     ...judgeTwins(observed),
     ...judgeLedger(observed),
@@ -12,7 +12,7 @@ export function judgeMachines(observed: Observed): Finding[] {
 }
 
 /** Pods of an executor that had lost its session. They were never confirmed, so they were never placed. */
-export function unconfirmedTwins(pods: readonly PodSeen[]): PodSeen[] {
+export function listUnconfirmedTwins(pods: readonly PodSeen[]): PodSeen[] {
   return [...Map.groupBy(pods, ({ name }) => name).values()].flatMap((made) =>
     made.length === 1 ? [] : made.filter((pod) => !mayRun(pod)),
   );
@@ -23,9 +23,9 @@ function mayRun({ confirmed, boundPlace }: PodSeen): boolean {
 }
 
 /** A session may replace a pod that never started if its machine was off, and a pod that found no room for its part. */
-function judgeTwins({ pods, outages, ledger }: Observed): Finding[] {
+function judgeTwins({ pods, outages, ledger }: RunObservations): Finding[] {
   const off = new Set(outages.map(({ node }) => node));
-  const nodes = nodesByWork(ledger);
+  const nodes = groupNodesByWork(ledger);
   const mayReplace = ({ work, states, isShared, boundPlace }: PodSeen): boolean => {
     if (states.some((state) => state === "Running" || state === "Succeeded")) return false;
     const isCrowdedOut = isShared === true && boundPlace === undefined;
@@ -49,7 +49,7 @@ function judgeTwins({ pods, outages, ledger }: Observed): Finding[] {
 type Holder = { readonly reservation: string; readonly work: string };
 
 /** Replays the log: the owner of a machine is its only holder until the reservation ends. */
-function judgeLedger({ ledger }: Observed): Finding[] {
+function judgeLedger({ ledger }: RunObservations): Finding[] {
   const holders = new Map<string, Holder>();
   const sharers = new Map<string, readonly Holder[]>();
   const findings: Finding[] = [];
@@ -82,8 +82,8 @@ function judgeLedger({ ledger }: Observed): Finding[] {
   return findings;
 }
 
-function judgePlaces({ pods, ledger }: Observed): Finding[] {
-  const granted = nodesByWork(ledger);
+function judgePlaces({ pods, ledger }: RunObservations): Finding[] {
+  const granted = groupNodesByWork(ledger);
   return pods
     .filter(({ work, node }) => node !== "" && granted.get(work)?.has(node) !== true)
     .map(({ name, work, node }) => ({

@@ -1,5 +1,5 @@
 import type { Finding } from "./finding.ts";
-import type { LedgerFact, Observed } from "./observed.ts";
+import type { LedgerFact, RunObservations } from "./observed.ts";
 import { MACHINE, ROOT_QUEUE, SESSION_QUEUE, type TeamQueue } from "./plan-queues.ts";
 
 const MACHINE_AMOUNTS: Readonly<Record<string, number>> = {
@@ -10,7 +10,7 @@ const MACHINE_AMOUNTS: Readonly<Record<string, number>> = {
 /** Checks that no queue ever used more than it owns and may borrow, and that its tree never used more than all own. */
 export function judgeQueues(
   teams: readonly TeamQueue[],
-  { ledger, queues = [] }: Pick<Observed, "ledger" | "queues">,
+  { ledger, queues = [] }: Pick<RunObservations, "ledger" | "queues">,
 ): Finding[] {
   const limits = limitsOf(teams);
   return [

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { judgeRoom } from "./judge-room.ts";
 import { judgeMachines } from "./judge-machines.ts";
-import type { LedgerFact, Observed, PodSeen, RoomSeen } from "./observed.ts";
+import type { LedgerFact, RunObservations, PodSeen, RoomSeen } from "./observed.ts";
 
 const amounts = (cpu: number): ReadonlyMap<string, number> => new Map([["cpu", cpu]]);
 
@@ -97,7 +97,7 @@ function podOf(index: number, isShared: boolean): PodSeen {
   };
 }
 
-function observed(changes: Partial<Observed>): Observed {
+function observed(changes: Partial<RunObservations>): RunObservations {
   return {
     sessions: new Map(),
     jobs: new Map(),

@@ -1,9 +1,9 @@
-import { useOf, type Amounts } from "@muster/resources";
+import { sumUse, type Amounts } from "@muster/resources";
 import type { Finding } from "./finding.ts";
-import type { LedgerFact, Observed, RoomSeen } from "./observed.ts";
+import type { LedgerFact, RunObservations, RoomSeen } from "./observed.ts";
 
 /** Checks that bound pods and granted parts fit into their nodes, and that no node with a resident was granted as a whole. */
-export function judgeRoom({ room, ledger }: Pick<Observed, "room" | "ledger">): Finding[] {
+export function judgeRoom({ room, ledger }: Pick<RunObservations, "room" | "ledger">): Finding[] {
   if (room === undefined) return [];
   return [
     ...[...room.exceeded].map(([node, found]) => ({
@@ -33,12 +33,12 @@ function judgeGrants(ledger: readonly LedgerFact[], { allocatable, residents }: 
     const { atMs, reservation, work, nodes } = entry;
     const shared = entry.parts ?? [];
     for (const { node, requests } of shared)
-      parts.set(node, [...(parts.get(node) ?? []), { reservation, use: useOf(requests) }]);
+      parts.set(node, [...(parts.get(node) ?? []), { reservation, use: sumUse(requests) }]);
     for (const node of new Set(shared.map((part) => part.node))) {
       const amounts = allocatable.get(node);
       const found =
         amounts &&
-        exceededBy(
+        findExcess(
           amounts,
           (parts.get(node) ?? []).map(({ use }) => use),
         );
@@ -58,7 +58,7 @@ function judgeGrants(ledger: readonly LedgerFact[], { allocatable, residents }: 
 }
 
 /** The first resource that is used beyond the amount of the node, with both amounts; undefined: all uses fit. */
-export function exceededBy(allocatable: Amounts, uses: readonly Amounts[]): string | undefined {
+export function findExcess(allocatable: Amounts, uses: readonly Amounts[]): string | undefined {
   for (const [resource, amount] of allocatable) {
     const used = uses.reduce((sum, use) => sum + (use.get(resource) ?? 0), 0);
     if (used > amount) return `${used} ${resource} of ${amount}`;

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { unconfirmedTwins } from "./judge-machines.ts";
+import { listUnconfirmedTwins } from "./judge-machines.ts";
 import { judgeRun } from "./judge-run.ts";
-import type { EventSeen, Observed, PodSeen, SessionSeen } from "./observed.ts";
-import { planShapes, type Shape } from "./plan-shapes.ts";
+import type { EventSeen, RunObservations, PodSeen, SessionSeen } from "./observed.ts";
+import { planSessionShapes, type SessionShape } from "./plan-session-shapes.ts";
 
-const [ANY] = planShapes(1, { sessions: 1, windowMs: 0, pools: {} });
-const GOOD: Shape = { ...ANY!, name: "s001", intent: "good", cancel: undefined };
+const [ANY] = planSessionShapes(1, { sessions: 1, windowMs: 0, pools: {} });
+const GOOD: SessionShape = { ...ANY!, name: "s001", intent: "good", cancel: undefined };
 const KINDS = ["QUEUE", "ACCEPT", "PROVISION", "RUN", "DONE"];
 
 function events(kinds: readonly string[]): EventSeen[] {
@@ -40,7 +40,7 @@ const POD: PodSeen = {
 
 const GRANT = { kind: "granted", atMs: 1001, reservation: "r1", work: "s001", nodes: ["drivers-0"] } as const;
 
-const CLEAN: Observed = {
+const CLEAN: RunObservations = {
   sessions: new Map([["s001", DONE]]),
   jobs: new Map(),
   acknowledged: new Set(["s001"]),
@@ -54,7 +54,7 @@ const CLEAN: Observed = {
   left: { pods: [], jobs: [], objects: [], reservations: [], machines: [], deadLetters: [], locks: [] },
 };
 
-function withSession(changes: Partial<SessionSeen>): Partial<Observed> {
+function withSession(changes: Partial<SessionSeen>): Partial<RunObservations> {
   const session = { ...DONE, ...changes };
   return {
     sessions: new Map([["s001", session]]),
@@ -62,7 +62,7 @@ function withSession(changes: Partial<SessionSeen>): Partial<Observed> {
   };
 }
 
-const rules = (observed: Observed, shape = GOOD): string[] =>
+const rules = (observed: RunObservations, shape = GOOD): string[] =>
   judgeRun({ shapes: [shape], jobs: [] }, observed).map(({ rule }) => rule);
 
 describe("judgeRun", () => {
@@ -70,7 +70,7 @@ describe("judgeRun", () => {
     expect(judgeRun({ shapes: [GOOD], jobs: [] }, CLEAN)).toEqual([]);
   });
 
-  it.each<[string, Partial<Observed>]>([
+  it.each<[string, Partial<RunObservations>]>([
     ["an acknowledged submission is never lost", { sessions: new Map() }],
     ["every submission is acknowledged in the end", { sessions: new Map(), acknowledged: new Set() }],
     ["a valid request is not refused", { refused: new Map([["s001", "submission: s001 exists already"]]) }],
@@ -126,8 +126,8 @@ describe("judgeRun", () => {
   it("reports a second pod that was never confirmed, and finds no violation", () => {
     const late = { ...POD, uid: "u2", confirmed: false, node: "", boundPlace: undefined };
     expect(rules({ ...CLEAN, pods: [POD, late] })).toEqual([]);
-    expect(unconfirmedTwins([POD, late])).toEqual([late]);
-    expect(unconfirmedTwins([late, { ...POD, name: "s001-server-0" }])).toEqual([]);
+    expect(listUnconfirmedTwins([POD, late])).toEqual([late]);
+    expect(listUnconfirmedTwins([late, { ...POD, name: "s001-server-0" }])).toEqual([]);
   });
 
   it("allows another pod in place of one that found no room for its part", () => {
@@ -144,7 +144,7 @@ describe("judgeRun", () => {
     const failed = events(KINDS).map((event) =>
       event.kind === "DONE" ? { ...event, kind: "ERROR", reason: "COMPONENT_FAILED" } : event,
     );
-    const hit = (node: string): Observed => ({
+    const hit = (node: string): RunObservations => ({
       ...CLEAN,
       ...withSession({ events: failed }),
       outages: [{ node, fromMs: 1002, toMs: 1003 }],
@@ -154,7 +154,7 @@ describe("judgeRun", () => {
   });
 
   it("allows an INTERNAL_ERROR only when there was a fault", () => {
-    const late: Shape = { ...GOOD, intent: "never-ready" };
+    const late: SessionShape = { ...GOOD, intent: "never-ready" };
     const blamed = withSession({ events: events(["QUEUE", "ACCEPT", "PROVISION", "INTERNAL_ERROR"]) });
     expect(rules({ ...CLEAN, ...blamed }, late)).toEqual(["the outcome is allowed"]);
     const faults = [{ id: "f01", text: "", fromMs: 900, toMs: 950 }];

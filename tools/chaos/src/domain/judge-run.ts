@@ -1,12 +1,12 @@
-import { decideOutcomes, type Hits, TERMINALS, type Terminal } from "./decide-outcomes.ts";
+import { decideOutcomes, type FaultHits, TERMINALS, type Terminal } from "./decide-outcomes.ts";
 import { judgeJobs } from "./judge-jobs.ts";
 import { judgeMachines } from "./judge-machines.ts";
 import { judgeQueues } from "./judge-queues.ts";
 import { judgeRoom } from "./judge-room.ts";
-import { type EventSeen, nodesByWork, type Observed, type SessionSeen } from "./observed.ts";
+import { type EventSeen, groupNodesByWork, type RunObservations, type SessionSeen } from "./observed.ts";
 import type { JobShape } from "./plan-jobs.ts";
 import type { TeamQueue } from "./plan-queues.ts";
-import type { Shape } from "./plan-shapes.ts";
+import type { SessionShape } from "./plan-session-shapes.ts";
 import type { Finding } from "./finding.ts";
 
 /** Effects last for this time after a fault ends: back-off, a new leader, an executor that takes over. */
@@ -21,13 +21,13 @@ export const RESULT_RULE = "the result is kept";
 
 /** The work of a run, and the queues of its jobs; a run of the simulator has no queues. */
 type JudgedPlan = {
-  readonly shapes: readonly Shape[];
+  readonly shapes: readonly SessionShape[];
   readonly jobs: readonly JobShape[];
   readonly teams?: readonly TeamQueue[];
 };
 
 /** Returns the violations of a run. */
-export function judgeRun({ shapes, jobs, teams = [] }: JudgedPlan, observed: Observed): Finding[] {
+export function judgeRun({ shapes, jobs, teams = [] }: JudgedPlan, observed: RunObservations): Finding[] {
   return [
     ...shapes.flatMap((shape) => judgeSession(shape, observed)),
     ...judgeJobs(jobs, observed),
@@ -39,11 +39,11 @@ export function judgeRun({ shapes, jobs, teams = [] }: JudgedPlan, observed: Obs
 }
 
 /** The faults that affected a session. */
-export function hitsOf(session: SessionSeen, observed: Observed): Hits {
+export function countHits(session: SessionSeen, observed: RunObservations): FaultHits {
   const { createdAtMs, finishedAtMs } = session;
   const endMs = finishedAtMs === 0 ? Number.POSITIVE_INFINITY : finishedAtMs;
   const overlaps = (fromMs: number, toMs: number): boolean => fromMs <= endMs && toMs >= createdAtMs;
-  const nodes = nodesByWork(observed.ledger).get(session.name) ?? new Set<string>();
+  const nodes = groupNodesByWork(observed.ledger).get(session.name) ?? new Set<string>();
   return {
     nodeLost: observed.outages.some(
       ({ node, fromMs, toMs }) => nodes.has(node) && overlaps(fromMs, toMs + LOST_AFTER_MS),
@@ -54,7 +54,7 @@ export function hitsOf(session: SessionSeen, observed: Observed): Hits {
   };
 }
 
-function judgeSession(shape: Shape, observed: Observed): Finding[] {
+function judgeSession(shape: SessionShape, observed: RunObservations): Finding[] {
   const { name } = shape;
   const finding = (rule: string, expected: string, found: string): Finding => ({
     work: name,
@@ -84,7 +84,7 @@ function judgeSession(shape: Shape, observed: Observed): Finding[] {
   if (!isInOrder(session.events)) {
     problems.push(finding("events are in order", [...ORDER, "a terminal event"].join(", "), how));
   }
-  const hits = hitsOf(session, observed);
+  const hits = countHits(session, observed);
   const expectation = decideOutcomes(shape, hits);
   const outcome = end.kind === "ERROR" ? `ERROR ${end.reason}` : end.kind;
   if (!expectation.outcomes.some((each) => each === outcome)) {
@@ -107,14 +107,14 @@ function judgeSession(shape: Shape, observed: Observed): Finding[] {
 }
 
 /** Publication may repeat events, but must publish all of them and no others. */
-function judgePublished(session: SessionSeen, { published }: Observed): Finding[] {
+function judgePublished(session: SessionSeen, { published }: RunObservations): Finding[] {
   const kinds = [...(published.get(session.name) ?? [])].sort().join(", ");
   const recorded = [...new Set(session.events.map(({ kind }) => kind))].sort().join(", ");
   if (kinds === recorded) return [];
   return [{ work: session.name, rule: "published events equal recorded events", expected: recorded, found: kinds }];
 }
 
-function judgeLeft({ left }: Observed): Finding[] {
+function judgeLeft({ left }: RunObservations): Finding[] {
   const nothing = (rule: string, found: readonly string[]): Finding[] =>
     found.length === 0 ? [] : [{ work: undefined, rule, expected: "none", found: found.join(", ") }];
   return [

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { jobMilestoneOf, type JobProgress, milestoneOf, type Milestone, type Progress } from "./milestone.ts";
+import { getJobMilestone, type JobProgress, getMilestone, type Milestone, type Progress } from "./milestone.ts";
 
 const NEW: Progress = { events: ["QUEUE"], anyPodMade: false, concluded: false, finished: false };
 const ACCEPTED = ["QUEUE", "ACCEPT", "PROVISION"];
@@ -13,7 +13,7 @@ it.each<[Milestone, Progress]>([
   ["cleaning-up", { ...NEW, concluded: true }],
   ["over", { ...NEW, concluded: true, finished: true }],
 ])("is %s", (milestone, progress) => {
-  expect(milestoneOf(progress)).toBe(milestone);
+  expect(getMilestone(progress)).toBe(milestone);
 });
 
 const WAITING: JobProgress = { hasMachines: false, anyPodActive: false, isRunning: false, isOver: false };
@@ -25,5 +25,5 @@ it.each<[Milestone, JobProgress]>([
   ["running", { ...WAITING, hasMachines: true, anyPodActive: true, isRunning: true }],
   ["over", { ...WAITING, hasMachines: true, isOver: true }],
 ])("has a job that is %s", (milestone, progress) => {
-  expect(jobMilestoneOf(progress)).toBe(milestone);
+  expect(getJobMilestone(progress)).toBe(milestone);
 });

@@ -1,4 +1,4 @@
-import { PHASES } from "./plan-shapes.ts";
+import { PHASES } from "./plan-session-shapes.ts";
 
 /** The phases, and the end. */
 export const MILESTONES = [...PHASES, "over"] as const;
@@ -14,7 +14,7 @@ export type Progress = {
   readonly finished: boolean;
 };
 
-export function milestoneOf({ events, anyPodMade, concluded, finished }: Progress): Milestone {
+export function getMilestone({ events, anyPodMade, concluded, finished }: Progress): Milestone {
   if (finished) return "over";
   if (concluded) return "cleaning-up";
   if (events.includes("RUN")) return "running";
@@ -31,7 +31,7 @@ export type JobProgress = {
 };
 
 /** A job publishes its outcome before its clean-up: it is `over` immediately, which includes the milestone `cleaning-up`. */
-export function jobMilestoneOf({ hasMachines, anyPodActive, isRunning, isOver }: JobProgress): Milestone {
+export function getJobMilestone({ hasMachines, anyPodActive, isRunning, isOver }: JobProgress): Milestone {
   if (isOver) return "over";
   if (isRunning) return "running";
   if (!hasMachines) return "queued";

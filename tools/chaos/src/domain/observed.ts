@@ -11,7 +11,7 @@ export type RoomSeen = {
 };
 
 /** The observations of one run, as plain data for the checks and for reports. */
-export type Observed = {
+export type RunObservations = {
   /** Final states of sessions by name. */
   readonly sessions: ReadonlyMap<string, SessionSeen>;
   /** Every job that ever existed, by name. */
@@ -88,7 +88,7 @@ export type JobSeen = {
 export type WorkKind = "session" | "job";
 
 /** The session or job of an owner id: the part before the first hyphen, because names have no hyphen here. */
-export function workOf(ownerId: string): string {
+export function getWorkOfOwner(ownerId: string): string {
   return ownerId.split("-", 1)[0] ?? "";
 }
 
@@ -162,7 +162,7 @@ export type Leftovers = {
 };
 
 /** The granted machines of each session and job. */
-export function nodesByWork(ledger: readonly LedgerFact[]): ReadonlyMap<string, ReadonlySet<string>> {
+export function groupNodesByWork(ledger: readonly LedgerFact[]): ReadonlyMap<string, ReadonlySet<string>> {
   const found = new Map<string, Set<string>>();
   for (const entry of ledger) {
     if (entry.kind !== "granted") continue;

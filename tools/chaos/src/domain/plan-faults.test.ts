@@ -2,13 +2,13 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { describeFault, planFaults, SERVICES } from "./plan-faults.ts";
 import { planJobs } from "./plan-jobs.ts";
-import { PHASES, planShapes } from "./plan-shapes.ts";
+import { PHASES, planSessionShapes } from "./plan-session-shapes.ts";
 
 const POOLS = { drivers: 4, workers: 8 };
 
 function plan(seed: number, sessions = 40, faults = 40) {
   const windowMs = sessions * 100;
-  const shapes = planShapes(seed, { sessions, windowMs, pools: POOLS });
+  const shapes = planSessionShapes(seed, { sessions, windowMs, pools: POOLS });
   const jobs = planJobs(seed, { jobs: sessions, windowMs, pools: POOLS });
   const policy = { faults, windowMs, replicas: 2, pools: POOLS, patienceMs: 2000 };
   return { shapes, jobs, faults: planFaults(seed, { shapes, jobs }, policy) };

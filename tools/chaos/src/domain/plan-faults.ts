@@ -1,6 +1,6 @@
-import { type JobShape, membersOf } from "./plan-jobs.ts";
-import { PHASES, type Phase, type Shape } from "./plan-shapes.ts";
-import { type Random, randomFrom } from "./random.ts";
+import { type JobShape, countMembers } from "./plan-jobs.ts";
+import { PHASES, type Phase, type SessionShape } from "./plan-session-shapes.ts";
+import { type Random, makeRandom } from "./random.ts";
 
 export const SERVICES = ["watcher", "reservation-manager", "session-controller", "job-controller"] as const;
 export type Service = (typeof SERVICES)[number];
@@ -56,7 +56,7 @@ export type FaultPolicy = {
 };
 
 /** The planned sessions and jobs. */
-export type PlannedWork = { readonly shapes: readonly Shape[]; readonly jobs: readonly JobShape[] };
+export type PlannedWork = { readonly shapes: readonly SessionShape[]; readonly jobs: readonly JobShape[] };
 
 /** Weights of the drawn faults. They are every second fault; the others hit a service at a phase of a session or job. */
 const WEIGHTS = {
@@ -82,7 +82,7 @@ const WEIGHTS = {
  * thirty do, and the job-controller is spared.
  */
 export function planFaults(seed: number, planned: PlannedWork, policy: FaultPolicy): Fault[] {
-  const random = randomFrom(seed, "faults");
+  const random = makeRandom(seed, "faults");
   const pairs = random.shuffle(servicesOf(planned).flatMap((service) => PHASES.map((phase) => ({ service, phase }))));
   return Array.from({ length: policy.faults }, (_, index) => {
     const id = `f${String(index + 1).padStart(2, "0")}`;
@@ -207,10 +207,10 @@ function drawSession(random: Random, { shapes }: PlannedWork): Drawn {
 function drawJob(random: Random, { jobs }: PlannedWork): Drawn {
   const complete = jobs.filter(({ intent, userAction }) => userAction === undefined && intent !== "pool-too-small");
   const job = complete[random.integer(0, complete.length - 1)];
-  return job === undefined ? { name: "", pods: [] } : { name: job.name, pods: membersOf(job) };
+  return job === undefined ? { name: "", pods: [] } : { name: job.name, pods: countMembers(job) };
 }
 
-const COMPLETE: ReadonlySet<Shape["intent"]> = new Set(["good", "driver-fails", "time-limit"]);
+const COMPLETE: ReadonlySet<SessionShape["intent"]> = new Set(["good", "driver-fails", "time-limit"]);
 
 /** Describes a fault on one line. */
 export function describeFault({ id, trigger, action }: Fault): string {

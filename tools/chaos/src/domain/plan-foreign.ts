@@ -1,4 +1,4 @@
-import { randomFrom } from "./random.ts";
+import { makeRandom } from "./random.ts";
 
 /** Kubernetes quantities by resource. */
 export type Quantities = Readonly<Record<string, string>>;
@@ -39,7 +39,7 @@ export function planForeign(
   seed: number,
   { windowMs, pools }: { readonly windowMs: number; readonly pools: Readonly<Record<string, number>> },
 ): ForeignPlan {
-  const random = randomFrom(seed, "foreign");
+  const random = makeRandom(seed, "foreign");
   const nodes = Object.entries(pools).flatMap(([pool, count]) =>
     Array.from({ length: count }, (_, index) => `${pool}-${index}`),
   );
@@ -64,7 +64,7 @@ export function planForeign(
 }
 
 function drawRequests(seed: number, index: number): Quantities {
-  const random = randomFrom(seed, `foreign requests ${index}`);
+  const random = makeRandom(seed, `foreign requests ${index}`);
   return {
     cpu: `${random.integer(1, MAX_CPU_QUARTERS) * 250}m`,
     memory: `${random.integer(1, MAX_MEMORY_GIB)}Gi`,

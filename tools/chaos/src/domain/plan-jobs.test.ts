@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { buildJob } from "./build-job.ts";
-import { USER_ACTIONS, JOB_INTENTS, type JobShape, membersOf, planJobs } from "./plan-jobs.ts";
+import { USER_ACTIONS, JOB_INTENTS, type JobShape, countMembers, planJobs } from "./plan-jobs.ts";
 
 const POLICY = { jobs: 100, windowMs: 10_000, pools: { drivers: 4, workers: 12 } };
 
@@ -129,6 +129,6 @@ describe("buildJob", () => {
 
 describe("membersOf", () => {
   it("returns the members as in the labels of their pods", () => {
-    expect(membersOf(JOB)).toEqual(["server-0", "worker-0", "worker-1"]);
+    expect(countMembers(JOB)).toEqual(["server-0", "worker-0", "worker-1"]);
   });
 });

@@ -1,7 +1,7 @@
-import { DRIVERS, PHASES, type Phase, WORKERS } from "./plan-shapes.ts";
+import { DRIVERS, PHASES, type Phase, WORKERS } from "./plan-session-shapes.ts";
 import type { Quantities } from "./plan-foreign.ts";
 import { planTeam } from "./plan-queues.ts";
-import { type Random, randomFrom } from "./random.ts";
+import { type Random, makeRandom } from "./random.ts";
 
 /** The intent of a job decides its outcome without faults. */
 export const JOB_INTENTS = [
@@ -96,8 +96,8 @@ export const GANG_CODE = 42;
 
 /** Plans the jobs of one run. The same seed and policy give the same jobs. */
 export function planJobs(seed: number, policy: JobPolicy): JobShape[] {
-  const random = randomFrom(seed, "jobs");
-  const sharing = randomFrom(seed, "sharing");
+  const random = makeRandom(seed, "jobs");
+  const sharing = makeRandom(seed, "sharing");
   const jobs = Array.from({ length: policy.jobs }, (_, index) => {
     const name = `j${String(index + 1).padStart(3, "0")}`;
     // The first job passes through every phase, so that at least one does.
@@ -105,7 +105,7 @@ export function planJobs(seed: number, policy: JobPolicy): JobShape[] {
       ? planJob(random, { name, intent: "good", userAction: undefined }, policy)
       : planJob(random, { name, intent: random.weighted(WEIGHTS), userAction: planUserAction(random) }, policy);
   });
-  const teams = randomFrom(seed, "teams");
+  const teams = makeRandom(seed, "teams");
   return jobs.map((job) => {
     const queue = planTeam(teams, job.submitAtMs < policy.windowMs / 2);
     return { ...withSharing(sharing, job), queue };
@@ -247,6 +247,6 @@ function planTimes(random: Random): Pick<ReplicaShape, "startMs" | "readyMs" | "
 }
 
 /** The names of its members: `worker-3`. */
-export function membersOf({ types }: JobShape): string[] {
+export function countMembers({ types }: JobShape): string[] {
   return types.flatMap(({ type, replicas }) => Array.from({ length: replicas }, (_, index) => `${type}-${index}`));
 }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { buildQueues, planQueues, planTeam } from "./plan-queues.ts";
-import { randomFrom } from "./random.ts";
+import { makeRandom } from "./random.ts";
 
 const seeds = Array.from({ length: 50 }, (_, seed) => seed);
 
@@ -20,7 +20,7 @@ it("plans teams that own only a part of the machines, and may borrow enough for 
 });
 
 it("lets borrowing teams submit first, and the owner of most machines later", () => {
-  const random = randomFrom(1, "teams");
+  const random = makeRandom(1, "teams");
   const count = (isFirstHalf: boolean): number => seeds.filter(() => planTeam(random, isFirstHalf) === "team-a").length;
   expect(count(true)).toBeLessThan(seeds.length / 3);
   expect(count(false)).toBeGreaterThan(seeds.length / 2);

@@ -1,5 +1,5 @@
-import { DRIVERS, WORKERS } from "./plan-shapes.ts";
-import { type Random, randomFrom } from "./random.ts";
+import { DRIVERS, WORKERS } from "./plan-session-shapes.ts";
+import { type Random, makeRandom } from "./random.ts";
 
 /** The queue of one team. Amounts are numbers of whole machines. */
 export type TeamQueue = {
@@ -24,7 +24,7 @@ const LARGEST = { [WORKERS]: 12, [DRIVERS]: 2 };
 
 /** Plans the queues of one run: two teams that own machines, and one that only borrows. Each may borrow enough for every job. */
 export function planQueues(seed: number): readonly TeamQueue[] {
-  const random = randomFrom(seed, "queues");
+  const random = makeRandom(seed, "queues");
   const large = random.integer(7, 10);
   const owned = [
     { name: "team-a", weight: 1, [WORKERS]: large, [DRIVERS]: 2 },

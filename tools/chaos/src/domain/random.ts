@@ -11,7 +11,7 @@ export type Random = {
 };
 
 /** Returns an independent source for each purpose: another draw for one purpose does not change the draws of another. */
-export function randomFrom(seed: number, purpose: string): Random {
+export function makeRandom(seed: number, purpose: string): Random {
   let state = hash(`${seed}/${purpose}`);
   const next = (): number => {
     state = (state + 0x9e3779b9) >>> 0;

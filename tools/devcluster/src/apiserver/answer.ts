@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { JsonObject } from "./json.ts";
-import { type Failure, FailureError, failureStatus, internalError } from "./status.ts";
+import { type Failure, FailureError, buildFailureStatus, internalError } from "./status.ts";
 
 /** One request with the means to answer it. */
-export type Exchange = {
+export type HttpExchange = {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly path: string;
@@ -22,12 +22,22 @@ export type Tunnel = {
 };
 
 /** Answers once with a JSON object. Does nothing if the client has gone or an answer has begun. */
-export function answer(exchange: Exchange, code: number, body: JsonObject, warnings: readonly string[] = []): void {
+export function sendAnswer(
+  exchange: HttpExchange,
+  code: number,
+  body: JsonObject,
+  warnings: readonly string[] = [],
+): void {
   answerJson(exchange, code, Buffer.from(JSON.stringify(body)), warnings);
 }
 
 /** As `answer`, with serialised JSON. */
-export function answerJson({ response }: Exchange, code: number, text: Buffer, warnings: readonly string[] = []): void {
+export function answerJson(
+  { response }: HttpExchange,
+  code: number,
+  text: Buffer,
+  warnings: readonly string[] = [],
+): void {
   if (response.headersSent || response.destroyed) return;
   for (const warning of warnings) response.appendHeader("warning", `299 - ${JSON.stringify(warning)}`);
   response.writeHead(code, {
@@ -38,24 +48,24 @@ export function answerJson({ response }: Exchange, code: number, text: Buffer, w
   response.end(text);
 }
 
-export function answerFailure(exchange: Exchange, failure: Failure): void {
+export function answerFailure(exchange: HttpExchange, failure: Failure): void {
   const seconds = failure.details?.retryAfterSeconds;
   if (seconds !== undefined && !exchange.response.headersSent) exchange.response.setHeader("retry-after", seconds);
-  answer(exchange, failure.code, failureStatus(failure));
+  sendAnswer(exchange, failure.code, buildFailureStatus(failure));
 }
 
-export function answerBytes({ response }: Exchange, type: string, bytes: Uint8Array): void {
+export function answerBytes({ response }: HttpExchange, type: string, bytes: Uint8Array): void {
   response.writeHead(200, { "content-type": type, "content-length": bytes.length });
   response.end(bytes);
 }
 
-export function answerText({ response }: Exchange, code: number, text: string): void {
+export function answerText({ response }: HttpExchange, code: number, text: string): void {
   response.writeHead(code, { "content-type": "text/plain; charset=utf-8", "content-length": Buffer.byteLength(text) });
   response.end(text);
 }
 
 /** The only conversion of errors of a request: a refusal becomes its answer; any other error is a defect, which goes to `onDefect` and becomes 500. */
-export function answerError(exchange: Exchange, error: unknown, onDefect: (error: unknown) => void): void {
+export function answerError(exchange: HttpExchange, error: unknown, onDefect: (error: unknown) => void): void {
   if (error instanceof FailureError) {
     answerFailure(exchange, error.failure);
     return;

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { parse } from "yaml";
-import { isList, isObject, type Json, type JsonObject } from "./json.ts";
+import { isList, isObject, type JsonValue, type JsonObject } from "./json.ts";
 import { decodeProtobuf } from "./protobuf.ts";
 import { badRequest, fail, FailureError, tooLarge, unsupportedMediaType } from "./status.ts";
 
@@ -37,7 +37,7 @@ function readBytes(request: IncomingMessage): Promise<Buffer> {
 }
 
 /** Returns the media type without parameters, in lower case; "" if the client sets none. */
-export function mediaType(request: IncomingMessage): string {
+export function parseMediaType(request: IncomingMessage): string {
   return (request.headers["content-type"] ?? "").split(";")[0]?.trim().toLowerCase() ?? "";
 }
 
@@ -47,7 +47,7 @@ const OBJECT_TYPES = ["application/json", YAML, PROTOBUF];
 
 /** Fails with 415 for a media type that the server does not read. */
 export function requireObjectType(request: IncomingMessage): void {
-  const type = mediaType(request);
+  const type = parseMediaType(request);
   if (type !== "" && type !== "*/*" && !OBJECT_TYPES.includes(type)) fail(unsupportedMediaType(OBJECT_TYPES));
 }
 
@@ -57,7 +57,7 @@ type Expected = { readonly apiVersion: string; readonly kind: string };
 /** Reads an object in any supported form. */
 export async function readObject(request: IncomingMessage, expected: Expected): Promise<JsonObject> {
   requireObjectType(request);
-  return parseAs(mediaType(request), await readBytes(request), expected);
+  return parseAs(parseMediaType(request), await readBytes(request), expected);
 }
 
 /** Reads the options of a deletion; {} without a body. */
@@ -65,7 +65,7 @@ export async function readOptions(request: IncomingMessage): Promise<JsonObject>
   const bytes = await readBytes(request);
   if (bytes.length === 0) return {};
   requireObjectType(request);
-  return parseAs(mediaType(request), bytes, { apiVersion: "v1", kind: "DeleteOptions" });
+  return parseAs(parseMediaType(request), bytes, { apiVersion: "v1", kind: "DeleteOptions" });
 }
 
 function parseAs(type: string, bytes: Buffer, expected: Expected): JsonObject {
@@ -84,7 +84,7 @@ function parseAs(type: string, bytes: Buffer, expected: Expected): JsonObject {
 }
 
 /** Fails with 400 for invalid YAML. Kubernetes reads YAML 1.1, where `yes` and `on` are booleans. */
-export function parseYaml(text: string, what: string): Json {
+export function parseYaml(text: string, what: string): JsonValue {
   let parsed: unknown;
   try {
     parsed = parse(text, {
@@ -103,7 +103,7 @@ export function parseYaml(text: string, what: string): Json {
 const YAML_ALIAS_LIMIT = 100;
 
 /** Fails with 400 for invalid JSON, or for JSON that is nested deeper than any object of the API. */
-export function parseJson(text: string, what: string): Json {
+export function parseJson(text: string, what: string): JsonValue {
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);
@@ -116,7 +116,7 @@ export function parseJson(text: string, what: string): Json {
 }
 
 /** JSON.parse returns nothing else; the check exists only for the type. */
-function isJson(value: unknown): value is Json {
+function isJson(value: unknown): value is JsonValue {
   return value === null || ["boolean", "number", "string"].includes(typeof value) || isList(value) || isObject(value);
 }
 

@@ -1,12 +1,12 @@
-import { at, type JsonObject, listAt, put, textAt } from "./json.ts";
+import { at, type JsonObject, getList, setAt, getText } from "./json.ts";
 import { pods } from "./kinds/pod.ts";
 import { CLAIM_FINALIZER, volumeClaims } from "./kinds/volume-claim.ts";
-import { finalizersOf, isDeleting, nameOf } from "./metadata.ts";
+import { listFinalizers, isDeleting, getName } from "./metadata.ts";
 import type { Registry } from "./registry.ts";
-import { bucketOf } from "./resource.ts";
+import { buildBucketName } from "./resource.ts";
 import { FailureError } from "./status.ts";
 import type { ObjectStore } from "./store.ts";
-import { keyNamespace } from "./watch-events.ts";
+import { getKeyNamespace } from "./watch-events.ts";
 
 export type ClaimProtectionDeps = {
   readonly store: ObjectStore;
@@ -14,8 +14,8 @@ export type ClaimProtectionDeps = {
   readonly onDefect: (error: unknown) => void;
 };
 
-const PODS = bucketOf(pods);
-const CLAIMS = bucketOf(volumeClaims);
+const PODS = buildBucketName(pods);
+const CLAIMS = buildBucketName(volumeClaims);
 
 /** Removes the finalizer of claims in deletion once no scheduled pod names them; ended pods still count. Leases of type kubernetes need this. */
 export function startClaimProtection(deps: ClaimProtectionDeps): Disposable {
@@ -25,7 +25,7 @@ export function startClaimProtection(deps: ClaimProtectionDeps): Disposable {
     scheduled = undefined;
     try {
       for (const [key, claim] of store.entries(CLAIMS))
-        if (isHeld(claim) && !isUsed(store, keyNamespace(key), claim)) release(deps, keyNamespace(key), claim);
+        if (isHeld(claim) && !isUsed(store, getKeyNamespace(key), claim)) release(deps, getKeyNamespace(key), claim);
     } catch (error) {
       deps.onDefect(error);
     }
@@ -49,22 +49,22 @@ export function startClaimProtection(deps: ClaimProtectionDeps): Disposable {
 }
 
 function isHeld(claim: JsonObject): boolean {
-  return isDeleting(claim) && finalizersOf(claim).includes(CLAIM_FINALIZER);
+  return isDeleting(claim) && listFinalizers(claim).includes(CLAIM_FINALIZER);
 }
 
 function isUsed(store: ObjectStore, namespace: string, claim: JsonObject): boolean {
   return store.entries(PODS).some(([key, pod]) => {
-    if (keyNamespace(key) !== namespace || textAt(pod, "spec", "nodeName") === "") return false;
-    const volumes = listAt(pod, "spec", "volumes");
-    return volumes.some((volume) => at(volume, "persistentVolumeClaim", "claimName") === nameOf(claim));
+    if (getKeyNamespace(key) !== namespace || getText(pod, "spec", "nodeName") === "") return false;
+    const volumes = getList(pod, "spec", "volumes");
+    return volumes.some((volume) => at(volume, "persistentVolumeClaim", "claimName") === getName(claim));
   });
 }
 
 function release({ registry }: ClaimProtectionDeps, namespace: string, claim: JsonObject): void {
-  const left = finalizersOf(claim).filter((finalizer) => finalizer !== CLAIM_FINALIZER);
-  const released = put(claim, ["metadata", "finalizers"], left.length === 0 ? undefined : left);
+  const left = listFinalizers(claim).filter((finalizer) => finalizer !== CLAIM_FINALIZER);
+  const released = setAt(claim, ["metadata", "finalizers"], left.length === 0 ? undefined : left);
   try {
-    const target = { resource: volumeClaims, namespace, name: nameOf(claim) };
+    const target = { resource: volumeClaims, namespace, name: getName(claim) };
     registry.update(target, { change: () => released, dryRun: false });
   } catch (error) {
     // Another write came first, and has triggered the next pass.

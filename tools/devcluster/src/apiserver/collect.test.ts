@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type CollectStep, type CollectableObject, planCollection } from "./collect.ts";
-import type { Json, JsonObject } from "./json.ts";
+import type { JsonValue, JsonObject } from "./json.ts";
 import { configMaps, namespaces } from "./kinds/core.ts";
 import { events } from "./kinds/event.ts";
 
@@ -10,7 +10,7 @@ const map = (name: string, metadata: JsonObject = {}): CollectableObject => ({
   resource: configMaps,
   object: { kind: "ConfigMap", apiVersion: "v1", metadata: { name, namespace: "a", uid: `uid-${name}`, ...metadata } },
 });
-const owner = (name: string, more: JsonObject = {}): Json => ({
+const owner = (name: string, more: JsonObject = {}): JsonValue => ({
   apiVersion: "v1",
   kind: "ConfigMap",
   name,

@@ -1,5 +1,5 @@
-import { at, type Json, type JsonObject, listAt, put, textAt, textsAt } from "./json.ts";
-import { finalizersOf, isDeleting, namespaceOf, nameOf, uidOf } from "./metadata.ts";
+import { at, type JsonValue, type JsonObject, getList, setAt, getText, getTexts } from "./json.ts";
+import { listFinalizers, isDeleting, getNamespace, getName, getUid } from "./metadata.ts";
 import type { Resource } from "./resource.ts";
 
 /** An object with its resource. */
@@ -34,7 +34,7 @@ export function planCollection(
   policy: CollectPolicy,
   nowMs: number,
 ): CollectStep[] {
-  const byUid = new Map(world.map((held) => [uidOf(held.object), held]));
+  const byUid = new Map(world.map((held) => [getUid(held.object), held]));
   const steps: CollectStep[] = [];
   for (const held of world) {
     const step = planDependent(held, byUid, policy) ?? planEvent(held, policy, nowMs);
@@ -49,17 +49,17 @@ function planDependent(
   { isKept }: CollectPolicy,
 ): CollectStep | undefined {
   const { object } = held;
-  const owners = listAt(object, "metadata", "ownerReferences");
+  const owners = getList(object, "metadata", "ownerReferences");
   if (owners.length === 0) return undefined;
   // An owner of a kind that another server stores may exist.
-  const isKnown = (owner: Json): boolean => isKept(textAt(owner, "apiVersion"), textAt(owner, "kind"));
-  const ownerOf = (owner: Json): JsonObject | undefined => {
-    const found = byUid.get(textAt(owner, "uid"))?.object;
-    return found !== undefined && canOwn(namespaceOf(found), namespaceOf(object)) ? found : undefined;
+  const isKnown = (owner: JsonValue): boolean => isKept(getText(owner, "apiVersion"), getText(owner, "kind"));
+  const ownerOf = (owner: JsonValue): JsonObject | undefined => {
+    const found = byUid.get(getText(owner, "uid"))?.object;
+    return found !== undefined && canOwn(getNamespace(found), getNamespace(object)) ? found : undefined;
   };
-  const isGone = (owner: Json): boolean => isKnown(owner) && ownerOf(owner) === undefined;
-  const isWaiting = (owner: Json): boolean => isHeldBy(ownerOf(owner), FOREGROUND);
-  const isOrphaning = (owner: Json): boolean => isHeldBy(ownerOf(owner), ORPHAN);
+  const isGone = (owner: JsonValue): boolean => isKnown(owner) && ownerOf(owner) === undefined;
+  const isWaiting = (owner: JsonValue): boolean => isHeldBy(ownerOf(owner), FOREGROUND);
+  const isOrphaning = (owner: JsonValue): boolean => isHeldBy(ownerOf(owner), ORPHAN);
 
   const orphaned = owners.filter((owner) => !isOrphaning(owner));
   if (orphaned.length < owners.length)
@@ -92,8 +92,8 @@ function planEvent(
   nowMs: number,
 ): CollectStep | undefined {
   if (resource.kind !== "Event") return undefined;
-  const seenMs = Date.parse(textAt(object, "lastTimestamp") || textAt(object, "metadata", "creationTimestamp"));
-  const createdMs = Date.parse(textAt(object, "metadata", "creationTimestamp"));
+  const seenMs = Date.parse(getText(object, "lastTimestamp") || getText(object, "metadata", "creationTimestamp"));
+  const createdMs = Date.parse(getText(object, "metadata", "creationTimestamp"));
   if (nowMs - Math.max(seenMs, createdMs) < eventTtlMs) return undefined;
   return { kind: "delete", held: { resource, object }, because: "event-old" };
 }
@@ -102,20 +102,20 @@ function planEvent(
 function planOwners(world: readonly CollectableObject[]): CollectStep[] {
   const waiting = world.filter(({ object }) => isHeldBy(object, FOREGROUND) || isHeldBy(object, ORPHAN));
   if (waiting.length === 0) return [];
-  const references = world.flatMap(({ object }) => listAt(object, "metadata", "ownerReferences"));
+  const references = world.flatMap(({ object }) => getList(object, "metadata", "ownerReferences"));
   const blocked = new Set(
-    references.filter((one) => at(one, "blockOwnerDeletion") === true).map((one) => textAt(one, "uid")),
+    references.filter((one) => at(one, "blockOwnerDeletion") === true).map((one) => getText(one, "uid")),
   );
-  const owning = new Set(references.map((one) => textAt(one, "uid")));
+  const owning = new Set(references.map((one) => getText(one, "uid")));
   return waiting.flatMap(({ resource, object }): CollectStep[] => {
-    const uid = uidOf(object);
-    const done = finalizersOf(object).filter((finalizer) => {
+    const uid = getUid(object);
+    const done = listFinalizers(object).filter((finalizer) => {
       if (finalizer === FOREGROUND) return !blocked.has(uid);
       return finalizer === ORPHAN && !owning.has(uid);
     });
     if (done.length === 0) return [];
-    const left = finalizersOf(object).filter((finalizer) => !done.includes(finalizer));
-    const released = put(object, ["metadata", "finalizers"], left.length === 0 ? undefined : left);
+    const left = listFinalizers(object).filter((finalizer) => !done.includes(finalizer));
+    const released = setAt(object, ["metadata", "finalizers"], left.length === 0 ? undefined : left);
     return [{ kind: "write", held: { resource, object: released }, because: "dependents-done" }];
   });
 }
@@ -123,20 +123,20 @@ function planOwners(world: readonly CollectableObject[]): CollectStep[] {
 function planNamespaces(world: readonly CollectableObject[]): CollectStep[] {
   const ending = world.filter(({ resource, object }) => resource.kind === "Namespace" && isDeleting(object));
   return ending.flatMap(({ resource, object }): CollectStep[] => {
-    const content = world.filter((held) => held.resource.namespaced && namespaceOf(held.object) === nameOf(object));
+    const content = world.filter((held) => held.resource.namespaced && getNamespace(held.object) === getName(object));
     const left = content.filter((held) => !isDeleting(held.object));
     if (content.length > 0) return left.map((held) => ({ kind: "delete", held, because: "namespace-ends" }));
-    if (!textsAt(object, "spec", "finalizers").includes("kubernetes")) return [];
-    const finalizers = textsAt(object, "spec", "finalizers").filter((finalizer) => finalizer !== "kubernetes");
-    const released = put(object, ["spec", "finalizers"], finalizers);
+    if (!getTexts(object, "spec", "finalizers").includes("kubernetes")) return [];
+    const finalizers = getTexts(object, "spec", "finalizers").filter((finalizer) => finalizer !== "kubernetes");
+    const released = setAt(object, ["spec", "finalizers"], finalizers);
     return [{ kind: "finalize", held: { resource, object: released }, because: "namespace-empty" }];
   });
 }
 
 function isHeldBy(object: JsonObject | undefined, finalizer: string): boolean {
-  return object !== undefined && isDeleting(object) && finalizersOf(object).includes(finalizer);
+  return object !== undefined && isDeleting(object) && listFinalizers(object).includes(finalizer);
 }
 
-function withOwners({ resource, object }: CollectableObject, owners: readonly Json[]): CollectableObject {
-  return { resource, object: put(object, ["metadata", "ownerReferences"], owners.length === 0 ? undefined : owners) };
+function withOwners({ resource, object }: CollectableObject, owners: readonly JsonValue[]): CollectableObject {
+  return { resource, object: setAt(object, ["metadata", "ownerReferences"], owners.length === 0 ? undefined : owners) };
 }

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { type CollectableObject, planCollection } from "./collect.ts";
-import { collectionTriggers } from "./collection-triggers.ts";
-import { type JsonObject, textAt } from "./json.ts";
+import { makeCollectionTriggers } from "./collection-triggers.ts";
+import { type JsonObject, getText } from "./json.ts";
 import { configMaps, namespaces } from "./kinds/core.ts";
-import { isDeleting, uidOf } from "./metadata.ts";
-import { objectStore } from "./store.ts";
+import { isDeleting, getUid } from "./metadata.ts";
+import { makeObjectStore } from "./store.ts";
 
 const NOW = 0;
 const policy = { eventTtlMs: 1000, isKept: (): boolean => true };
@@ -35,7 +35,7 @@ function objectOf(one: Map, before: JsonObject | undefined): JsonObject {
     apiVersion: "v1",
     metadata: {
       ...place,
-      uid: before === undefined ? uid(place, generation) : uidOf(before),
+      uid: before === undefined ? uid(place, generation) : getUid(before),
       ...(finalizers.length === 0 ? {} : { finalizers }),
       ...(deleting ? { deletionTimestamp: "2026-01-01T00:00:00Z" } : {}),
       ...(owners.length === 0
@@ -67,7 +67,7 @@ function namespaceOf(name: string, deleting: boolean): JsonObject {
 }
 
 function keyOf(object: JsonObject): string {
-  return `${textAt(object, "metadata", "namespace")}/${textAt(object, "metadata", "name")}`;
+  return `${getText(object, "metadata", "namespace")}/${getText(object, "metadata", "name")}`;
 }
 
 /** A released owner that still exists makes a dependent with further owners lose the missing ones. */
@@ -94,8 +94,8 @@ it("never misses a change that gives the collector work", () => {
   );
   fc.assert(
     fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
-      const store = objectStore({ historyLimit: 10 });
-      const triggers = collectionTriggers();
+      const store = makeObjectStore({ historyLimit: 10 });
+      const triggers = makeCollectionTriggers();
       const world = (): CollectableObject[] => [
         ...store.entries("/namespaces").map(([, object]) => ({ resource: namespaces, object })),
         ...store.entries("/configmaps").map(([, object]) => ({ resource: configMaps, object })),

@@ -1,6 +1,6 @@
 import { canOwn } from "./collect.ts";
-import { type JsonObject, listAt, textAt } from "./json.ts";
-import { finalizersOf, isDeleting, namespaceOf, nameOf, uidOf } from "./metadata.ts";
+import { type JsonObject, getList, getText } from "./json.ts";
+import { listFinalizers, isDeleting, getNamespace, getName, getUid } from "./metadata.ts";
 import type { Change } from "./store.ts";
 
 /** Decides for each change whether the collector can have work; most cannot. A full pass for each of thousands of pods would take all the time. */
@@ -10,7 +10,7 @@ export type CollectionTriggers = {
   note(change: Change): boolean;
 };
 
-export function collectionTriggers(): CollectionTriggers {
+export function makeCollectionTriggers(): CollectionTriggers {
   /** The namespace of each object. */
   const places = new Map<string, string>();
   /** Number of objects that name an owner. */
@@ -26,21 +26,21 @@ export function collectionTriggers(): CollectionTriggers {
     }
   };
   const enter = (object: JsonObject): void => {
-    places.set(uidOf(object), namespaceOf(object));
+    places.set(getUid(object), getNamespace(object));
     count(object, 1);
     for (const mark of marksOf(object)) waiting.add(mark);
   };
   const leave = (object: JsonObject): void => {
-    places.delete(uidOf(object));
+    places.delete(getUid(object));
     count(object, -1);
     for (const mark of marksOf(object)) waiting.delete(mark);
   };
   const isWaitedFor = (object: JsonObject): boolean =>
-    waiting.has(namespaceMark(namespaceOf(object))) || ownersOf(object).some((owner) => waiting.has(owner));
+    waiting.has(namespaceMark(getNamespace(object))) || ownersOf(object).some((owner) => waiting.has(owner));
 
   const wasWaitedFor = (before: JsonObject | undefined): boolean => before !== undefined && isWaitedFor(before);
   const lacksAnOwner = (object: JsonObject): boolean =>
-    ownersOf(object).some((owner) => !canOwn(places.get(owner), namespaceOf(object)));
+    ownersOf(object).some((owner) => !canOwn(places.get(owner), getNamespace(object)));
 
   return {
     add: enter,
@@ -50,7 +50,7 @@ export function collectionTriggers(): CollectionTriggers {
       const object = after ?? before;
       if (object === undefined) return false;
       if (isWaitedFor(object)) return true;
-      if ((before === undefined || after === undefined) && dependents.has(uidOf(object))) return true;
+      if ((before === undefined || after === undefined) && dependents.has(getUid(object))) return true;
       if (after === undefined) return false;
       // The object was just marked, its finalizers changed, or it stopped waiting and became an owner that keeps its dependents.
       if (marksOf(after).length > 0 || (before !== undefined && marksOf(before).length > 0)) return true;
@@ -61,14 +61,14 @@ export function collectionTriggers(): CollectionTriggers {
 }
 
 function ownersOf(object: JsonObject): string[] {
-  return listAt(object, "metadata", "ownerReferences").map((owner) => textAt(owner, "uid"));
+  return getList(object, "metadata", "ownerReferences").map((owner) => getText(owner, "uid"));
 }
 
 function marksOf(object: JsonObject): string[] {
   if (!isDeleting(object)) return [];
-  if (textAt(object, "kind") === "Namespace") return [uidOf(object), namespaceMark(nameOf(object))];
-  const waits = finalizersOf(object).some((finalizer) => ["foregroundDeletion", "orphan"].includes(finalizer));
-  return waits ? [uidOf(object)] : [];
+  if (getText(object, "kind") === "Namespace") return [getUid(object), namespaceMark(getName(object))];
+  const waits = listFinalizers(object).some((finalizer) => ["foregroundDeletion", "orphan"].includes(finalizer));
+  return waits ? [getUid(object)] : [];
 }
 
 /** No uid has this prefix. */

@@ -1,8 +1,8 @@
 import { type CollectPolicy, type CollectStep, type CollectableObject, planCollection } from "./collect.ts";
-import { collectionTriggers } from "./collection-triggers.ts";
-import { namespaceOf, nameOf, uidOf } from "./metadata.ts";
+import { makeCollectionTriggers } from "./collection-triggers.ts";
+import { getNamespace, getName, getUid } from "./metadata.ts";
 import type { ObjectName, Registry } from "./registry.ts";
-import { bucketOf } from "./resource.ts";
+import { buildBucketName } from "./resource.ts";
 import type { Catalogue } from "./resources.ts";
 import { FailureError } from "./status.ts";
 import type { ObjectStore } from "./store.ts";
@@ -22,7 +22,7 @@ const SWEEP_EVERY_MS = 60_000;
 export function startCollector(deps: CollectorDeps): Disposable {
   let scheduled: NodeJS.Timeout | undefined;
   let pauseMs = 0;
-  const triggers = collectionTriggers();
+  const triggers = makeCollectionTriggers();
   for (const { object } of world(deps)) triggers.add(object);
   const isKept = (apiVersion: string, kind: string): boolean => deps.catalogue.findKind(apiVersion, kind) !== undefined;
   const pass = (): void => {
@@ -61,16 +61,16 @@ export function startCollector(deps: CollectorDeps): Disposable {
 function world({ store, catalogue }: CollectorDeps): CollectableObject[] {
   return catalogue
     .all()
-    .flatMap((resource) => store.entries(bucketOf(resource)).map(([, object]) => ({ resource, object })));
+    .flatMap((resource) => store.entries(buildBucketName(resource)).map(([, object]) => ({ resource, object })));
 }
 
 function act(registry: Registry, step: CollectStep): void {
   const { resource, object } = step.held;
-  const target: ObjectName = { resource, namespace: namespaceOf(object), name: nameOf(object) };
+  const target: ObjectName = { resource, namespace: getNamespace(object), name: getName(object) };
   try {
     switch (step.kind) {
       case "delete":
-        registry.delete(target, { uid: uidOf(object) }, false);
+        registry.delete(target, { uid: getUid(object) }, false);
         return;
       case "write":
         registry.update(target, { change: () => object, dryRun: false });

@@ -2,7 +2,7 @@ import { randomBytes, X509Certificate } from "node:crypto";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type Certificate, makeAuthority } from "./certificates.ts";
-import { at, isObject, type Json, textAt } from "./json.ts";
+import { at, isObject, type JsonValue, getText } from "./json.ts";
 
 /** The certificates by which a server is recognised and recognises others. */
 export type Credentials = {
@@ -23,7 +23,7 @@ export async function makeCredentials(): Promise<Credentials> {
 }
 
 /** Returns the credentials file of a cluster that persists. */
-export function credentialsFileOf(directory: string): string {
+export function buildCredentialsPath(directory: string): string {
   return join(directory, "state/credentials.json");
 }
 
@@ -47,15 +47,15 @@ async function read(file: string): Promise<Credentials | undefined> {
     const parsed: unknown = JSON.parse(text);
     if (!isObject(parsed)) return undefined;
     const authority = certificateOf(at(parsed, "authority"));
-    return { authority, token: textAt(parsed, "token"), kubeletToken: textAt(parsed, "kubeletToken") };
+    return { authority, token: getText(parsed, "token"), kubeletToken: getText(parsed, "kubeletToken") };
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
     throw error;
   }
 }
 
-function certificateOf(value: Json | undefined): Certificate {
-  return { cert: textAt(value, "cert"), key: textAt(value, "key") };
+function certificateOf(value: JsonValue | undefined): Certificate {
+  return { cert: getText(value, "cert"), key: getText(value, "key") };
 }
 
 function endOf({ authority }: Credentials): number {

@@ -1,10 +1,10 @@
 import kubernetes from "../../schemas/kubernetes.json" with { type: "json" };
-import { isObject, type JsonObject, listAt, objectAt, textAt, withDefaults } from "./json.ts";
+import { isObject, type JsonObject, getList, getObject, getText, withDefaults } from "./json.ts";
 
 /** A schema of OpenAPI v3, with Kubernetes' extensions. */
 export type Schema = JsonObject;
 
-const KUBERNETES = generated(kubernetes);
+const KUBERNETES = requireGeneratedObject(kubernetes);
 const REFERENCE = "#/components/schemas/";
 
 let kinds: ReadonlyMap<string, string> | undefined;
@@ -15,7 +15,7 @@ export function definitions(): JsonObject {
 }
 
 /** Returns the name of the definition of a built-in kind; undefined for other kinds. */
-export function definitionOf(apiVersion: string, kind: string): string | undefined {
+export function findDefinition(apiVersion: string, kind: string): string | undefined {
   kinds ??= indexKinds();
   return kinds.get(`${apiVersion}/${kind}`);
 }
@@ -24,18 +24,18 @@ function indexKinds(): ReadonlyMap<string, string> {
   const all = definitions();
   return new Map(
     Object.keys(all).flatMap((name) =>
-      listAt(all, name, "x-kubernetes-group-version-kind").map((one) => {
-        const group = textAt(one, "group");
-        const version = textAt(one, "version");
-        return [`${group === "" ? version : `${group}/${version}`}/${textAt(one, "kind")}`, name] as const;
+      getList(all, name, "x-kubernetes-group-version-kind").map((one) => {
+        const group = getText(one, "group");
+        const version = getText(one, "version");
+        return [`${group === "" ? version : `${group}/${version}`}/${getText(one, "kind")}`, name] as const;
       }),
     ),
   );
 }
 
 /** Returns the name that a schema refers to, directly or as the only part of an `allOf`; "" if none. */
-export function referenceOf(schema: Schema): string {
-  const direct = textAt(schema, "$ref") || textAt(listAt(schema, "allOf")[0], "$ref");
+export function buildReference(schema: Schema): string {
+  const direct = getText(schema, "$ref") || getText(getList(schema, "allOf")[0], "$ref");
   return direct.startsWith(REFERENCE) ? direct.slice(REFERENCE.length) : "";
 }
 
@@ -47,10 +47,10 @@ export function referTo(name: string): Schema {
 export function resolveSchema(schema: Schema): Schema {
   const known = resolved.get(schema);
   if (known !== undefined) return known;
-  const name = referenceOf(schema);
+  const name = buildReference(schema);
   if (name === "") return schema;
   const { allOf: _allOf, $ref: _ref, ...own } = schema;
-  const whole = withDefaults(own, objectAt(definitions(), name));
+  const whole = withDefaults(own, getObject(definitions(), name));
   resolved.set(schema, whole);
   return whole;
 }
@@ -58,7 +58,7 @@ export function resolveSchema(schema: Schema): Schema {
 const resolved = new WeakMap<Schema, Schema>();
 
 /** Returns the content of a generated file of this package; inferred types of that size help no reader. */
-export function generated(content: unknown): JsonObject {
+export function requireGeneratedObject(content: unknown): JsonObject {
   if (!isObject(content)) throw new Error("a generated file holds no object");
   return content;
 }

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decideDeletion, isDoneDeleting } from "./deletion.ts";
-import { type JsonObject, numberAt, textAt } from "./json.ts";
+import { type JsonObject, findNumber, getText } from "./json.ts";
 import { configMaps, namespaces } from "./kinds/core.ts";
 import { pods } from "./kinds/pod.ts";
 
@@ -57,9 +57,9 @@ describe("a deletion", () => {
               return;
             }
             if (step.kind === "mark") pod = step.object;
-            const end = Date.parse(textAt(pod, "metadata", "deletionTimestamp"));
+            const end = Date.parse(getText(pod, "metadata", "deletionTimestamp"));
             expect(end).toBeLessThanOrEqual(endMs);
-            expect(numberAt(pod, "metadata", "generation")).toBe(2);
+            expect(findNumber(pod, "metadata", "generation")).toBe(2);
             endMs = end;
           }
         },

@@ -1,5 +1,5 @@
-import { type JsonObject, numberAt, put, textAt, textsAt } from "./json.ts";
-import { finalizersOf, isDeleting, nextGeneration, revisionOf, timestamp, uidOf } from "./metadata.ts";
+import { type JsonObject, findNumber, setAt, getText, getTexts } from "./json.ts";
+import { listFinalizers, isDeleting, nextGeneration, getRevision, formatTimestamp, getUid } from "./metadata.ts";
 import type { Resource } from "./resource.ts";
 
 export type Propagation = "Background" | "Foreground" | "Orphan";
@@ -37,12 +37,12 @@ export function decideDeletion(
   const refused = unmet(object, options);
   if (refused !== undefined) return { kind: "refuse", because: refused };
   const finalized = withPropagation(object, options.propagation);
-  const blocked = finalizersOf(finalized).length > 0 || textsAt(object, "spec", "finalizers").length > 0;
+  const blocked = listFinalizers(finalized).length > 0 || getTexts(object, "spec", "finalizers").length > 0;
   const graceful = resource.gracePeriodSeconds?.(object, options.gracePeriodSeconds);
   if (graceful === undefined) return decidePlain(finalized, object, blocked, nowMs);
 
   const marked = markGraceful(finalized, graceful, nowMs);
-  const period = numberAt(marked, "metadata", "deletionGracePeriodSeconds") ?? 0;
+  const period = findNumber(marked, "metadata", "deletionGracePeriodSeconds") ?? 0;
   if (period > 0 || blocked) {
     if (marked === object) return { kind: "nothing", because: "deletion-pending" };
     return { kind: "mark", object: marked, because: period > 0 ? "grace-period" : "finalizers" };
@@ -54,18 +54,18 @@ export function decideDeletion(
 export function isDoneDeleting(object: JsonObject): boolean {
   return (
     isDeleting(object) &&
-    finalizersOf(object).length === 0 &&
-    textsAt(object, "spec", "finalizers").length === 0 &&
-    (numberAt(object, "metadata", "deletionGracePeriodSeconds") ?? 0) === 0
+    listFinalizers(object).length === 0 &&
+    getTexts(object, "spec", "finalizers").length === 0 &&
+    (findNumber(object, "metadata", "deletionGracePeriodSeconds") ?? 0) === 0
   );
 }
 
 function unmet(object: JsonObject, { uid, revision }: DeleteOptions): string | undefined {
-  if (uid !== undefined && uid !== uidOf(object)) {
-    return `the UID in the precondition (${uid}) does not match the UID in record (${uidOf(object)}). The object might have been deleted and then recreated`;
+  if (uid !== undefined && uid !== getUid(object)) {
+    return `the UID in the precondition (${uid}) does not match the UID in record (${getUid(object)}). The object might have been deleted and then recreated`;
   }
-  if (revision !== undefined && revision !== revisionOf(object)) {
-    return `the ResourceVersion in the precondition (${revision}) does not match the ResourceVersion in record (${revisionOf(object)}). The object might have been modified`;
+  if (revision !== undefined && revision !== getRevision(object)) {
+    return `the ResourceVersion in the precondition (${revision}) does not match the ResourceVersion in record (${getRevision(object)}). The object might have been modified`;
   }
   return undefined;
 }
@@ -74,11 +74,11 @@ function unmet(object: JsonObject, { uid, revision }: DeleteOptions): string | u
 function withPropagation(object: JsonObject, propagation: Propagation | undefined): JsonObject {
   if (propagation === undefined) return object;
   const wanted = FINALIZER[propagation];
-  const current = finalizersOf(object);
+  const current = listFinalizers(object);
   const others = current.filter((finalizer) => !Object.values(FINALIZER).includes(finalizer));
   const finalizers = wanted === undefined ? others : [...others, wanted];
   if (finalizers.join() === current.join()) return object;
-  return put(object, ["metadata", "finalizers"], finalizers.length === 0 ? undefined : finalizers);
+  return setAt(object, ["metadata", "finalizers"], finalizers.length === 0 ? undefined : finalizers);
 }
 
 function decidePlain(finalized: JsonObject, object: JsonObject, blocked: boolean, nowMs: number): Deletion {
@@ -93,14 +93,14 @@ function decidePlain(finalized: JsonObject, object: JsonObject, blocked: boolean
 /** A running grace period may only be shortened. */
 function markGraceful(object: JsonObject, seconds: number, nowMs: number): JsonObject {
   if (!isDeleting(object)) return mark(object, seconds, nowMs);
-  const current = numberAt(object, "metadata", "deletionGracePeriodSeconds") ?? 0;
+  const current = findNumber(object, "metadata", "deletionGracePeriodSeconds") ?? 0;
   if (seconds >= current) return object;
-  const endMs = Date.parse(textAt(object, "metadata", "deletionTimestamp"));
-  const shorter = put(object, ["metadata", "deletionTimestamp"], timestamp(endMs - (current - seconds) * 1000));
-  return put(shorter, ["metadata", "deletionGracePeriodSeconds"], seconds);
+  const endMs = Date.parse(getText(object, "metadata", "deletionTimestamp"));
+  const shorter = setAt(object, ["metadata", "deletionTimestamp"], formatTimestamp(endMs - (current - seconds) * 1000));
+  return setAt(shorter, ["metadata", "deletionGracePeriodSeconds"], seconds);
 }
 
 function mark(object: JsonObject, seconds: number, nowMs: number): JsonObject {
-  const timed = put(object, ["metadata", "deletionTimestamp"], timestamp(nowMs + seconds * 1000));
-  return nextGeneration(put(timed, ["metadata", "deletionGracePeriodSeconds"], seconds));
+  const timed = setAt(object, ["metadata", "deletionTimestamp"], formatTimestamp(nowMs + seconds * 1000));
+  return nextGeneration(setAt(timed, ["metadata", "deletionGracePeriodSeconds"], seconds));
 }

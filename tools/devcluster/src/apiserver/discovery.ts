@@ -1,13 +1,13 @@
 import type { JsonObject } from "./json.ts";
 import { compareVersions } from "./versions.ts";
-import { apiVersionOf, type Resource, type Subresource } from "./resource.ts";
+import { buildApiVersion, type Resource, type Subresource } from "./resource.ts";
 import type { Catalogue } from "./resources.ts";
 
 /** The Kubernetes version whose behaviour the server reproduces. */
 const MINOR = "36";
 
 /** The document at a path of discovery; undefined for other paths. `address` is host and port. */
-export function discoveryDocument(path: string, address: string, catalogue: Catalogue): JsonObject | undefined {
+export function buildDiscoveryDocument(path: string, address: string, catalogue: Catalogue): JsonObject | undefined {
   const resources = catalogue.all();
   const segments = path.split("/").filter((segment) => segment !== "");
   const [root = "", first, second, ...more] = segments;
@@ -26,8 +26,8 @@ export function discoveryDocument(path: string, address: string, catalogue: Cata
 }
 
 /** Every group and version that has resources: `v1`, `coordination.k8s.io/v1`. */
-export function groupVersions(resources: readonly Resource[]): string[] {
-  return [...new Set(resources.map(apiVersionOf))];
+export function listGroupVersions(resources: readonly Resource[]): string[] {
+  return [...new Set(resources.map(buildApiVersion))];
 }
 
 function groups(resources: readonly Resource[]): string[] {
@@ -93,7 +93,7 @@ function resourceList(resources: readonly Resource[], groupName: string, version
   return {
     kind: "APIResourceList",
     apiVersion: "v1",
-    groupVersion: apiVersionOf(first),
+    groupVersion: buildApiVersion(first),
     resources: served.flatMap(describe),
   };
 }

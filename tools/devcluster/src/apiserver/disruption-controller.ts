@@ -1,14 +1,14 @@
 import { buildBudgetStatus } from "./disruption.ts";
-import { type JsonObject, put, sameJson } from "./json.ts";
+import { type JsonObject, setAt, isSameJson } from "./json.ts";
 import { disruptionBudgets } from "./kinds/disruption-budget.ts";
 import { pods } from "./kinds/pod.ts";
-import { namespaceOf, nameOf, timestamp } from "./metadata.ts";
+import { getNamespace, getName, formatTimestamp } from "./metadata.ts";
 import { passNamespaces } from "./pass-namespaces.ts";
 import type { Registry } from "./registry.ts";
-import { bucketOf } from "./resource.ts";
+import { buildBucketName } from "./resource.ts";
 import { FailureError } from "./status.ts";
 import type { ObjectStore } from "./store.ts";
-import { keyNamespace } from "./watch-events.ts";
+import { getKeyNamespace } from "./watch-events.ts";
 
 export type DisruptionDeps = {
   readonly store: ObjectStore;
@@ -17,29 +17,32 @@ export type DisruptionDeps = {
   readonly onDefect: (error: unknown) => void;
 };
 
-const PODS = bucketOf(pods);
-const BUDGETS = bucketOf(disruptionBudgets);
+const PODS = buildBucketName(pods);
+const BUDGETS = buildBucketName(disruptionBudgets);
 
 /** Returns the budgets of a namespace with their current status, whatever the last pass wrote. */
-export function budgetsNow({ store, nowMs }: Pick<DisruptionDeps, "store" | "nowMs">, namespace: string): JsonObject[] {
+export function listBudgets(
+  { store, nowMs }: Pick<DisruptionDeps, "store" | "nowMs">,
+  namespace: string,
+): JsonObject[] {
   const inside = (bucket: string): JsonObject[] =>
-    store.entries(bucket).flatMap(([key, object]) => (keyNamespace(key) === namespace ? [object] : []));
+    store.entries(bucket).flatMap(([key, object]) => (getKeyNamespace(key) === namespace ? [object] : []));
   const budgets = inside(BUDGETS);
   if (budgets.length === 0) return [];
   const present = inside(PODS);
-  const time = timestamp(nowMs());
-  return budgets.map((budget) => put(budget, ["status"], buildBudgetStatus(budget, present, time)));
+  const time = formatTimestamp(nowMs());
+  return budgets.map((budget) => setAt(budget, ["status"], buildBudgetStatus(budget, present, time)));
 }
 
 /** Updates the status of every budget soon after a change of it or of a pod in its namespace. */
 export function startDisruptionController(deps: DisruptionDeps): Disposable {
   const { store, registry } = deps;
   const passes = passNamespaces((namespace) => {
-    for (const budget of budgetsNow(deps, namespace)) write(registry, budget);
+    for (const budget of listBudgets(deps, namespace)) write(registry, budget);
   }, deps.onDefect);
-  for (const [key] of store.entries(BUDGETS)) passes.note(keyNamespace(key));
+  for (const [key] of store.entries(BUDGETS)) passes.note(getKeyNamespace(key));
   const unsubscribe = store.subscribe((bucket, { key }) => {
-    if (bucket === BUDGETS || (bucket === PODS && store.entries(BUDGETS).length > 0)) passes.note(keyNamespace(key));
+    if (bucket === BUDGETS || (bucket === PODS && store.entries(BUDGETS).length > 0)) passes.note(getKeyNamespace(key));
   });
   return {
     [Symbol.dispose]: () => {
@@ -50,9 +53,9 @@ export function startDisruptionController(deps: DisruptionDeps): Disposable {
 }
 
 function write(registry: Registry, budget: JsonObject): void {
-  const target = { resource: disruptionBudgets, namespace: namespaceOf(budget), name: nameOf(budget) };
+  const target = { resource: disruptionBudgets, namespace: getNamespace(budget), name: getName(budget) };
   const before = registry.find(target);
-  if (before === undefined || sameJson(before["status"], budget["status"])) return;
+  if (before === undefined || isSameJson(before["status"], budget["status"])) return;
   try {
     registry.update(target, { subresource: "status", change: () => budget, dryRun: false });
   } catch (error) {

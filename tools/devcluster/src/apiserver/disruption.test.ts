@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { buildBudgetStatus, decideEviction, selectsPod } from "./disruption.ts";
-import { type JsonObject, numberAt, put } from "./json.ts";
+import { buildBudgetStatus, decideEviction, isSelectingPod } from "./disruption.ts";
+import { type JsonObject, findNumber, setAt } from "./json.ts";
 
 const TIME = "2026-01-01T00:00:00Z";
 const pod = (labels: JsonObject, ready: boolean, phase = "Running"): JsonObject => ({
@@ -34,10 +34,10 @@ describe("a budget's status", () => {
         const before = healthyOf();
         for (const victim of [...pods]) {
           const wanted = budget({ minAvailable });
-          const now = put(wanted, ["status"], buildBudgetStatus(wanted, pods, TIME));
+          const now = setAt(wanted, ["status"], buildBudgetStatus(wanted, pods, TIME));
           if (decideEviction(victim, [now]).kind === "evict") pods = pods.filter((one) => one !== victim);
           expect(healthyOf()).toBeGreaterThanOrEqual(Math.min(before, minAvailable));
-          expect(numberAt(now, "status", "disruptionsAllowed")).toBeGreaterThanOrEqual(0);
+          expect(findNumber(now, "status", "disruptionsAllowed")).toBeGreaterThanOrEqual(0);
         }
       }),
     );
@@ -54,5 +54,5 @@ it.each<[JsonObject | undefined, JsonObject, boolean]>([
   [{ matchExpressions: [{ key: "app", operator: "DoesNotExist" }] }, {}, true],
 ])("the selector %j selects the labels %j: %s", (selector, labels, expected) => {
   const spec = selector === undefined ? {} : { selector };
-  expect(selectsPod({ metadata: { name: "b" }, spec }, pod(labels, true))).toBe(expected);
+  expect(isSelectingPod({ metadata: { name: "b" }, spec }, pod(labels, true))).toBe(expected);
 });

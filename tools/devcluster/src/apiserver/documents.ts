@@ -1,5 +1,5 @@
-import { answer, answerBytes, answerText, type Exchange } from "./answer.ts";
-import { discoveryDocument } from "./discovery.ts";
+import { sendAnswer, answerBytes, answerText, type HttpExchange } from "./answer.ts";
+import { buildDiscoveryDocument } from "./discovery.ts";
 import { openApiDocument } from "./openapi.ts";
 import type { Catalogue } from "./resources.ts";
 import { fail, methodNotAllowed, noSuchResource, notAcceptable } from "./status.ts";
@@ -17,12 +17,12 @@ function isBuiltIn(path: string, catalogue: Catalogue): boolean {
 }
 
 /** Discovery and OpenAPI: the server's description of itself. Fails with 404 for other paths. */
-export function serveDocument(exchange: Exchange, catalogue: Catalogue): void {
+export function serveDocument(exchange: HttpExchange, catalogue: Catalogue): void {
   const { request, path } = exchange;
   const isOpenApi = path.startsWith("/openapi/");
   const document = isOpenApi
     ? openApiDocument(path, catalogue)
-    : discoveryDocument(path, request.headers.host ?? "", catalogue);
+    : buildDiscoveryDocument(path, request.headers.host ?? "", catalogue);
   if (document === undefined) {
     if (isBuiltIn(path, catalogue)) return fail(noSuchResource());
     answerText(exchange, 404, "404 page not found\n");
@@ -36,5 +36,5 @@ export function serveDocument(exchange: Exchange, catalogue: Catalogue): void {
     return;
   }
   if (!/application\/json|application\/\*|\*\/\*/.test(accept)) return fail(notAcceptable());
-  answer(exchange, 200, document);
+  sendAnswer(exchange, 200, document);
 }

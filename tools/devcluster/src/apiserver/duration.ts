@@ -1,5 +1,5 @@
 /** Formats a duration as kubectl does: `45s`, `3m10s`, `5h`, `2d4h`, `324d`; seconds only if they matter. */
-export function humanDuration(ms: number): string {
+export function formatHumanDuration(ms: number): string {
   const seconds = Math.trunc(ms / 1000);
   if (seconds < -1) return "<invalid>";
   if (seconds < 0) return "0s";

@@ -1,8 +1,8 @@
 import type { DeleteOptions } from "./deletion.ts";
-import { budgetsNow } from "./disruption-controller.ts";
+import { listBudgets } from "./disruption-controller.ts";
 import { decideEviction } from "./disruption.ts";
-import { type JsonObject, listAt, put, textAt } from "./json.ts";
-import { nameOf, timestamp } from "./metadata.ts";
+import { type JsonObject, getList, setAt, getText } from "./json.ts";
+import { getName, formatTimestamp } from "./metadata.ts";
 import type { ObjectName, Registry } from "./registry.ts";
 import { badRequest, fail, type Failure } from "./status.ts";
 import type { ObjectStore } from "./store.ts";
@@ -20,9 +20,9 @@ export function evictPod(
   options: DeleteOptions & { readonly dryRun: boolean },
 ): void {
   const { registry, nowMs } = deps;
-  if (nameOf(eviction) !== target.name) fail(badRequest("name in URL does not match name in Eviction object"));
+  if (getName(eviction) !== target.name) fail(badRequest("name in URL does not match name in Eviction object"));
   const pod = registry.get(target);
-  const verdict = decideEviction(pod, budgetsNow(deps, target.namespace));
+  const verdict = decideEviction(pod, listBudgets(deps, target.namespace));
   if (verdict.kind === "refuse") {
     return fail(verdict.because === "several-budgets" ? SEVERAL_BUDGETS : budgetSpent(verdict));
   }
@@ -30,7 +30,7 @@ export function evictPod(
   // Preconditions apply to the pod as the client knows it, without the fields that are added here.
   registry.delete(target, rest, true);
   if (!dryRun) {
-    const change = (): JsonObject => withTarget(pod, timestamp(nowMs()));
+    const change = (): JsonObject => withTarget(pod, formatTimestamp(nowMs()));
     registry.update(target, { subresource: "status", change, dryRun: false });
     registry.delete(target, { ...rest, revision: undefined }, false);
   }
@@ -54,7 +54,7 @@ function budgetSpent({ budget, needed, healthy }: { budget: string; needed: numb
 
 /** Records the reason of the end on the pod. */
 function withTarget(pod: JsonObject, time: string): JsonObject {
-  const others = listAt(pod, "status", "conditions").filter((one) => textAt(one, "type") !== "DisruptionTarget");
+  const others = getList(pod, "status", "conditions").filter((one) => getText(one, "type") !== "DisruptionTarget");
   const condition = {
     type: "DisruptionTarget",
     status: "True",
@@ -63,5 +63,5 @@ function withTarget(pod: JsonObject, time: string): JsonObject {
     reason: "EvictionByEvictionAPI",
     message: "Eviction API: evicting",
   };
-  return put(pod, ["status", "conditions"], [...others, condition]);
+  return setAt(pod, ["status", "conditions"], [...others, condition]);
 }

@@ -1,5 +1,5 @@
 import { crc32 } from "node:zlib";
-import { isList, isObject, type Json, type JsonObject } from "./json.ts";
+import { isList, isObject, type JsonValue, type JsonObject } from "./json.ts";
 
 /** One line of the journal. */
 export type JournalRecord =
@@ -34,7 +34,7 @@ function checksum(text: string): string {
   return crc32(text).toString(16).padStart(8, "0");
 }
 
-function fieldsOf(record: JournalRecord): Json {
+function fieldsOf(record: JournalRecord): JsonValue {
   switch (record.do) {
     case "keep":
       return ["keep", record.bucket, record.key, record.object];
@@ -45,7 +45,7 @@ function fieldsOf(record: JournalRecord): Json {
   }
 }
 
-function recordOf([kind, ...fields]: readonly Json[]): JournalRecord | undefined {
+function recordOf([kind, ...fields]: readonly JsonValue[]): JournalRecord | undefined {
   if (kind === "forget") {
     const [revision] = fields;
     return typeof revision === "number" ? { do: "forget", revision } : undefined;

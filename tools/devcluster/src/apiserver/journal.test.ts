@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { JsonObject } from "./json.ts";
 import { type Journal, openJournal } from "./journal.ts";
-import { type ObjectStore, objectStore } from "./store.ts";
+import { type ObjectStore, makeObjectStore } from "./store.ts";
 
 let directory: string;
 beforeEach(() => {
@@ -20,7 +20,7 @@ const raise = (error: unknown): never => {
 };
 const journalIn = (place: string, compactFromBytes?: number): Journal =>
   openJournal({ directory: place, onProblem: raise, ...(compactFromBytes === undefined ? {} : { compactFromBytes }) });
-const storeOn = (journal: Journal): ObjectStore => objectStore({ historyLimit: 50, journal });
+const storeOn = (journal: Journal): ObjectStore => makeObjectStore({ historyLimit: 50, journal });
 const object = (value: string): JsonObject => ({ metadata: { name: "a" }, data: { value } });
 const stateOf = (store: ObjectStore): object => ({
   revision: store.revision(),

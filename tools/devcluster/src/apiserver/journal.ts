@@ -11,11 +11,11 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import { claimFor } from "../kubelet/claim-directory.ts";
+import { claimForOwner } from "../kubelet/claim-directory.ts";
 import type { JsonObject } from "./json.ts";
 import { decodeRecord, encodeRecord, type JournalRecord } from "./journal-record.ts";
 
-export type Kept = { readonly bucket: string; readonly key: string; readonly object: JsonObject };
+export type JournalEntry = { readonly bucket: string; readonly key: string; readonly object: JsonObject };
 
 /**
  * The store's state in one file: a snapshot, then every change.
@@ -29,7 +29,7 @@ export type Journal = Disposable & {
   /** Appends a record; throws, and leaves nothing of it, if it cannot be written. */
   append(record: JournalRecord): void;
   /** Writes a new snapshot once the changes after the last one are large enough. */
-  compactWhenLarge(revision: number, everything: () => Iterable<Kept>): void;
+  compactWhenLarge(revision: number, everything: () => Iterable<JournalEntry>): void;
 };
 
 export type JournalOptions = {
@@ -48,7 +48,7 @@ const CHUNK_BYTES = 1024 * 1024;
 /** Opens the journal of a directory, or begins one. Throws for a file that is damaged in its middle: the rest would be guesswork. */
 export function openJournal({ directory, compactFromBytes, onProblem }: JournalOptions): Journal {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
-  const claim = claimFor("API server", directory);
+  const claim = claimForOwner("API server", directory);
   const file = join(directory, "journal");
   const { bytes, snapshotBytes, ...read } = readJournal(file);
   let { records } = read;
@@ -60,7 +60,7 @@ export function openJournal({ directory, compactFromBytes, onProblem }: JournalO
   let snapshotSize = snapshotBytes;
   let broken: unknown;
 
-  const compact = (revision: number, everything: () => Iterable<Kept>): void => {
+  const compact = (revision: number, everything: () => Iterable<JournalEntry>): void => {
     const written = writeSnapshot(directory, file, revision, everything());
     closeSync(descriptor);
     descriptor = openSync(file, "a", 0o600);
@@ -129,7 +129,7 @@ function readJournal(file: string): Replayed {
 }
 
 /** Writes beside the file first, so that a complete one exists at each moment. Returns its size. */
-function writeSnapshot(directory: string, file: string, revision: number, everything: Iterable<Kept>): number {
+function writeSnapshot(directory: string, file: string, revision: number, everything: Iterable<JournalEntry>): number {
   const draft = `${file}.new`;
   rmSync(draft, { force: true });
   const descriptor = openSync(draft, "w", 0o600);

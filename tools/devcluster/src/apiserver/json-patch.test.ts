@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Json } from "./json.ts";
-import { jsonPatch } from "./json-patch.ts";
+import type { JsonValue } from "./json.ts";
+import { applyJsonPatch } from "./json-patch.ts";
 
 describe("a JSON patch", () => {
-  it.each<[string, Json, Json, Json]>([
+  it.each<[string, JsonValue, JsonValue, JsonValue]>([
     ["adds a member", { a: 1 }, [{ op: "add", path: "/b", value: 2 }], { a: 1, b: 2 }],
     ["adds null", {}, [{ op: "add", path: "/a", value: null }], { a: null }],
     ["adds into a list", { a: [1, 3] }, [{ op: "add", path: "/a/1", value: 2 }], { a: [1, 2, 3] }],
@@ -29,13 +29,13 @@ describe("a JSON patch", () => {
       "takes odd keys for keys",
       {},
       [{ op: "add", path: "/__proto__", value: 1 }],
-      JSON.parse('{"__proto__":1}') as Json,
+      JSON.parse('{"__proto__":1}') as JsonValue,
     ],
   ])("%s", (_title, document, patch, expected) => {
-    expect(JSON.stringify(jsonPatch(document, patch))).toBe(JSON.stringify(expected));
+    expect(JSON.stringify(applyJsonPatch(document, patch))).toBe(JSON.stringify(expected));
   });
 
-  it.each<[string, Json]>([
+  it.each<[string, JsonValue]>([
     ["an unknown operation", [{ op: "turn", path: "/a" }]],
     ["a missing value", [{ op: "add", path: "/a" }]],
     ["a missing path", [{ op: "remove" }]],
@@ -48,12 +48,12 @@ describe("a JSON patch", () => {
     ["an inherited member", [{ op: "test", path: "/constructor", value: {} }]],
     ["a number", [1]],
   ])("is refused for %s", (_title, patch) => {
-    expect(() => jsonPatch({ a: 1, list: [1, 2] }, patch)).toThrow("the server rejected our request");
+    expect(() => applyJsonPatch({ a: 1, list: [1, 2] }, patch)).toThrow("the server rejected our request");
   });
 
   it("is refused when it has more operations than allowed", () => {
     const patch = Array.from({ length: 10_001 }, () => ({ op: "add", path: "/a", value: 1 }));
-    expect(() => jsonPatch({}, patch)).toThrow("allowed maximum operations");
+    expect(() => applyJsonPatch({}, patch)).toThrow("allowed maximum operations");
   });
 
   it("reverts its additions, and leaves the given document unchanged", () => {
@@ -62,12 +62,12 @@ describe("a JSON patch", () => {
         fc.dictionary(fc.string({ minLength: 1 }), fc.jsonValue()),
         fc.string({ minLength: 1 }),
         (dictionary, name) => {
-          const document = dictionary as Json;
+          const document = dictionary as JsonValue;
           const before = JSON.stringify(document);
           const path = `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
           fc.pre(!Object.hasOwn(dictionary, name));
-          const added = jsonPatch(document, [{ op: "add", path, value: 1 }]);
-          expect(JSON.stringify(jsonPatch(added, [{ op: "remove", path }]))).toBe(before);
+          const added = applyJsonPatch(document, [{ op: "add", path, value: 1 }]);
+          expect(JSON.stringify(applyJsonPatch(added, [{ op: "remove", path }]))).toBe(before);
           expect(JSON.stringify(document)).toBe(before);
         },
       ),

@@ -1,11 +1,11 @@
-import { isList, isObject, type Json, type JsonObject, sameJson, textAt, withKey, without } from "./json.ts";
+import { isList, isObject, type JsonValue, type JsonObject, isSameJson, getText, withKey, removeKey } from "./json.ts";
 import { badRequest, fail, type Failure } from "./status.ts";
 
 /**
  * Applies a JSON patch (RFC 6902). A patch that is no list of operations fails with 400; one that does not fit the document with 422, as Kubernetes
- * answers. Kept because kubeCalls offers it and `kubectl patch --type=json` sends it.
+ * answers. Kept because makeKubeCalls offers it and `kubectl patch --type=json` sends it.
  */
-export function jsonPatch(document: Json, patch: Json): Json {
+export function applyJsonPatch(document: JsonValue, patch: JsonValue): JsonValue {
   if (!isList(patch))
     return fail(badRequest("error decoding patch: json: cannot unmarshal object into a list of operations"));
   if (patch.length > OPERATIONS_LIMIT) {
@@ -24,11 +24,11 @@ const unfit: Failure = {
   details: {},
 };
 
-function apply(document: Json, operation: Json): Json {
+function apply(document: JsonValue, operation: JsonValue): JsonValue {
   if (!isObject(operation)) return fail(unfit);
   const path = pointer(operation, "path");
-  const value = (): Json => operation["value"] ?? (Object.hasOwn(operation, "value") ? null : fail(unfit));
-  switch (textAt(operation, "op")) {
+  const value = (): JsonValue => operation["value"] ?? (Object.hasOwn(operation, "value") ? null : fail(unfit));
+  switch (getText(operation, "op")) {
     case "add":
       return add(document, path, value());
     case "remove":
@@ -42,7 +42,7 @@ function apply(document: Json, operation: Json): Json {
       return add(remove(document, from), path, read(document, from));
     }
     case "test":
-      return sameJson(read(document, path), value()) ? document : fail(unfit);
+      return isSameJson(read(document, path), value()) ? document : fail(unfit);
     default:
       return fail(unfit);
   }
@@ -57,15 +57,15 @@ function pointer(operation: JsonObject, key: string): string[] {
     .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
 }
 
-function read(document: Json, path: readonly string[]): Json {
-  return path.reduce<Json>((value, key) => {
+function read(document: JsonValue, path: readonly string[]): JsonValue {
+  return path.reduce<JsonValue>((value, key) => {
     if (isList(value)) return value[index(key, value.length - 1)] ?? fail(unfit);
     if (isObject(value) && Object.hasOwn(value, key)) return value[key] ?? null;
     return fail(unfit);
   }, document);
 }
 
-function add(document: Json, path: readonly string[], value: Json): Json {
+function add(document: JsonValue, path: readonly string[], value: JsonValue): JsonValue {
   return (
     change(document, path, (holder, key) => {
       if (!isList(holder)) return withKey(holder, key, value);
@@ -75,28 +75,28 @@ function add(document: Json, path: readonly string[], value: Json): Json {
 }
 
 /** As in Kubernetes, a missing key is added, but a list index has to exist. */
-function replace(document: Json, path: readonly string[], value: Json): Json {
+function replace(document: JsonValue, path: readonly string[], value: JsonValue): JsonValue {
   const put = change(document, path, (holder, key) =>
     isList(holder) ? holder.with(index(key, holder.length - 1), value) : withKey(holder, key, value),
   );
   return put ?? value;
 }
 
-function remove(document: Json, path: readonly string[]): Json {
+function remove(document: JsonValue, path: readonly string[]): JsonValue {
   return (
     change(document, path, (holder, key) => {
       if (isList(holder)) return holder.toSpliced(index(key, holder.length - 1), 1);
-      return Object.hasOwn(holder, key) ? without(holder, key) : fail(unfit);
+      return Object.hasOwn(holder, key) ? removeKey(holder, key) : fail(unfit);
     }) ?? null
   );
 }
 
 /** Replaces the holder of the path's last key, and its ancestors; undefined for the whole document. */
 function change(
-  document: Json,
+  document: JsonValue,
   path: readonly string[],
-  replace: (holder: JsonObject | readonly Json[], key: string) => Json,
-): Json | undefined {
+  replace: (holder: JsonObject | readonly JsonValue[], key: string) => JsonValue,
+): JsonValue | undefined {
   const [key, ...rest] = path;
   if (key === undefined) return undefined;
   if (!isObject(document) && !isList(document)) return fail(unfit);

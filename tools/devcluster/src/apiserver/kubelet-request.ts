@@ -1,8 +1,8 @@
 import type { ClientRequest } from "node:http";
 import { Agent, request as httpsRequest, type RequestOptions } from "node:https";
 import { createSecureContext } from "node:tls";
-import { type JsonObject, numberAt, textAt } from "./json.ts";
-import { addressOf } from "./kinds/node.ts";
+import { type JsonObject, findNumber, getText } from "./json.ts";
+import { getAddress } from "./kinds/node.ts";
 import { badRequest, fail, type Failure, internalError } from "./status.ts";
 
 /** The credentials between the server and its kubelets. */
@@ -16,7 +16,7 @@ export type KubeletAccess = {
 /** Access with kept connections, because a handshake costs more than a short log. */
 export type KubeletClient = Disposable & { readonly token: string; readonly agent: Agent };
 
-export function kubeletClient({ token, ca }: KubeletAccess): KubeletClient {
+export function makeKubeletClient({ token, ca }: KubeletAccess): KubeletClient {
   const agent = new Agent({
     keepAlive: true,
     // The context is created once: with the PEM alone, every new connection parses it.
@@ -35,15 +35,15 @@ const REFUSAL_LIMIT_BYTES = 4_096;
 
 /** Returns the address of a node's kubelet; fails if the node has none. */
 export function locateKubelet(node: JsonObject): KubeletAddress {
-  const host = addressOf(node, "InternalIP");
-  const port = numberAt(node, "status", "daemonEndpoints", "kubeletEndpoint", "Port") ?? 0;
+  const host = getAddress(node, "InternalIP");
+  const port = findNumber(node, "status", "daemonEndpoints", "kubeletEndpoint", "Port") ?? 0;
   if (host === "" || port === 0)
-    fail(internalError(`no kubelet address known for node "${textAt(node, "metadata", "name")}"`));
+    fail(internalError(`no kubelet address known for node "${getText(node, "metadata", "name")}"`));
   return { host, port };
 }
 
 /** Prepares a request without sending it. It fails with an error if no answer arrives within some seconds. */
-export function kubeletRequest(
+export function sendKubeletRequest(
   { host, port }: KubeletAddress,
   path: string,
   { token, agent }: KubeletClient,
@@ -70,11 +70,11 @@ export function unreachable({ host, port }: KubeletAddress, path: string, error:
 export async function readRefusal(incoming: AsyncIterable<unknown>, code: number): Promise<Failure> {
   let text = "";
   for await (const chunk of incoming) text = (text + String(chunk)).slice(0, REFUSAL_LIMIT_BYTES);
-  return refusalOf(code, text);
+  return describeKubeletRefusal(code, text);
 }
 
 /** Converts a kubelet's refusal to a failure of the API. */
-export function refusalOf(code: number, text: string): Failure {
+export function describeKubeletRefusal(code: number, text: string): Failure {
   const message = text.trim();
   if (code === 400) return badRequest(message);
   if (code === 500) return internalError(message);

@@ -1,18 +1,18 @@
 import { type LabelSelector, matchesLabels } from "@muster/names";
-import { buildList, type View } from "./encode.ts";
+import { buildList, type ObjectForm } from "./encode.ts";
 import type { JsonObject } from "./json.ts";
-import { decodePosition, encodePosition, pageOf } from "./page.ts";
-import { integerOf, versionQuery } from "./query.ts";
-import { bucketOf, type Resource } from "./resource.ts";
-import { type FieldSelector, labelsOf, matchesFields, parseFieldSelector, parseLabelSelector } from "./selectors.ts";
+import { decodePosition, encodePosition, buildPage } from "./page.ts";
+import { parseInteger, parseVersionQuery } from "./query.ts";
+import { buildBucketName, type Resource } from "./resource.ts";
+import { type FieldSelector, getLabels, matchesFields, parseFieldSelector, parseLabelSelector } from "./selectors.ts";
 import { badRequest, expired, fail, futureRevision } from "./status.ts";
 import type { Entry, ObjectStore } from "./store.ts";
 import type { Target } from "./target.ts";
-import { checkListOptions, keyNamespace, planList, refuseInvalid } from "./watch-events.ts";
+import { checkListOptions, getKeyNamespace, planList, refuseInvalid } from "./watch-events.ts";
 
 export type Selectors = { readonly labels: LabelSelector; readonly fields: FieldSelector };
 
-export function selectorsOf(resource: Resource, query: URLSearchParams): Selectors {
+export function parseSelectors(resource: Resource, query: URLSearchParams): Selectors {
   return {
     labels: parseLabelSelector(query.get("labelSelector") ?? ""),
     fields: parseFieldSelector(query.get("fieldSelector") ?? "", resource.fields),
@@ -20,11 +20,14 @@ export function selectorsOf(resource: Resource, query: URLSearchParams): Selecto
 }
 
 /** Returns whether a list or watch selects a stored object. */
-export function matcher(target: Target, { labels, fields }: Selectors): (key: string, stored: JsonObject) => boolean {
+export function makeMatcher(
+  target: Target,
+  { labels, fields }: Selectors,
+): (key: string, stored: JsonObject) => boolean {
   const { namespace, resource } = target;
   return (key, stored) =>
-    (namespace === "" || keyNamespace(key) === namespace) &&
-    matchesLabels(labels, labelsOf(stored)) &&
+    (namespace === "" || getKeyNamespace(key) === namespace) &&
+    matchesLabels(labels, getLabels(stored)) &&
     matchesFields(fields, stored, resource.fields);
 }
 
@@ -35,12 +38,17 @@ export const CONTINUE_TOO_OLD =
   "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
 /** Lists a page of a resource. All pages of one list show the state of one revision. */
-export function list({ store, nowMs }: ListDeps, target: Target, view: View, query: URLSearchParams): JsonObject {
-  const selectors = selectorsOf(target.resource, query);
+export function listObjects(
+  { store, nowMs }: ListDeps,
+  target: Target,
+  view: ObjectForm,
+  query: URLSearchParams,
+): JsonObject {
+  const selectors = parseSelectors(target.resource, query);
   const isSelective = selectors.labels.length + selectors.fields.length > 0;
   const { entries, revision, after, limit } = stateOf(store, target, query);
-  const matches = matcher(target, selectors);
-  const page = pageOf(
+  const matches = makeMatcher(target, selectors);
+  const page = buildPage(
     entries.filter(([key, object]) => matches(key, object)),
     limit,
     after,
@@ -63,15 +71,15 @@ type State = {
 };
 
 function stateOf(store: ObjectStore, target: Target, query: URLSearchParams): State {
-  const bucket = bucketOf(target.resource);
-  const limit = integerOf(query, "limit") ?? 0;
+  const bucket = buildBucketName(target.resource);
+  const limit = parseInteger(query, "limit") ?? 0;
   // A list is immediate and needs no time limit; an invalid number is still refused.
-  integerOf(query, "timeoutSeconds");
+  parseInteger(query, "timeoutSeconds");
   const token = query.get("continue") ?? "";
   const now = (): State => ({ entries: store.entries(bucket), revision: store.revision(), after: undefined, limit });
   if (token !== "") return continued(store, bucket, token, query, limit);
 
-  const plan = planList(versionQuery(query));
+  const plan = planList(parseVersionQuery(query));
   const revision = plan.state === "exact" ? plan.revision : plan.notOlderThan;
   if (revision > store.revision()) fail(futureRevision(revision, store.revision()));
   if (plan.state === "now") return { ...now(), limit: plan.limited ? limit : 0 };
@@ -81,7 +89,7 @@ function stateOf(store: ObjectStore, target: Target, query: URLSearchParams): St
 }
 
 function continued(store: ObjectStore, bucket: string, token: string, query: URLSearchParams, limit: number): State {
-  refuseInvalid(checkListOptions(versionQuery(query)));
+  refuseInvalid(checkListOptions(parseVersionQuery(query)));
   const resourceVersion = query.get("resourceVersion") ?? "";
   if (resourceVersion !== "" && resourceVersion !== "0") {
     fail(badRequest("specifying resource version is not allowed when using continue"));

@@ -1,17 +1,17 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { type CallOptions, KubeError, type KubeCalls, type KubeObject, type ListWatch } from "@muster/kube";
 import type { ClusterApi } from "../cluster-api.ts";
-import type { View } from "./encode.ts";
-import { isList, isObject, type Json, type JsonObject, mapEntries, mapItems, textAt } from "./json.ts";
-import { list, matcher, selectorsOf } from "./list.ts";
-import { revisionOf } from "./metadata.ts";
-import { bindObject, createObject, patchObject, replaceObject, type Write } from "./operations.ts";
-import { patchTypeOf } from "./patch.ts";
-import { deleteOptionsOf } from "./query.ts";
+import type { ObjectForm } from "./encode.ts";
+import { isList, isObject, type JsonValue, type JsonObject, mapEntries, mapItems, getText } from "./json.ts";
+import { listObjects, makeMatcher, parseSelectors } from "./list.ts";
+import { getRevision } from "./metadata.ts";
+import { bindObject, createObject, patchObject, replaceObject, type WriteRequest } from "./write-objects.ts";
+import { parsePatchType } from "./patch.ts";
+import { parseDeleteOptions } from "./query.ts";
 import type { Registry } from "./registry.ts";
-import { apiVersionOf, bucketOf } from "./resource.ts";
+import { buildApiVersion, buildBucketName } from "./resource.ts";
 import type { Catalogue } from "./resources.ts";
-import { expired, fail, FailureError, failureStatus, methodNotAllowed, noSuchResource } from "./status.ts";
+import { expired, fail, FailureError, buildFailureStatus, methodNotAllowed, noSuchResource } from "./status.ts";
 import type { Change, ObjectStore } from "./store.ts";
 import { parseTarget, type Target } from "./target.ts";
 import { buildBookmark, decideEvent } from "./watch-events.ts";
@@ -30,7 +30,7 @@ const BOOKMARK_EVERY_MS = 60_000;
  * The API server for callers in its own process, with the checks and answers of HTTP but without connections and copies. Callers never change objects that they
  * pass or receive, because these are stored and shared.
  */
-export function localApi(deps: LocalApiDeps): ClusterApi {
+export function makeLocalApi(deps: LocalApiDeps): ClusterApi {
   return {
     calls: () => localCalls(deps),
     listWatch: (path, selectors = {}) => localListWatch(deps, path, new URLSearchParams(selectors)),
@@ -54,7 +54,7 @@ function localCalls(deps: LocalApiDeps): KubeCalls {
     if (isClosed) throw new Error(`${doing}: the calls have been closed`);
     return orKubeError(doing, work);
   };
-  const writeTo = (target: Target): Write => ({ registry, target, dryRun: false, fieldValidation: "Ignore" });
+  const writeTo = (target: Target): WriteRequest => ({ registry, target, dryRun: false, fieldValidation: "Ignore" });
   return {
     create: async (resource, object, options = {}) =>
       serve(`creating one of the ${resource.plural}`, options, () => {
@@ -87,14 +87,14 @@ function localCalls(deps: LocalApiDeps): KubeCalls {
     patch: async (resource, name, { kind, body }, options = {}) =>
       serve(`patching ${resource.plural}/${name}`, options, () => {
         const write = writeTo(targetOf(deps, resource, name, options));
-        const type = patchTypeOf(PATCH_TYPE[kind], write.target.resource.patchesStrategically);
+        const type = parsePatchType(PATCH_TYPE[kind], write.target.resource.patchesStrategically);
         return typed(patchObject(write, { type, patch: toJson(body) ?? null }, statusOf(options)).object);
       }),
     delete: async (resource, name, options = {}) =>
       serve(`deleting ${resource.plural}/${name}`, options, () => {
         const { gracePeriodSeconds, propagationPolicy, preconditions } = options;
         const body = plain({ gracePeriodSeconds, propagationPolicy, preconditions });
-        const { dryRun, ...deletion } = deleteOptionsOf(new URLSearchParams(), body);
+        const { dryRun, ...deletion } = parseDeleteOptions(new URLSearchParams(), body);
         registry.delete(targetOf(deps, resource, name, options), deletion, dryRun);
       }),
     [Symbol.asyncDispose]: () => {
@@ -138,7 +138,7 @@ function localListWatch<Object extends KubeObject>(
     },
     watch: ({ resourceVersion, timeoutSeconds, signal }) => {
       const target = locate();
-      const matches = matcher(target, selectorsOf(target.resource, selectors));
+      const matches = makeMatcher(target, parseSelectors(target.resource, selectors));
       const options = { after: Number(resourceVersion), timeoutMs: timeoutSeconds * 1000, signal };
       return watchStore<Object>(deps.store, target, matches, options);
     },
@@ -148,13 +148,13 @@ function localListWatch<Object extends KubeObject>(
 type PageOf<Object extends KubeObject> = Awaited<ReturnType<ListWatch<Object>["list"]>>;
 
 function pageOf<Object extends KubeObject>(deps: LocalApiDeps, target: Target, query: URLSearchParams): PageOf<Object> {
-  const view: View = { resource: target.resource, form: "json", includeObject: "Metadata" };
-  const page = list(deps, target, view, query);
+  const view: ObjectForm = { resource: target.resource, form: "json", includeObject: "Metadata" };
+  const page = listObjects(deps, target, view, query);
   const items = isList(page["items"]) ? page["items"] : [];
-  const token = textAt(page, "metadata", "continue");
+  const token = getText(page, "metadata", "continue");
   return {
     items: items.map((item) => typed<Object>(item)),
-    resourceVersion: revisionOf(page),
+    resourceVersion: getRevision(page),
     continue: token === "" ? undefined : token,
   };
 }
@@ -169,10 +169,10 @@ async function* watchStore<Object extends KubeObject>(
   matches: (key: string, stored: JsonObject) => boolean,
   { after, timeoutMs, signal }: { readonly after: number; readonly timeoutMs: number; readonly signal: AbortSignal },
 ): AsyncGenerator<WatchEvent<Object>, undefined> {
-  const bucket = bucketOf(resource);
+  const bucket = buildBucketName(resource);
   const missed = store.changesAfter(bucket, after);
   if (missed === undefined) {
-    yield { type: "ERROR", object: typed(failureStatus(expired(`too old resource version: ${after}`))) };
+    yield { type: "ERROR", object: typed(buildFailureStatus(expired(`too old resource version: ${after}`))) };
     return;
   }
   let waiting: Change[] = [...missed];
@@ -209,7 +209,7 @@ async function* watchStore<Object extends KubeObject>(
       if (waiting.length > 0) continue;
       if (state.isBookmarkDue || state.isOver) {
         state.isBookmarkDue = false;
-        const bookmark = buildBookmark(resource.kind, apiVersionOf(resource), store.revision(), false);
+        const bookmark = buildBookmark(resource.kind, buildApiVersion(resource), store.revision(), false);
         yield { type: "BOOKMARK", object: typed<Object>(bookmark) };
       }
       if (state.isOver) return;
@@ -230,7 +230,7 @@ function orKubeError<Value>(doing: string, work: () => Value): Value {
     return work();
   } catch (error) {
     if (!(error instanceof FailureError)) throw error;
-    throw new KubeError(doing, error.failure.code, typed(failureStatus(error.failure)));
+    throw new KubeError(doing, error.failure.code, typed(buildFailureStatus(error.failure)));
   }
 }
 
@@ -240,14 +240,14 @@ function plain(value: object): JsonObject {
   return isObject(json) ? json : {};
 }
 
-function toJson(value: unknown): Json | undefined {
+function toJson(value: unknown): JsonValue | undefined {
   if (value instanceof Date) return value.toISOString();
   if (isList(value)) return mapItems(value, (item) => toJson(item) ?? null);
   if (isObject(value)) return mapEntries(value, (_key, field) => toJson(field));
-  return value === null || ["string", "number", "boolean"].includes(typeof value) ? typed<Json>(value) : undefined;
+  return value === null || ["string", "number", "boolean"].includes(typeof value) ? typed<JsonValue>(value) : undefined;
 }
 
-/** JSON of the API becomes the type that the caller states, as in `kubeCalls`. */
+/** JSON of the API becomes the type that the caller states, as in `makeKubeCalls`. */
 // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- the caller states the type of the JSON
 function typed<Type>(value: unknown): Type {
   return value as Type;

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Json } from "./json.ts";
+import type { JsonValue } from "./json.ts";
 import { mergePatch } from "./merge-patch.ts";
 
 describe("a merge patch", () => {
   // The table of RFC 7386.
-  it.each<[Json, Json, Json]>([
+  it.each<[JsonValue, JsonValue, JsonValue]>([
     [{ a: "b" }, { a: "c" }, { a: "c" }],
     [{ a: "b" }, { b: "c" }, { a: "b", b: "c" }],
     [{ a: "b" }, { a: null }, {}],
@@ -32,8 +32,8 @@ describe("a merge patch", () => {
   it("changes nothing when it is applied again", () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.jsonValue(), (target, patch) => {
-        const once = mergePatch(target as Json, patch as Json);
-        expect(mergePatch(once, patch as Json)).toEqual(once);
+        const once = mergePatch(target as JsonValue, patch as JsonValue);
+        expect(mergePatch(once, patch as JsonValue)).toEqual(once);
       }),
     );
   });

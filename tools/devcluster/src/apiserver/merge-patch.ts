@@ -1,7 +1,7 @@
-import { isObject, type Json, type JsonObject, mapEntries } from "./json.ts";
+import { isObject, type JsonValue, type JsonObject, mapEntries } from "./json.ts";
 
 /** Applies a JSON merge patch (RFC 7386): objects merge, null removes, everything else replaces. */
-export function mergePatch(target: Json | undefined, patch: Json): Json {
+export function mergePatch(target: JsonValue | undefined, patch: JsonValue): JsonValue {
   if (!isObject(patch)) return patch;
   const base: JsonObject = isObject(target) ? target : {};
   const merged = mapEntries(base, (key, value) => {

@@ -69,7 +69,7 @@ const LONGEST_PREFIX = 58;
  * Generates a name for `generateName`: without vowels, which avoids words, and with at most 63 characters. `random` returns numbers from 0 up to its argument,
  * exclusive.
  */
-export function generatedName(prefix: string, random: (below: number) => number): string {
+export function generateName(prefix: string, random: (below: number) => number): string {
   const suffix = Array.from({ length: 5 }, () => SUFFIX_ALPHABET.charAt(random(SUFFIX_ALPHABET.length)));
   return prefix.slice(0, LONGEST_PREFIX) + suffix.join("");
 }

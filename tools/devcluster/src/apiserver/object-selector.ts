@@ -1,23 +1,23 @@
 import { type LabelSelector, matchesLabels, type Requirement } from "@muster/names";
-import { type Json, type JsonObject, listAt, objectAt, textAt, textsAt } from "./json.ts";
+import { type JsonValue, type JsonObject, getList, getObject, getText, getTexts } from "./json.ts";
 
 /** Returns whether labels match the selector in an object (`matchLabels`, `matchExpressions`). */
-export function matchesSelector(selector: Json, labels: JsonObject): boolean {
+export function matchesSelector(selector: JsonValue, labels: JsonObject): boolean {
   return matchesLabels(requirementsOf(selector), labels);
 }
 
-function requirementsOf(selector: Json): LabelSelector {
-  const labels = objectAt(selector, "matchLabels");
+function requirementsOf(selector: JsonValue): LabelSelector {
+  const labels = getObject(selector, "matchLabels");
   return [
-    ...Object.keys(labels).map((key): Requirement => ({ key, operator: "in", values: [textAt(labels, key)] })),
-    ...listAt(selector, "matchExpressions").map(requirementOf),
+    ...Object.keys(labels).map((key): Requirement => ({ key, operator: "in", values: [getText(labels, key)] })),
+    ...getList(selector, "matchExpressions").map(requirementOf),
   ];
 }
 
-function requirementOf(expression: Json): Requirement {
-  const key = textAt(expression, "key");
-  const values = textsAt(expression, "values");
-  switch (textAt(expression, "operator")) {
+function requirementOf(expression: JsonValue): Requirement {
+  const key = getText(expression, "key");
+  const values = getTexts(expression, "values");
+  switch (getText(expression, "operator")) {
     case "NotIn":
       return { key, operator: "notin", values };
     case "Exists":

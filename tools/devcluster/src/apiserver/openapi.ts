@@ -1,7 +1,7 @@
-import { groupVersions } from "./discovery.ts";
-import { definitionOf, definitions, referTo } from "./definitions.ts";
-import { isList, isObject, type Json, type JsonObject, objectAt, textAt } from "./json.ts";
-import { apiVersionOf, type Resource } from "./resource.ts";
+import { listGroupVersions } from "./discovery.ts";
+import { findDefinition, definitions, referTo } from "./definitions.ts";
+import { isList, isObject, type JsonValue, type JsonObject, getObject, getText } from "./json.ts";
+import { buildApiVersion, type Resource } from "./resource.ts";
 import type { Catalogue } from "./resources.ts";
 
 /**
@@ -12,11 +12,11 @@ export function openApiDocument(path: string, catalogue: Catalogue): JsonObject 
   const resources = catalogue.all();
   if (path === "/openapi/v2") return { swagger: "2.0", info, paths: Object.fromEntries(resources.flatMap(v2Paths)) };
   if (path === "/openapi/v3") {
-    const roots = groupVersions(resources).map(rootOf);
+    const roots = listGroupVersions(resources).map(rootOf);
     const entries = roots.map((root) => [root, { serverRelativeURL: `/openapi/v3/${root}` }] as const);
     return { paths: Object.fromEntries(entries) };
   }
-  const served = resources.filter((resource) => path === `/openapi/v3/${rootOf(apiVersionOf(resource))}`);
+  const served = resources.filter((resource) => path === `/openapi/v3/${rootOf(buildApiVersion(resource))}`);
   if (served.length === 0) return undefined;
   const schemas = Object.fromEntries(served.map((resource) => [nameOfKind(resource), schemaOf(resource)]));
   return {
@@ -40,24 +40,24 @@ function rootOf(groupVersion: string): string {
 /** `io.k8s.api.core.v1.Pod`; the reversed group for custom kinds: `com.example.v1.Widget`. */
 function nameOfKind(resource: Resource): string {
   const { group, version, kind } = resource;
-  const known = definitionOf(apiVersionOf(resource), kind);
+  const known = findDefinition(buildApiVersion(resource), kind);
   return known ?? [...group.split(".").reverse(), version, kind].join(".");
 }
 
 function schemaOf(resource: Resource): JsonObject {
   const { group, version, kind, schema } = resource;
-  if (schema === undefined) return objectAt(definitions(), nameOfKind(resource));
+  if (schema === undefined) return getObject(definitions(), nameOfKind(resource));
   return { ...schema, "x-kubernetes-group-version-kind": [{ group, version, kind }] };
 }
 
 /** Adds all schemas that these refer to. */
 function withReferences(schemas: JsonObject): JsonObject {
-  const found = new Map<string, Json>();
-  const visit = (value: Json): void => {
+  const found = new Map<string, JsonValue>();
+  const visit = (value: JsonValue): void => {
     if (isList(value)) value.forEach(visit);
     if (!isObject(value)) return;
-    const name = textAt(value, "$ref").replace("#/components/schemas/", "");
-    const definition = objectAt(definitions(), name);
+    const name = getText(value, "$ref").replace("#/components/schemas/", "");
+    const definition = getObject(definitions(), name);
     if (name !== "" && !found.has(name)) {
       found.set(name, definition);
       visit(definition);
@@ -73,7 +73,7 @@ function withReferences(schemas: JsonObject): JsonObject {
 
 function collectionPath(resource: Resource): string {
   const middle = resource.namespaced ? "namespaces/{namespace}/" : "";
-  return `/${rootOf(apiVersionOf(resource))}/${middle}${resource.plural}`;
+  return `/${rootOf(buildApiVersion(resource))}/${middle}${resource.plural}`;
 }
 
 function v3Paths(resource: Resource): [string, JsonObject][] {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decodePosition, encodePosition, pageOf } from "./page.ts";
+import { decodePosition, encodePosition, buildPage } from "./page.ts";
 import type { Entry } from "./store.ts";
 
 describe("pages", () => {
@@ -12,7 +12,7 @@ describe("pages", () => {
         const read: Entry[] = [];
         let after: string | undefined;
         do {
-          const page = pageOf(entries, limit, after);
+          const page = buildPage(entries, limit, after);
           expect(page.entries.length).toBeLessThanOrEqual(limit);
           read.push(...page.entries);
           expect(page.remaining).toBe(entries.length - read.length);
@@ -28,8 +28,8 @@ describe("pages", () => {
       ["/a", {}],
       ["/b", {}],
     ];
-    expect(pageOf(entries, 0, undefined)).toEqual({ entries, next: undefined, remaining: 0 });
-    expect(pageOf(entries, -1, "/a")).toEqual({ entries: [["/b", {}]], next: undefined, remaining: 0 });
+    expect(buildPage(entries, 0, undefined)).toEqual({ entries, next: undefined, remaining: 0 });
+    expect(buildPage(entries, -1, "/a")).toEqual({ entries: [["/b", {}]], next: undefined, remaining: 0 });
   });
 });
 

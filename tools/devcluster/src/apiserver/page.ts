@@ -1,4 +1,4 @@
-import { isObject, type JsonObject, numberAt, textAt } from "./json.ts";
+import { isObject, type JsonObject, findNumber, getText } from "./json.ts";
 import { badRequest, fail } from "./status.ts";
 import type { Entry } from "./store.ts";
 
@@ -13,7 +13,7 @@ export type Page = {
 };
 
 /** One page of entries that are sorted by key. A limit of 0 or less is no limit. */
-export function pageOf(entries: readonly Entry[], limit: number, after: string | undefined): Page {
+export function buildPage(entries: readonly Entry[], limit: number, after: string | undefined): Page {
   const start = after === undefined ? 0 : firstAfter(entries, after);
   const end = limit > 0 ? Math.min(entries.length, start + limit) : entries.length;
   const page = entries.slice(start, end);
@@ -31,10 +31,10 @@ export function decodePosition(token: string): Position {
   const refuse = (because: string): never =>
     fail(badRequest(`invalid continue token: continue key is not valid${because}`));
   const parsed = parse(Buffer.from(token, "base64url").toString("utf8")) ?? refuse("");
-  const version = textAt(parsed, "v");
+  const version = getText(parsed, "v");
   if (version !== "meta.k8s.io/v1") refuse(`: server does not recognize this encoded version ${version}`);
-  const revision = numberAt(parsed, "rv") ?? 0;
-  const start = textAt(parsed, "start");
+  const revision = findNumber(parsed, "rv") ?? 0;
+  const start = getText(parsed, "start");
   if (revision === 0) refuse(`: incorrect encoded start resourceVersion (version meta.k8s.io/v1)`);
   if (start === "") refuse(": encoded start key empty (version meta.k8s.io/v1)");
   return { revision, after: start.endsWith("\u0000") ? start.slice(0, -1) : start };

@@ -1,11 +1,11 @@
-import { definitionOf, definitions } from "./definitions.ts";
-import { isObject, type Json, type JsonObject, objectAt, textAt } from "./json.ts";
-import { jsonPatch } from "./json-patch.ts";
+import { findDefinition, definitions } from "./definitions.ts";
+import { isObject, type JsonValue, type JsonObject, getObject, getText } from "./json.ts";
+import { applyJsonPatch } from "./json-patch.ts";
 import { mergePatch } from "./merge-patch.ts";
-import { nameOf, uidOf } from "./metadata.ts";
-import { apiVersionOf, type Resource } from "./resource.ts";
+import { getName, getUid } from "./metadata.ts";
+import { buildApiVersion, type Resource } from "./resource.ts";
 import { badRequest, conflict, fail, forbiddenValue, invalid, required, unsupportedMediaType } from "./status.ts";
-import { strategicMerge } from "./strategic-merge.ts";
+import { applyStrategicMerge } from "./strategic-merge.ts";
 
 export const APPLY = "application/apply-patch+yaml";
 
@@ -19,7 +19,7 @@ export const PATCH_TYPES = [
 export type PatchType = (typeof PATCH_TYPES)[number];
 
 /** Fails with 415 for any other type. Custom resources have no strategic merge. */
-export function patchTypeOf(mediaType: string, strategic: boolean): PatchType {
+export function parsePatchType(mediaType: string, strategic: boolean): PatchType {
   const accepted = PATCH_TYPES.filter((type) => strategic || type !== "application/strategic-merge-patch+json");
   const found = accepted.find((type) => type === mediaType);
   return found ?? fail(unsupportedMediaType(accepted));
@@ -28,7 +28,7 @@ export function patchTypeOf(mediaType: string, strategic: boolean): PatchType {
 export type PatchRequest = {
   readonly resource: Resource;
   readonly type: PatchType;
-  readonly patch: Json;
+  readonly patch: JsonValue;
 };
 
 /** Fails with 422 for options that do not fit the type of the patch. */
@@ -45,7 +45,7 @@ export function checkPatchOptions(type: PatchType, fieldManager: string, force: 
 /** Applies a patch to the current object. Only an apply creates a missing one. */
 export function applyPatch(current: JsonObject | undefined, request: PatchRequest): JsonObject {
   const { resource, type, patch } = request;
-  if (type === "application/json-patch+json") return requireObject(jsonPatch(current ?? {}, patch));
+  if (type === "application/json-patch+json") return requireObject(applyJsonPatch(current ?? {}, patch));
   if (!isObject(patch)) return fail(badRequest("error decoding patch: an object is needed"));
   if (type === "application/merge-patch+json") return requireObject(mergePatch(current ?? {}, patch));
   if (type === APPLY) {
@@ -54,21 +54,21 @@ export function applyPatch(current: JsonObject | undefined, request: PatchReques
     // Fields have no owners here: an apply changes the fields that it names, and never conflicts.
     if (!resource.patchesStrategically) return requireObject(mergePatch(current, patch));
   }
-  const name = definitionOf(apiVersionOf(resource), resource.kind);
-  return strategicMerge(current ?? {}, patch, name === undefined ? {} : objectAt(definitions(), name));
+  const name = findDefinition(buildApiVersion(resource), resource.kind);
+  return applyStrategicMerge(current ?? {}, patch, name === undefined ? {} : getObject(definitions(), name));
 }
 
 function checkApplied(current: JsonObject | undefined, { resource }: PatchRequest, config: JsonObject): void {
-  const [version = "", group = ""] = textAt(config, "apiVersion").split("/").reverse();
-  if (textAt(config, "apiVersion") !== apiVersionOf(resource) || textAt(config, "kind") !== resource.kind) {
-    fail(badRequest(`invalid object type: ${group}/${version}, Kind=${textAt(config, "kind")}`));
+  const [version = "", group = ""] = getText(config, "apiVersion").split("/").reverse();
+  if (getText(config, "apiVersion") !== buildApiVersion(resource) || getText(config, "kind") !== resource.kind) {
+    fail(badRequest(`invalid object type: ${group}/${version}, Kind=${getText(config, "kind")}`));
   }
-  if (current === undefined && uidOf(config) !== "") {
-    const because = `uid mismatch: the provided object specified uid ${uidOf(config)}, and no existing object was found`;
-    fail(conflict(resource, nameOf(config), because));
+  if (current === undefined && getUid(config) !== "") {
+    const because = `uid mismatch: the provided object specified uid ${getUid(config)}, and no existing object was found`;
+    fail(conflict(resource, getName(config), because));
   }
 }
 
-function requireObject(patched: Json): JsonObject {
+function requireObject(patched: JsonValue): JsonObject {
   return isObject(patched) ? patched : fail(badRequest("error decoding patch: the result is no object"));
 }

@@ -1,11 +1,11 @@
 import type { Duplex } from "node:stream";
-import { answerFailure, type Exchange } from "./answer.ts";
+import { answerFailure, type HttpExchange } from "./answer.ts";
 import type { JsonObject } from "./json.ts";
-import { textAt } from "./json.ts";
+import { getText } from "./json.ts";
 import {
   type KubeletAddress,
   type KubeletClient,
-  kubeletRequest,
+  sendKubeletRequest,
   readRefusal,
   unreachable,
 } from "./kubelet-request.ts";
@@ -24,9 +24,9 @@ export function locateExec(pod: JsonObject, container: string, query: URLSearchP
       ),
     );
   }
-  const name = textAt(pod, "metadata", "name");
-  if (textAt(pod, "spec", "nodeName") === "") fail(badRequest(`pod ${name} does not have a host assigned`));
-  const place = [textAt(pod, "metadata", "namespace"), name, container].map(encodeURIComponent);
+  const name = getText(pod, "metadata", "name");
+  if (getText(pod, "spec", "nodeName") === "") fail(badRequest(`pod ${name} does not have a host assigned`));
+  const place = [getText(pod, "metadata", "namespace"), name, container].map(encodeURIComponent);
   const passed = new URLSearchParams(query.getAll("command").map((part): [string, string] => ["command", part]));
   for (const [from, to] of [
     ["stdin", "input"],
@@ -39,7 +39,12 @@ export function locateExec(pod: JsonObject, container: string, query: URLSearchP
 }
 
 /** Connects a client's WebSocket to the kubelet; when one side ends, the other ends too. */
-export function tunnelExec(exchange: Exchange, address: KubeletAddress, path: string, kubelets: KubeletClient): void {
+export function tunnelExec(
+  exchange: HttpExchange,
+  address: KubeletAddress,
+  path: string,
+  kubelets: KubeletClient,
+): void {
   const { request, tunnel } = exchange;
   if (tunnel === undefined) fail(badRequest("exec is served over WebSockets (v5.channel.k8s.io) alone"));
   const client = tunnel.socket;
@@ -48,7 +53,7 @@ export function tunnelExec(exchange: Exchange, address: KubeletAddress, path: st
     return typeof value === "string" ? [[name, value] as const] : [];
   });
   const headers = { connection: "Upgrade", upgrade: "websocket", ...Object.fromEntries(passed) };
-  const upstream = kubeletRequest(address, path, kubelets, headers);
+  const upstream = sendKubeletRequest(address, path, kubelets, headers);
   client.once("close", () => upstream.destroy());
   upstream.once("error", (error) => answerFailure(exchange, unreachable(address, path, error)));
   upstream.once("response", (incoming) => {

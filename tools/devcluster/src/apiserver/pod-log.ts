@@ -1,14 +1,14 @@
-import type { Exchange } from "./answer.ts";
+import type { HttpExchange } from "./answer.ts";
 import { answerFailure } from "./answer.ts";
-import { type JsonObject, listAt, textAt } from "./json.ts";
+import { type JsonObject, getList, getText } from "./json.ts";
 import {
   type KubeletAddress,
   type KubeletClient,
-  kubeletRequest,
+  sendKubeletRequest,
   readRefusal,
   unreachable,
 } from "./kubelet-request.ts";
-import { booleanOf } from "./query.ts";
+import { parseBoolean } from "./query.ts";
 import { badRequest, fail } from "./status.ts";
 
 const PARAMETERS = [
@@ -23,14 +23,14 @@ const PARAMETERS = [
 ];
 /** Chooses the container of a log. Fails with 400 if the pod has several and none is named, or lacks the named one. */
 export function chooseContainer(pod: JsonObject, name: string, wanted: string): string {
-  const namesOf = (list: string): string[] => listAt(pod, "spec", list).map((container) => textAt(container, "name"));
+  const namesOf = (list: string): string[] => getList(pod, "spec", list).map((container) => getText(container, "name"));
   const containers = namesOf("containers");
   if (wanted !== "") {
     if ([...containers, ...namesOf("initContainers"), ...namesOf("ephemeralContainers")].includes(wanted))
       return wanted;
     return fail(badRequest(`container ${wanted} is not valid for pod ${name}`));
   }
-  const byDefault = textAt(pod, "metadata", "annotations", "kubectl.kubernetes.io/default-container");
+  const byDefault = getText(pod, "metadata", "annotations", "kubectl.kubernetes.io/default-container");
   const [only = "", ...others] = containers;
   if (others.length === 0) return only;
   if (containers.includes(byDefault)) return byDefault;
@@ -40,9 +40,9 @@ export function chooseContainer(pod: JsonObject, name: string, wanted: string): 
 }
 
 /** Returns the kubelet path of a log. */
-export function logPath(pod: JsonObject, container: string, query: URLSearchParams): string {
+export function buildLogPath(pod: JsonObject, container: string, query: URLSearchParams): string {
   const passed = new URLSearchParams([...query].filter(([key]) => PARAMETERS.includes(key)));
-  const place = [textAt(pod, "metadata", "namespace"), textAt(pod, "metadata", "name"), container].map(
+  const place = [getText(pod, "metadata", "namespace"), getText(pod, "metadata", "name"), container].map(
     encodeURIComponent,
   );
   const suffix = passed.size === 0 ? "" : `?${passed.toString()}`;
@@ -50,11 +50,11 @@ export function logPath(pod: JsonObject, container: string, query: URLSearchPara
 }
 
 /** Streams the kubelet's answer to the client; when one side ends, the other ends too. */
-export function streamLog(exchange: Exchange, address: KubeletAddress, path: string, client: KubeletClient): void {
+export function streamLog(exchange: HttpExchange, address: KubeletAddress, path: string, client: KubeletClient): void {
   const { response } = exchange;
   // A log that is not followed arrives soon, so its header is sent with the first bytes.
-  const isFollowed = booleanOf(exchange.query, "follow") === true;
-  const upstream = kubeletRequest(address, path, client);
+  const isFollowed = parseBoolean(exchange.query, "follow") === true;
+  const upstream = sendKubeletRequest(address, path, client);
   response.once("close", () => upstream.destroy());
   upstream.once("error", (error) => {
     if (response.headersSent || response.destroyed) response.destroy();

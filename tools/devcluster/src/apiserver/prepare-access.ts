@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
-import { credentialsFileOf, keepCredentials } from "./credentials.ts";
+import { buildCredentialsPath, keepCredentials } from "./credentials.ts";
 import { renderKubeconfig } from "./write-kubeconfig.ts";
 
 /** The files that were read or created; they must belong to the user that runs the cluster. */
@@ -11,7 +11,7 @@ export type PreparedAccess = { readonly kubeconfig: string; readonly files: read
  * uses the credentials created here. `url` names 127.0.0.1, localhost, or the host that the cluster is started with.
  */
 export async function prepareAccess(directory: string, url: string, nowMs: number): Promise<PreparedAccess> {
-  const file = credentialsFileOf(directory);
+  const file = buildCredentialsPath(directory);
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   const { authority, token } = await keepCredentials(file, nowMs);
   return { kubeconfig: renderKubeconfig({ url, ca: authority.cert, token }), files: [dirname(file), file] };

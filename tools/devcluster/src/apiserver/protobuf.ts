@@ -1,7 +1,7 @@
 import protobuf from "protobufjs";
 import messageFields from "../../schemas/protobuf.json" with { type: "json" };
-import { definitionOf, generated } from "./definitions.ts";
-import { isList, isObject, type Json, type JsonObject, mapEntries, textAt } from "./json.ts";
+import { findDefinition, requireGeneratedObject } from "./definitions.ts";
+import { isList, isObject, type JsonValue, type JsonObject, mapEntries, getText } from "./json.ts";
 import { badRequest, fail } from "./status.ts";
 
 /**
@@ -16,7 +16,7 @@ type Message = ReadonlyMap<number, Field>;
 const META = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
 /** Messages whose JSON is a plain value. */
-const VALUES: Readonly<Record<string, (reader: protobuf.Reader, end: number) => Json>> = {
+const VALUES: Readonly<Record<string, (reader: protobuf.Reader, end: number) => JsonValue>> = {
   [`${META}.Time`]: (reader, end) => readTime(reader, end, ""),
   [`${META}.MicroTime`]: (reader, end) => readTime(reader, end, "micro"),
   [`${META}.FieldsV1`]: (reader, end) => {
@@ -33,8 +33,8 @@ const VALUES: Readonly<Record<string, (reader: protobuf.Reader, end: number) => 
 const EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
 
 /** Messages that marshal their own JSON: one of several values, each in its own field. */
-const CHOICES: Readonly<Record<string, (message: JsonObject) => Json>> = {
-  [`${EXTENSIONS}.JSON`]: (message) => toJson(Buffer.from(textAt(message, "raw"), "base64").toString("utf8")),
+const CHOICES: Readonly<Record<string, (message: JsonObject) => JsonValue>> = {
+  [`${EXTENSIONS}.JSON`]: (message) => toJson(Buffer.from(getText(message, "raw"), "base64").toString("utf8")),
   [`${EXTENSIONS}.JSONSchemaPropsOrArray`]: (message) => message["schema"] ?? message["jSONSchemas"] ?? null,
   [`${EXTENSIONS}.JSONSchemaPropsOrBool`]: (message) => message["schema"] ?? message["allows"] ?? false,
   [`${EXTENSIONS}.JSONSchemaPropsOrStringArray`]: (message) => message["schema"] ?? message["property"] ?? null,
@@ -56,8 +56,8 @@ export function decodeProtobuf(bytes: Buffer, expected: { apiVersion: string; ki
     const apiVersion = textOf(version) || expected.apiVersion;
     const kind = textOf(name) || expected.kind;
     // The API group of a request determines the version of its options.
-    const options = kind === "DeleteOptions" ? definitionOf("v1", kind) : undefined;
-    const definition = options ?? definitionOf(apiVersion, kind);
+    const options = kind === "DeleteOptions" ? findDefinition("v1", kind) : undefined;
+    const definition = options ?? findDefinition(apiVersion, kind);
     if (definition === undefined || !known().has(definition)) return undefined;
     const content = raw instanceof Uint8Array ? raw : new Uint8Array();
     const reader = protobuf.Reader.create(content);
@@ -71,7 +71,7 @@ export function decodeProtobuf(bytes: Buffer, expected: { apiVersion: string; ki
 /** Returns the generated fields of every message by number. */
 function known(): ReadonlyMap<string, Message> {
   messages ??= new Map(
-    Object.entries(generated(messageFields)).map(([name, fields]) => [
+    Object.entries(requireGeneratedObject(messageFields)).map(([name, fields]) => [
       name,
       parseMessage(isObject(fields) ? fields : {}),
     ]),
@@ -91,7 +91,7 @@ function parseMessage(fields: JsonObject): Message {
 function readMessage(definition: string, reader: protobuf.Reader, end: number): JsonObject {
   const message = known().get(definition);
   if (message === undefined) throw new SyntaxError(`no message ${definition}`);
-  const object: Record<string, Json> = Object.create(null) as Record<string, Json>;
+  const object: Record<string, JsonValue> = Object.create(null) as Record<string, JsonValue>;
   while (reader.pos < end) {
     const tag = reader.uint32();
     const field = message.get(tag >>> 3);
@@ -118,11 +118,11 @@ function readMessage(definition: string, reader: protobuf.Reader, end: number): 
   return mapEntries(object, (_key, value) => value);
 }
 
-function isZero(value: Json): boolean {
+function isZero(value: JsonValue): boolean {
   return value === "" || value === 0 || value === false || value === null;
 }
 
-function readValue(type: string, reader: protobuf.Reader): Json {
+function readValue(type: string, reader: protobuf.Reader): JsonValue {
   switch (type) {
     case "string":
       return reader.string();
@@ -146,10 +146,10 @@ function readValue(type: string, reader: protobuf.Reader): Json {
   }
 }
 
-function readEntry(type: string, reader: protobuf.Reader): [key: string, value: Json] {
+function readEntry(type: string, reader: protobuf.Reader): [key: string, value: JsonValue] {
   const end = reader.uint32() + reader.pos;
   let key = "";
-  let value: Json = "";
+  let value: JsonValue = "";
   while (reader.pos < end) {
     const tag = reader.uint32();
     if (tag >>> 3 === 1) key = reader.string();
@@ -178,7 +178,7 @@ function readRaw(reader: protobuf.Reader, end: number): Raw {
   return fields;
 }
 
-function readTime(reader: protobuf.Reader, end: number, precision: "" | "micro"): Json {
+function readTime(reader: protobuf.Reader, end: number, precision: "" | "micro"): JsonValue {
   const { 1: seconds = 0, 2: nanos = 0 } = readRaw(reader, end);
   const [whole, rest] = [Number(seconds), Number(nanos)];
   // Go's zero time, the year 1, is null in JSON.
@@ -193,7 +193,7 @@ function textOf(value: number | Uint8Array | undefined): string {
   return value instanceof Uint8Array ? Buffer.from(value).toString("utf8") : "";
 }
 
-function toJson(text: string): Json {
+function toJson(text: string): JsonValue {
   // JSON.parse returns nothing else.
-  return JSON.parse(text) as Json;
+  return JSON.parse(text) as JsonValue;
 }

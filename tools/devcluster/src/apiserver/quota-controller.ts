@@ -1,13 +1,13 @@
-import { type JsonObject, put, sameJson } from "./json.ts";
+import { type JsonObject, setAt, isSameJson } from "./json.ts";
 import { resourceQuotas } from "./kinds/resource-quota.ts";
-import { nameOf } from "./metadata.ts";
+import { getName } from "./metadata.ts";
 import { passNamespaces } from "./pass-namespaces.ts";
-import { buildQuotaStatus, type Counted, decideQuota } from "./quota.ts";
+import { buildQuotaStatus, type CountedObject, decideQuota } from "./quota.ts";
 import type { Registry } from "./registry.ts";
-import { bucketOf, type Resource } from "./resource.ts";
+import { buildBucketName, type Resource } from "./resource.ts";
 import { FailureError } from "./status.ts";
 import type { ObjectStore } from "./store.ts";
-import { keyNamespace } from "./watch-events.ts";
+import { getKeyNamespace } from "./watch-events.ts";
 
 export type QuotaDeps = {
   readonly store: ObjectStore;
@@ -17,7 +17,7 @@ export type QuotaDeps = {
   readonly onDefect: (error: unknown) => void;
 };
 
-const QUOTAS = bucketOf(resourceQuotas);
+const QUOTAS = buildBucketName(resourceQuotas);
 
 /**
  * Returns why the quotas of a namespace refuse a new object; undefined: they do not. It counts the current objects, so that two concurrent requests cannot both
@@ -26,7 +26,7 @@ const QUOTAS = bucketOf(resourceQuotas);
 export function refuseByQuota(
   { store, kinds }: Pick<QuotaDeps, "store" | "kinds">,
   namespace: string,
-  added: Counted,
+  added: CountedObject,
 ): string | undefined {
   const quotas = inside(store, resourceQuotas, namespace);
   if (quotas.length === 0) return undefined;
@@ -38,9 +38,9 @@ export function refuseByQuota(
 export function startQuotaController(deps: QuotaDeps): Disposable {
   const { store } = deps;
   const passes = passNamespaces((namespace) => report(deps, namespace), deps.onDefect);
-  for (const [key] of store.entries(QUOTAS)) passes.note(keyNamespace(key));
+  for (const [key] of store.entries(QUOTAS)) passes.note(getKeyNamespace(key));
   const unsubscribe = store.subscribe((_bucket, { key }) => {
-    if (inside(store, resourceQuotas, keyNamespace(key)).length > 0) passes.note(keyNamespace(key));
+    if (inside(store, resourceQuotas, getKeyNamespace(key)).length > 0) passes.note(getKeyNamespace(key));
   });
   return {
     [Symbol.dispose]: () => {
@@ -54,10 +54,10 @@ function report({ store, registry, kinds }: QuotaDeps, namespace: string): void 
   const world = worldOf(store, kinds(), namespace);
   for (const quota of inside(store, resourceQuotas, namespace)) {
     const status = buildQuotaStatus(quota, world);
-    if (sameJson(quota["status"], status)) continue;
-    const target = { resource: resourceQuotas, namespace, name: nameOf(quota) };
+    if (isSameJson(quota["status"], status)) continue;
+    const target = { resource: resourceQuotas, namespace, name: getName(quota) };
     try {
-      registry.update(target, { subresource: "status", change: () => put(quota, ["status"], status), dryRun: false });
+      registry.update(target, { subresource: "status", change: () => setAt(quota, ["status"], status), dryRun: false });
     } catch (error) {
       // Another write came first, and has triggered the next pass.
       if (!(error instanceof FailureError)) throw error;
@@ -65,7 +65,7 @@ function report({ store, registry, kinds }: QuotaDeps, namespace: string): void 
   }
 }
 
-function worldOf(store: ObjectStore, kinds: readonly Resource[], namespace: string): Counted[] {
+function worldOf(store: ObjectStore, kinds: readonly Resource[], namespace: string): CountedObject[] {
   return kinds
     .filter((resource) => resource.namespaced)
     .flatMap((resource) => inside(store, resource, namespace).map((object) => ({ resource, object })));
@@ -73,5 +73,5 @@ function worldOf(store: ObjectStore, kinds: readonly Resource[], namespace: stri
 
 function inside(store: ObjectStore, resource: Resource, namespace: string): JsonObject[] {
   const prefix = `${namespace}/`;
-  return store.entries(bucketOf(resource)).flatMap(([key, object]) => (key.startsWith(prefix) ? [object] : []));
+  return store.entries(buildBucketName(resource)).flatMap(([key, object]) => (key.startsWith(prefix) ? [object] : []));
 }

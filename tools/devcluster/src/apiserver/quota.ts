@@ -1,8 +1,8 @@
 import { NANO, parseQuantity, printQuantity } from "@muster/resources";
-import { type Json, type JsonObject, listAt, mapEntries, objectAt, textAt } from "./json.ts";
+import { type JsonValue, type JsonObject, getList, mapEntries, getObject, getText } from "./json.ts";
 import { pods } from "./kinds/pod.ts";
 import { volumeClaims } from "./kinds/volume-claim.ts";
-import { nameOf } from "./metadata.ts";
+import { getName } from "./metadata.ts";
 import type { Resource } from "./resource.ts";
 
 /** An amount in units of 10^-9. `like` is a text whose format is used for printing. */
@@ -10,7 +10,7 @@ type Amount = { readonly nano: bigint; readonly like: string };
 export type Usage = ReadonlyMap<string, Amount>;
 
 /** An object and its kind. */
-export type Counted = { readonly resource: Resource; readonly object: JsonObject };
+export type CountedObject = { readonly resource: Resource; readonly object: JsonObject };
 
 const COMPUTE = ["cpu", "memory", "ephemeral-storage"];
 /** Objects of the core group that are counted by their plural alone. */
@@ -18,8 +18,8 @@ const COUNTED = ["configmaps", "persistentvolumeclaims", "pods", "resourcequotas
 const ONE: Amount = { nano: NANO, like: "" };
 
 /** Computes the status of a quota from the objects of its namespace. */
-export function buildQuotaStatus(quota: JsonObject, world: readonly Counted[]): JsonObject {
-  const hard = objectAt(quota, "spec", "hard");
+export function buildQuotaStatus(quota: JsonObject, world: readonly CountedObject[]): JsonObject {
+  const hard = getObject(quota, "spec", "hard");
   const total = totalOf(quota, world);
   return {
     hard,
@@ -31,27 +31,31 @@ export function buildQuotaStatus(quota: JsonObject, world: readonly Counted[]): 
 }
 
 /** Returns why a quota refuses an object; undefined: it does not. */
-export function decideQuota(quota: JsonObject, added: Counted, world: readonly Counted[]): string | undefined {
+export function decideQuota(
+  quota: JsonObject,
+  added: CountedObject,
+  world: readonly CountedObject[],
+): string | undefined {
   if (!isInScope(quota, added)) return undefined;
-  const hard = objectAt(quota, "spec", "hard");
+  const hard = getObject(quota, "spec", "hard");
   const wanted = usageOf(added);
   const missing = missingIn(added, Object.keys(hard));
-  if (missing.length > 0) return `failed quota: ${nameOf(quota)}: must specify ${missing.join("; ")}`;
+  if (missing.length > 0) return `failed quota: ${getName(quota)}: must specify ${missing.join("; ")}`;
   const used = totalOf(quota, world);
   const exceeded = Object.keys(hard)
     .filter((name) => {
       const more = wanted.get(name)?.nano ?? 0n;
-      return more > 0n && more + (used.get(name)?.nano ?? 0n) > (parseQuantity(textAt(hard, name)) ?? 0n);
+      return more > 0n && more + (used.get(name)?.nano ?? 0n) > (parseQuantity(getText(hard, name)) ?? 0n);
     })
     .toSorted();
   if (exceeded.length === 0) return undefined;
   const print = (usage: Usage): string =>
     exceeded.map((name) => `${name}=${printQuantity(usage.get(name)?.nano ?? 0n, usage.get(name)?.like)}`).join();
-  const limited = exceeded.map((name) => `${name}=${textAt(hard, name)}`).join();
-  return `exceeded quota: ${nameOf(quota)}, requested: ${print(wanted)}, used: ${print(used)}, limited: ${limited}`;
+  const limited = exceeded.map((name) => `${name}=${getText(hard, name)}`).join();
+  return `exceeded quota: ${getName(quota)}, requested: ${print(wanted)}, used: ${print(used)}, limited: ${limited}`;
 }
 
-function totalOf(quota: JsonObject, world: readonly Counted[]): Usage {
+function totalOf(quota: JsonObject, world: readonly CountedObject[]): Usage {
   const total = new Map<string, Amount>();
   for (const counted of world)
     if (isInScope(quota, counted)) for (const [name, amount] of usageOf(counted)) add(total, name, amount);
@@ -59,19 +63,19 @@ function totalOf(quota: JsonObject, world: readonly Counted[]): Usage {
 }
 
 /** Returns whether the quota counts the object. The only scope here, priority classes, counts the pods that have a class. */
-function isInScope(quota: JsonObject, { resource, object }: Counted): boolean {
+function isInScope(quota: JsonObject, { resource, object }: CountedObject): boolean {
   return (
-    listAt(quota, "spec", "scopes").length === 0 ||
-    (resource === pods && textAt(object, "spec", "priorityClassName") !== "")
+    getList(quota, "spec", "scopes").length === 0 ||
+    (resource === pods && getText(object, "spec", "priorityClassName") !== "")
   );
 }
 
-function usageOf({ resource, object }: Counted): Usage {
+function usageOf({ resource, object }: CountedObject): Usage {
   const { group, plural } = resource;
   const usage = new Map<string, Amount>([[`count/${plural}${group === "" ? "" : `.${group}`}`, ONE]]);
   if (resource === pods) {
     // A pod that has ended uses nothing.
-    if (!["Succeeded", "Failed"].includes(textAt(object, "status", "phase"))) addPod(usage, object);
+    if (!["Succeeded", "Failed"].includes(getText(object, "status", "phase"))) addPod(usage, object);
     return usage;
   }
   if (group === "" && COUNTED.includes(plural)) usage.set(plural, ONE);
@@ -92,15 +96,15 @@ function addPod(usage: Map<string, Amount>, pod: JsonObject): void {
 /** Sums containers and sidecars, or takes an init container with its earlier sidecars if that is more. */
 function podAmounts(pod: JsonObject, kind: "requests" | "limits"): Usage {
   const total = new Map<string, Amount>();
-  const amounts = (container: Json): [string, Amount][] =>
-    Object.entries(objectAt(container, "resources", kind)).map(([name, text]) => [name, amountOf(text)]);
-  for (const container of listAt(pod, "spec", "containers"))
+  const amounts = (container: JsonValue): [string, Amount][] =>
+    Object.entries(getObject(container, "resources", kind)).map(([name, text]) => [name, amountOf(text)]);
+  for (const container of getList(pod, "spec", "containers"))
     for (const [name, amount] of amounts(container)) add(total, name, amount);
   const sidecars = new Map<string, Amount>();
   const starting = new Map<string, Amount>();
-  for (const container of listAt(pod, "spec", "initContainers")) {
+  for (const container of getList(pod, "spec", "initContainers")) {
     for (const [name, amount] of amounts(container)) {
-      if (textAt(container, "restartPolicy") === "Always") add(sidecars, name, amount);
+      if (getText(container, "restartPolicy") === "Always") add(sidecars, name, amount);
       else raise(starting, name, { ...amount, nano: amount.nano + (sidecars.get(name)?.nano ?? 0n) });
     }
   }
@@ -110,23 +114,23 @@ function podAmounts(pod: JsonObject, kind: "requests" | "limits"): Usage {
 }
 
 function addClaim(usage: Map<string, Amount>, claim: JsonObject): void {
-  usage.set("requests.storage", amountOf(objectAt(claim, "spec", "resources", "requests")["storage"]));
+  usage.set("requests.storage", amountOf(getObject(claim, "spec", "resources", "requests")["storage"]));
 }
 
 /** Lists resources that a quota limits and a container does not declare. */
-function missingIn({ resource, object }: Counted, limited: readonly string[]): string[] {
+function missingIn({ resource, object }: CountedObject, limited: readonly string[]): string[] {
   if (resource !== pods) return [];
-  const containers = [...listAt(object, "spec", "containers"), ...listAt(object, "spec", "initContainers")];
+  const containers = [...getList(object, "spec", "containers"), ...getList(object, "spec", "initContainers")];
   return limited.toSorted().flatMap((name) => {
     const [, kind = "requests", what = ""] = /^(?:(requests|limits)\.)?(cpu|memory)$/.exec(name) ?? [];
     if (what === "") return [];
-    const lacking = containers.filter((one) => objectAt(one, "resources", kind)[what] === undefined);
-    const names = lacking.map((one) => textAt(one, "name")).toSorted();
+    const lacking = containers.filter((one) => getObject(one, "resources", kind)[what] === undefined);
+    const names = lacking.map((one) => getText(one, "name")).toSorted();
     return names.length === 0 ? [] : [`${name} for: ${names.join()}`];
   });
 }
 
-function amountOf(text: Json | undefined): Amount {
+function amountOf(text: JsonValue | undefined): Amount {
   // In JSON and YAML a quantity may also be a number.
   const like = typeof text === "string" || typeof text === "number" ? String(text) : "0";
   return { nano: parseQuantity(like) ?? 0n, like };

@@ -1,21 +1,21 @@
-import { admit } from "./admission.ts";
+import { admitObject } from "./admission.ts";
 import { decideDeletion, type DeleteOptions, isDoneDeleting } from "./deletion.ts";
-import { type JsonObject, objectAt, put, sameJson, textAt, without } from "./json.ts";
+import { type JsonObject, getObject, setAt, isSameJson, getText, removeKey } from "./json.ts";
 import { namespaces } from "./kinds/core.ts";
 import {
   checkMetadata,
   checkMetadataChange,
   isDeleting,
   keepServerMetadata,
-  namespaceOf,
-  nameOf,
+  getNamespace,
+  getName,
   nextGeneration,
-  revisionOf,
-  timestamp,
-  uidOf,
+  getRevision,
+  formatTimestamp,
+  getUid,
 } from "./metadata.ts";
-import { generatedName } from "./names.ts";
-import { apiVersionOf, bucketOf, keyOf, type Resource } from "./resource.ts";
+import { generateName } from "./names.ts";
+import { buildApiVersion, buildBucketName, buildKey, type Resource } from "./resource.ts";
 import {
   alreadyExists,
   badRequest,
@@ -28,7 +28,7 @@ import {
   notFound,
   type Problem,
 } from "./status.ts";
-import { type ObjectStore, removedObject } from "./store.ts";
+import { type ObjectStore, buildRemovedObject } from "./store.ts";
 
 export type RegistryDeps = {
   readonly store: ObjectStore;
@@ -42,9 +42,9 @@ export type RegistryDeps = {
 
 export type ObjectName = { readonly resource: Resource; readonly namespace: string; readonly name: string };
 
-export type Written = { readonly object: JsonObject; readonly created: boolean };
+export type WriteResult = { readonly object: JsonObject; readonly created: boolean };
 
-export type Update = {
+export type ObjectUpdate = {
   readonly subresource?: "status" | "finalize" | undefined;
   /** Returns the new state from the current one, which is undefined if an update may create. */
   readonly change: (current: JsonObject | undefined) => JsonObject;
@@ -58,7 +58,7 @@ export type Registry = {
   find(target: ObjectName): JsonObject | undefined;
   get(target: ObjectName): JsonObject;
   create(resource: Resource, namespace: string, body: JsonObject, dryRun: boolean): JsonObject;
-  update(target: ObjectName, update: Update): Written;
+  update(target: ObjectName, update: ObjectUpdate): WriteResult;
   /** Writes a pod with its node, which an update may not change. */
   bind(target: ObjectName, pod: JsonObject, dryRun: boolean): void;
   /** `gone` is false while the object waits for something. */
@@ -67,21 +67,21 @@ export type Registry = {
 
 const GENERATE_ATTEMPTS = 8;
 
-export function registry(deps: RegistryDeps): Registry {
+export function openRegistry(deps: RegistryDeps): Registry {
   return {
     find: (target) => stored(deps, target),
     get: (target) => stored(deps, target) ?? fail(notFound(target.resource, target.name)),
     create: (resource, namespace, body, dryRun) => create(deps, resource, { namespace, body, dryRun }),
     update: (target, wanted) => update(deps, target, wanted),
     bind: ({ resource, namespace, name }, pod, dryRun) => {
-      if (!dryRun) deps.store.commit(bucketOf(resource), keyOf(namespace, name), pod);
+      if (!dryRun) deps.store.commit(buildBucketName(resource), buildKey(namespace, name), pod);
     },
     delete: (target, options, dryRun) => remove(deps, target, options, dryRun),
   };
 }
 
 function stored({ store }: RegistryDeps, { resource, namespace, name }: ObjectName): JsonObject | undefined {
-  return store.get(bucketOf(resource), keyOf(namespace, name));
+  return store.get(buildBucketName(resource), buildKey(namespace, name));
 }
 
 type Creation = {
@@ -92,26 +92,26 @@ type Creation = {
 
 function create(deps: RegistryDeps, resource: Resource, { namespace, body, dryRun }: Creation): JsonObject {
   const { store } = deps;
-  const bucket = bucketOf(resource);
-  const isFree = (name: string): boolean => store.get(bucket, keyOf(namespace, name)) === undefined;
+  const bucket = buildBucketName(resource);
+  const isFree = (name: string): boolean => store.get(bucket, buildKey(namespace, name)) === undefined;
   const named = nameObject(resource, namespace, body, (prefix) => freeName(prefix, isFree, deps.random));
-  const name = nameOf(named);
+  const name = getName(named);
   if (resource.namespaced) requireNamespace(store, resource, namespace, name);
   if (resource.closed !== undefined) fail(forbidden(resource, name, resource.closed));
   const identified = identify(resource, named, deps);
   const others = (): JsonObject[] => store.entries(bucket).map(([, other]) => other);
-  const filled = admit(store, resource, resource.withoutStatus(resource.defaults(identified)));
+  const filled = admitObject(store, resource, resource.withoutStatus(resource.defaults(identified)));
   const object = resource.allocate(filled, others);
   refuseInvalid(resource, name, [...checkMetadata(object, resource.checkName), ...resource.validate(object)]);
   const refused = deps.refuse(resource, namespace, object);
   if (refused !== undefined) fail(forbidden(resource, name, refused));
-  const existing = store.get(bucket, keyOf(namespace, name));
+  const existing = store.get(bucket, buildKey(namespace, name));
   if (existing !== undefined) fail(alreadyExists(resource, name, isDeleting(existing)));
   if (dryRun) return object;
-  return store.commit(bucket, keyOf(namespace, name), object).after ?? object;
+  return store.commit(bucket, buildKey(namespace, name), object).after ?? object;
 }
 
-function update(deps: RegistryDeps, target: ObjectName, wanted: Update): Written {
+function update(deps: RegistryDeps, target: ObjectName, wanted: ObjectUpdate): WriteResult {
   const { subresource, change, upsert, dryRun } = wanted;
   const { resource, namespace, name } = target;
   const before = stored(deps, target);
@@ -119,18 +119,24 @@ function update(deps: RegistryDeps, target: ObjectName, wanted: Update): Written
     if (subresource !== undefined || (upsert !== true && !resource.createOnUpdate)) {
       return fail(notFound(resource, name));
     }
-    const named = put(change(undefined), ["metadata", "name"], name);
-    const body = put(named, ["metadata", "resourceVersion"], undefined);
+    const named = setAt(change(undefined), ["metadata", "name"], name);
+    const body = setAt(named, ["metadata", "resourceVersion"], undefined);
     return { object: create(deps, resource, { namespace, body, dryRun }), created: true };
   }
   const proposed = change(before);
   refuseStale(resource, before, proposed);
   const others = (): JsonObject[] =>
-    deps.store.entries(bucketOf(resource)).flatMap(([key, other]) => (key === keyOf(namespace, name) ? [] : [other]));
+    deps.store
+      .entries(buildBucketName(resource))
+      .flatMap(([key, other]) => (key === buildKey(namespace, name) ? [] : [other]));
   const after = nextState(resource, before, { proposed, subresource, others });
-  if (sameJson(after, before) || dryRun) return { object: after, created: false };
+  if (isSameJson(after, before) || dryRun) return { object: after, created: false };
   const done = isDoneDeleting(after);
-  const { after: written } = deps.store.commit(bucketOf(resource), keyOf(namespace, name), done ? undefined : after);
+  const { after: written } = deps.store.commit(
+    buildBucketName(resource),
+    buildKey(namespace, name),
+    done ? undefined : after,
+  );
   return { object: written ?? after, created: false };
 }
 
@@ -143,10 +149,10 @@ function remove(deps: RegistryDeps, target: ObjectName, options: DeleteOptions, 
   const kept = resource.keepAlways(before);
   if (kept !== undefined) fail(forbidden(resource, name, kept));
   // A precondition applies to the object before its deletion was held.
-  const held = isDeleting(before) ? before : resource.holdDeletion(before, timestamp(deps.nowMs()));
+  const held = isDeleting(before) ? before : resource.holdDeletion(before, formatTimestamp(deps.nowMs()));
   const deletion = decideDeletion(resource, held, options, deps.nowMs());
-  const bucket = bucketOf(resource);
-  const key = keyOf(namespace, name);
+  const bucket = buildBucketName(resource);
+  const key = buildKey(namespace, name);
   switch (deletion.kind) {
     case "refuse":
       return fail(conflict({ group: resource.group, plural: resource.kind }, name, deletion.because));
@@ -154,16 +160,16 @@ function remove(deps: RegistryDeps, target: ObjectName, options: DeleteOptions, 
       return { object: before, gone: false };
     case "mark": {
       const marked = resource.whileDeleting(deletion.object);
-      const unchanged = dryRun || sameJson(marked, before);
+      const unchanged = dryRun || isSameJson(marked, before);
       const written = unchanged ? marked : (store.commit(bucket, key, marked).after ?? marked);
       return { object: written, gone: false };
     }
     case "remove": {
       if (dryRun) return { object: deletion.object, gone: true };
       // Watchers of a pod that stops with grace see the mark before the end, as with any other grace period.
-      if (!sameJson(deletion.object, before)) store.commit(bucket, key, deletion.object);
+      if (!isSameJson(deletion.object, before)) store.commit(bucket, key, deletion.object);
       const { before: last, revision } = store.commit(bucket, key, undefined);
-      return { object: removedObject(last ?? deletion.object, revision), gone: true };
+      return { object: buildRemovedObject(last ?? deletion.object, revision), gone: true };
     }
   }
 }
@@ -174,29 +180,29 @@ function nameObject(
   body: JsonObject,
   generate: (prefix: string) => string,
 ): JsonObject {
-  const revision = revisionOf(body);
+  const revision = getRevision(body);
   if (revision !== "" && revision !== "0") {
     fail({ code: 500, reason: "", message: "resourceVersion should not be set on objects to be created" });
   }
-  const own = namespaceOf(body);
+  const own = getNamespace(body);
   if (own !== "" && own !== namespace) {
     fail(badRequest("the namespace of the provided object does not match the namespace sent on the request"));
   }
-  const prefix = textAt(body, "metadata", "generateName");
-  const name = nameOf(body) === "" && prefix !== "" ? generate(prefix) : nameOf(body);
-  const named = put(body, ["metadata", "name"], name);
-  return resource.namespaced ? put(named, ["metadata", "namespace"], namespace) : named;
+  const prefix = getText(body, "metadata", "generateName");
+  const name = getName(body) === "" && prefix !== "" ? generate(prefix) : getName(body);
+  const named = setAt(body, ["metadata", "name"], name);
+  return resource.namespaced ? setAt(named, ["metadata", "namespace"], namespace) : named;
 }
 
 function freeName(prefix: string, isFree: (name: string) => boolean, random: (below: number) => number): string {
   for (let attempt = 1; ; attempt++) {
-    const name = generatedName(prefix, random);
+    const name = generateName(prefix, random);
     if (isFree(name) || attempt >= GENERATE_ATTEMPTS) return name;
   }
 }
 
 function requireNamespace(store: ObjectStore, resource: Resource, namespace: string, name: string): void {
-  const found = store.get(bucketOf(namespaces), keyOf("", namespace));
+  const found = store.get(buildBucketName(namespaces), buildKey("", namespace));
   if (found === undefined) return fail(notFound(namespaces, namespace));
   if (!isDeleting(found)) return;
   const because = `unable to create new content in namespace ${namespace} because it is being terminated`;
@@ -206,8 +212,8 @@ function requireNamespace(store: ObjectStore, resource: Resource, namespace: str
 
 /** The object with the fields that only the server sets. */
 function identify(resource: Resource, body: JsonObject, { newUid, nowMs }: RegistryDeps): JsonObject {
-  const metadata = without(
-    objectAt(body, "metadata"),
+  const metadata = removeKey(
+    getObject(body, "metadata"),
     "uid",
     "creationTimestamp",
     "deletionTimestamp",
@@ -218,14 +224,14 @@ function identify(resource: Resource, body: JsonObject, { newUid, nowMs }: Regis
     "managedFields",
   );
   return {
-    ...without(body, "apiVersion", "kind"),
+    ...removeKey(body, "apiVersion", "kind"),
     kind: resource.kind,
-    apiVersion: apiVersionOf(resource),
+    apiVersion: buildApiVersion(resource),
     metadata: {
       ...metadata,
       uid: newUid(),
       ...(resource.counted ? { generation: 1 } : {}),
-      creationTimestamp: timestamp(nowMs()),
+      creationTimestamp: formatTimestamp(nowMs()),
     },
   };
 }
@@ -235,20 +241,20 @@ function refuseInvalid(resource: Resource, name: string, problems: readonly Prob
 }
 
 function refuseStale(resource: Resource, before: JsonObject, wanted: JsonObject): void {
-  const name = nameOf(before);
-  const uid = uidOf(wanted);
-  const revision = revisionOf(wanted);
-  if (uid !== "" && uid !== uidOf(before)) {
+  const name = getName(before);
+  const uid = getUid(wanted);
+  const revision = getRevision(wanted);
+  if (uid !== "" && uid !== getUid(before)) {
     fail(
       conflict(
         resource,
         name,
-        `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${uidOf(before)}`,
+        `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${getUid(before)}`,
       ),
     );
   }
   if (revision !== "" && revision !== "0") {
-    if (revision !== revisionOf(before)) fail(conflict(resource, name, MODIFIED));
+    if (revision !== getRevision(before)) fail(conflict(resource, name, MODIFIED));
   } else if (!resource.unconditionalUpdate) {
     const problem = invalidValue("metadata.resourceVersion", 0, "must be specified for an update");
     fail(invalid({ group: resource.group, kind: resource.plural }, name, [problem]));
@@ -261,33 +267,33 @@ function nextState(
   before: JsonObject,
   update: {
     readonly proposed: JsonObject;
-    readonly subresource: Update["subresource"];
+    readonly subresource: ObjectUpdate["subresource"];
     readonly others: () => readonly JsonObject[];
   },
 ): JsonObject {
   const { proposed: wanted, subresource, others } = update;
   const whole = keepServerMetadata(before, wanted);
-  const name = nameOf(before);
+  const name = getName(before);
   if (subresource === "finalize")
-    return put(before, ["spec", "finalizers"], objectAt(wanted, "spec")["finalizers"] ?? []);
+    return setAt(before, ["spec", "finalizers"], getObject(wanted, "spec")["finalizers"] ?? []);
   if (subresource === "status") {
     // A writer of the status may not change owners.
-    const owned = put(whole, ["metadata", "ownerReferences"], objectAt(before, "metadata")["ownerReferences"]);
-    const after = { ...before, metadata: objectAt(owned, "metadata") };
+    const owned = setAt(whole, ["metadata", "ownerReferences"], getObject(before, "metadata")["ownerReferences"]);
+    const after = { ...before, metadata: getObject(owned, "metadata") };
     refuseInvalid(resource, name, [...checkMetadata(after, resource.checkName), ...checkMetadataChange(before, after)]);
-    const reported = put(after, ["status"], wanted["status"]);
+    const reported = setAt(after, ["status"], wanted["status"]);
     refuseInvalid(resource, name, resource.validateStatus(before, reported));
     return reported;
   }
   const identified = { ...whole, kind: before["kind"] ?? resource.kind, apiVersion: before["apiVersion"] ?? "v1" };
   const filled = resource.allocate(resource.carryOver(before, resource.defaults(identified)), others);
-  const after = resource.subresources.includes("status") ? put(filled, ["status"], before["status"]) : filled;
+  const after = resource.subresources.includes("status") ? setAt(filled, ["status"], before["status"]) : filled;
   refuseInvalid(resource, name, [
     ...checkMetadata(after, resource.checkName),
     ...checkMetadataChange(before, after),
     ...resource.validateUpdate(before, after),
     ...resource.validateChange(before, after),
   ]);
-  const changed = resource.counted && !sameJson(resource.desiredOf(after), resource.desiredOf(before));
+  const changed = resource.counted && !isSameJson(resource.desiredOf(after), resource.desiredOf(before));
   return changed ? nextGeneration(after) : after;
 }

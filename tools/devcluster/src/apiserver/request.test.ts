@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { negotiate } from "./accept.ts";
+import { negotiateForm } from "./negotiate-form.ts";
 import { isAuthorized } from "./authenticate.ts";
-import { generatedName } from "./names.ts";
-import { humanDuration } from "./duration.ts";
-import { catalogue } from "./resources.ts";
+import { generateName } from "./names.ts";
+import { formatHumanDuration } from "./duration.ts";
+import { makeCatalogue } from "./resources.ts";
 import { parseTarget } from "./target.ts";
 
 describe("a path", () => {
   const place = (path: string): string | undefined => {
-    const target = parseTarget(path, catalogue());
+    const target = parseTarget(path, makeCatalogue());
     return target && [target.resource.plural, target.namespace, target.name, target.subresource].join(" ").trim();
   };
   it.each([
@@ -54,7 +54,7 @@ describe("an Accept header", () => {
     ["application/vnd.kubernetes.protobuf", undefined],
     ["text/html", undefined],
   ])("%s asks for %s", (accept, expected) => {
-    expect(negotiate(accept)).toBe(expected);
+    expect(negotiateForm(accept)).toBe(expected);
   });
 });
 
@@ -80,8 +80,8 @@ describe("an Authorization header", () => {
 
 describe("a generated name", () => {
   it("fits into a label, whatever its prefix", () => {
-    expect(generatedName("a-", () => 0)).toBe("a-bbbbb");
-    expect(generatedName("x".repeat(100), (below) => below - 1)).toBe(`${"x".repeat(58)}99999`);
+    expect(generateName("a-", () => 0)).toBe("a-bbbbb");
+    expect(generateName("x".repeat(100), (below) => below - 1)).toBe(`${"x".repeat(58)}99999`);
   });
 });
 
@@ -105,6 +105,6 @@ describe("a duration", () => {
     [seconds(731), "2y1d"],
     [seconds(365 * 8), "8y"],
   ])("of %i seconds is %s", (value, expected) => {
-    expect(humanDuration(value * 1000)).toBe(expected);
+    expect(formatHumanDuration(value * 1000)).toBe(expected);
   });
 });

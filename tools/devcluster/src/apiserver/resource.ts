@@ -1,10 +1,10 @@
 import type { RoleBook } from "./access/decide-access.ts";
 import type { User } from "./access/user.ts";
 import type { Schema } from "./definitions.ts";
-import type { Json, JsonObject } from "./json.ts";
-import { nameOf, namespaceOf } from "./metadata.ts";
+import type { JsonValue, JsonObject } from "./json.ts";
+import { getName, getNamespace } from "./metadata.ts";
 import type { Check } from "./names.ts";
-import { decode, type Decoded } from "./schema.ts";
+import { decodeObject, type DecodedObject } from "./schema.ts";
 import type { SelectableFields } from "./selectors.ts";
 import type { Problem } from "./status.ts";
 import { AGE, type Column, NAME } from "./table.ts";
@@ -24,7 +24,7 @@ export type Resource = {
   /** Its schema; undefined for a built-in kind, whose schema is known by its name. */
   readonly schema: Schema | undefined;
   /** Takes the fields of the resource from a body, or from a patched form of the stored object; `wrong` refuses a value of the wrong type. */
-  readonly decode: (body: JsonObject, wrong: (because: string) => never, stored?: JsonObject) => Decoded;
+  readonly decode: (body: JsonObject, wrong: (because: string) => never, stored?: JsonObject) => DecodedObject;
   readonly checkName: Check;
   readonly fields: SelectableFields;
   readonly columns: readonly Column[];
@@ -46,7 +46,7 @@ export type Resource = {
   readonly whileDeleting: (object: JsonObject) => JsonObject;
   /** `metadata.generation` counts changes of the desired state, which is the spec by default. */
   readonly counted: boolean;
-  readonly desiredOf: (object: JsonObject) => Json | undefined;
+  readonly desiredOf: (object: JsonObject) => JsonValue | undefined;
   /** Removes the fields that a new object does not have, whatever is posted. */
   readonly withoutStatus: (object: JsonObject) => JsonObject;
   /** Returns the errors in an object whose status is written. */
@@ -66,11 +66,11 @@ export type Resource = {
   /** Returns the grace period of a deletion, in seconds; undefined for resources without one. */
   readonly gracePeriodSeconds: ((object: JsonObject, requested: number | undefined) => number) | undefined;
   /** The immediate answer to a posted object, by its sender; such objects are not stored, and support nothing else. */
-  readonly answer: ((object: JsonObject, asker: Asker) => JsonObject) | undefined;
+  readonly answer: ((object: JsonObject, asker: RequestUser) => JsonObject) | undefined;
 };
 
 /** The user of a request, all roles and bindings, and the authenticator of tokens. */
-export type Asker = {
+export type RequestUser = {
   readonly user: User;
   readonly book: RoleBook;
   readonly identify: (token: string) => User | undefined;
@@ -84,7 +84,7 @@ type Given = Pick<Resource, "kind" | "plural"> & Partial<Resource>;
 /** A resource of the core group with the defaults of most resources, but for the given parts. */
 export function defineResource(given: Given): Resource {
   const namespaced = given.namespaced ?? true;
-  const apiVersion = apiVersionOf({ group: "", version: "v1", ...given });
+  const apiVersion = buildApiVersion({ group: "", version: "v1", ...given });
   return {
     group: "",
     version: "v1",
@@ -93,7 +93,7 @@ export function defineResource(given: Given): Resource {
     categories: [],
     subresources: [],
     schema: undefined,
-    decode: (body, wrong, stored) => decode({ apiVersion, kind: given.kind }, body, wrong, stored),
+    decode: (body, wrong, stored) => decodeObject({ apiVersion, kind: given.kind }, body, wrong, stored),
     checkName: () => undefined,
     columns: [NAME, AGE],
     defaults: (object) => object,
@@ -119,22 +119,22 @@ export function defineResource(given: Given): Resource {
     ...given,
     namespaced,
     fields: {
-      "metadata.name": nameOf,
-      ...(namespaced ? { "metadata.namespace": namespaceOf } : {}),
+      "metadata.name": getName,
+      ...(namespaced ? { "metadata.namespace": getNamespace } : {}),
       ...given.fields,
     },
   };
 }
 
-export function apiVersionOf({ group, version }: Pick<Resource, "group" | "version">): string {
+export function buildApiVersion({ group, version }: Pick<Resource, "group" | "version">): string {
   return group === "" ? version : `${group}/${version}`;
 }
 
-export function bucketOf(resource: Resource): string {
+export function buildBucketName(resource: Resource): string {
   return `${resource.group}/${resource.plural}`;
 }
 
 /** `namespace/name`, or `/name` for objects without a namespace. Sorts as etcd sorts. */
-export function keyOf(namespace: string, name: string): string {
+export function buildKey(namespace: string, name: string): string {
   return `${namespace}/${name}`;
 }

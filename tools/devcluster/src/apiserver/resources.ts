@@ -13,7 +13,7 @@ import { clusterRoleBindings, clusterRoles, roleBindings, roles } from "./kinds/
 import { services } from "./kinds/service.ts";
 import { statefulSets } from "./kinds/stateful-set.ts";
 import { volumeClaims } from "./kinds/volume-claim.ts";
-import { apiVersionOf, type Resource } from "./resource.ts";
+import { buildApiVersion, type Resource } from "./resource.ts";
 
 /** Every built-in resource. A new kind is a line here and a file in kinds/. */
 export const resources: readonly Resource[] = [
@@ -53,12 +53,12 @@ export type Catalogue = {
 };
 
 /** The built-in resources, and the current ones of `custom`. */
-export function catalogue(custom: () => readonly Resource[] = () => []): Catalogue {
+export function makeCatalogue(custom: () => readonly Resource[] = () => []): Catalogue {
   const all = (): readonly Resource[] => [...resources, ...custom()];
   return {
     all,
     find: (group, version, plural) =>
       all().find((one) => one.group === group && one.version === version && one.plural === plural),
-    findKind: (apiVersion, kind) => all().find((one) => apiVersionOf(one) === apiVersion && one.kind === kind),
+    findKind: (apiVersion, kind) => all().find((one) => buildApiVersion(one) === apiVersion && one.kind === kind),
   };
 }

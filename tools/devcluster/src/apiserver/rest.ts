@@ -1,15 +1,15 @@
 import type { AccountTokens } from "./access/account-tokens.ts";
 import { answerTokenRequest } from "./access/token-request.ts";
-import { negotiate } from "./accept.ts";
-import { answer, answerJson, type Exchange } from "./answer.ts";
-import { mediaType, parseJson, parseYaml, readBody, readObject, readOptions, requireObjectType } from "./body.ts";
-import { buildItem, type View } from "./encode.ts";
+import { negotiateForm } from "./negotiate-form.ts";
+import { sendAnswer, answerJson, type HttpExchange } from "./answer.ts";
+import { parseMediaType, parseJson, parseYaml, readBody, readObject, readOptions, requireObjectType } from "./body.ts";
+import { buildItem, type ObjectForm } from "./encode.ts";
 import { evictPod } from "./eviction.ts";
-import { isObject, type JsonObject, objectAt, textAt } from "./json.ts";
-import { list, matcher, selectorsOf } from "./list.ts";
-import { nameOf, namespaceOf, uidOf } from "./metadata.ts";
+import { isObject, type JsonObject, getObject, getText } from "./json.ts";
+import { listObjects, makeMatcher, parseSelectors } from "./list.ts";
+import { getName, getNamespace, getUid } from "./metadata.ts";
 import { nodes } from "./kinds/node.ts";
-import { textOf } from "./object-text.ts";
+import { formatText } from "./object-text.ts";
 import {
   bindObject,
   createObject,
@@ -18,15 +18,15 @@ import {
   patchObject,
   refuseBody,
   replaceObject,
-  type Write,
-} from "./operations.ts";
-import { APPLY, checkPatchOptions, patchTypeOf } from "./patch.ts";
+  type WriteRequest,
+} from "./write-objects.ts";
+import { APPLY, checkPatchOptions, parsePatchType } from "./patch.ts";
 import { type KubeletClient, locateKubelet } from "./kubelet-request.ts";
 import { locateExec, tunnelExec } from "./pod-exec.ts";
-import { chooseContainer, logPath, streamLog } from "./pod-log.ts";
-import { booleanOf, deleteOptionsOf, dryRunOf, integerOf, versionQuery } from "./query.ts";
+import { chooseContainer, buildLogPath, streamLog } from "./pod-log.ts";
+import { parseBoolean, parseDeleteOptions, isDryRun, parseInteger, parseVersionQuery } from "./query.ts";
 import type { ObjectName, Registry } from "./registry.ts";
-import { apiVersionOf, type Asker, type Resource } from "./resource.ts";
+import { buildApiVersion, type RequestUser, type Resource } from "./resource.ts";
 import {
   badRequest,
   fail,
@@ -34,7 +34,7 @@ import {
   noSuchResource,
   notAcceptable,
   notServed,
-  successStatus,
+  buildSuccessStatus,
 } from "./status.ts";
 import type { ObjectStore } from "./store.ts";
 import type { Target } from "./target.ts";
@@ -53,22 +53,22 @@ export type RestDeps = {
 
 type Call = {
   readonly deps: RestDeps;
-  readonly exchange: Exchange;
+  readonly exchange: HttpExchange;
   readonly target: Target;
-  readonly view: View;
-  readonly asker: Asker;
+  readonly view: ObjectForm;
+  readonly asker: RequestUser;
 };
 
 /** Serves a request for a resource. Refusals are thrown as failures. */
 export async function serveTarget(
   deps: RestDeps,
-  exchange: Exchange,
+  exchange: HttpExchange,
   { target, asker }: Pick<Call, "target" | "asker">,
 ): Promise<void> {
   const include = exchange.query.get("includeObject");
-  const view: View = {
+  const view: ObjectForm = {
     resource: target.resource,
-    form: negotiate(exchange.request.headers.accept) ?? fail(notAcceptable()),
+    form: negotiateForm(exchange.request.headers.accept) ?? fail(notAcceptable()),
     includeObject: include === "Object" || include === "None" ? include : "Metadata",
   };
   const call: Call = { deps, exchange, target, view, asker };
@@ -111,8 +111,8 @@ async function serveCollection(call: Call): Promise<void> {
   const { deps, exchange, target, view } = call;
   switch (exchange.request.method) {
     case "GET":
-      if (booleanOf(exchange.query, "watch") === true) watch(call);
-      else answer(exchange, 200, list(deps, target, view, exchange.query));
+      if (parseBoolean(exchange.query, "watch") === true) watch(call);
+      else sendAnswer(exchange, 200, listObjects(deps, target, view, exchange.query));
       return;
     case "POST":
       if (target.resource.namespaced && target.namespace === "") return fail(methodNotAllowed());
@@ -148,28 +148,28 @@ function show(
   object: JsonObject,
   warnings: readonly string[] = [],
 ): void {
-  if (view.form === "json") answerJson(exchange, code, textOf(object), warnings);
-  else answer(exchange, code, buildItem(view, object, deps.nowMs()), warnings);
+  if (view.form === "json") answerJson(exchange, code, formatText(object), warnings);
+  else sendAnswer(exchange, code, buildItem(view, object, deps.nowMs()), warnings);
 }
 
 function watch({ deps, exchange, target, view }: Call): void {
   const { query } = exchange;
-  const versions = versionQuery(query);
-  const seconds = integerOf(query, "timeoutSeconds") ?? 0;
+  const versions = parseVersionQuery(query);
+  const seconds = parseInteger(query, "timeoutSeconds") ?? 0;
   deps.watches.serve(exchange, {
     view,
     plan: planWatch(versions),
-    matches: matcher(target, selectorsOf(target.resource, query)),
+    matches: makeMatcher(target, parseSelectors(target.resource, query)),
     timeoutMs: seconds > 0 ? seconds * 1000 : undefined,
     bookmarks: versions.allowBookmarks,
   });
 }
 
 /** Reads the options of a write outside its body. */
-function writeOf({ deps, exchange, target }: Call, options: string): Write {
+function writeOf({ deps, exchange, target }: Call, options: string): WriteRequest {
   const { query } = exchange;
   const fieldValidation = query.get("fieldValidation") ?? "Warn";
-  return { registry: deps.registry, target, dryRun: dryRunOf(query, options), fieldValidation };
+  return { registry: deps.registry, target, dryRun: isDryRun(query, options), fieldValidation };
 }
 
 async function create(call: Call): Promise<void> {
@@ -195,9 +195,9 @@ async function update(call: Call, subresource?: "status" | "finalize"): Promise<
 
 async function patch(call: Call, subresource?: "status"): Promise<void> {
   const { exchange, target } = call;
-  const type = patchTypeOf(mediaType(exchange.request), target.resource.patchesStrategically);
+  const type = parsePatchType(parseMediaType(exchange.request), target.resource.patchesStrategically);
   const write = writeOf(call, "PatchOptions");
-  checkPatchOptions(type, exchange.query.get("fieldManager") ?? "", booleanOf(exchange.query, "force"));
+  checkPatchOptions(type, exchange.query.get("fieldManager") ?? "", parseBoolean(exchange.query, "force"));
   const text = await readBody(exchange.request);
   const document = type === APPLY ? parseYaml(text, "error decoding YAML") : parseJson(text, "error decoding patch");
   showOutcome(call, patchObject(write, { type, patch: document }, subresource));
@@ -208,38 +208,38 @@ function showOutcome(call: Call, { object, created, warnings }: Outcome): void {
 }
 
 function expectedOf(resource: Resource): { apiVersion: string; kind: string } {
-  return { apiVersion: apiVersionOf(resource), kind: resource.kind };
+  return { apiVersion: buildApiVersion(resource), kind: resource.kind };
 }
 
 async function remove(call: Call): Promise<void> {
   const { deps, exchange, target } = call;
-  const { dryRun, ...options } = deleteOptionsOf(exchange.query, await optionalBody(exchange));
+  const { dryRun, ...options } = parseDeleteOptions(exchange.query, await optionalBody(exchange));
   const { object, gone } = deps.registry.delete(target, options, dryRun);
   if (!gone || target.resource.deleteReturnsObject) {
     show(call, 200, object);
     return;
   }
   const { group, plural: kind } = target.resource;
-  answer(exchange, 200, successStatus({ name: target.name, group, kind, uid: uidOf(object) }));
+  sendAnswer(exchange, 200, buildSuccessStatus({ name: target.name, group, kind, uid: getUid(object) }));
 }
 
 async function deleteCollection(call: Call): Promise<void> {
   const { deps, exchange, target, view } = call;
-  const { dryRun, ...options } = deleteOptionsOf(exchange.query, await optionalBody(exchange));
+  const { dryRun, ...options } = parseDeleteOptions(exchange.query, await optionalBody(exchange));
   const query = new URLSearchParams(
     [...exchange.query].filter(([key]) => ["labelSelector", "fieldSelector"].includes(key)),
   );
-  const before = list(deps, target, { ...view, form: "json" }, query);
+  const before = listObjects(deps, target, { ...view, form: "json" }, query);
   const items = Array.isArray(before["items"]) ? before["items"].filter(isObject) : [];
   for (const item of items) {
-    const name: ObjectName = { resource: target.resource, namespace: namespaceOf(item), name: nameOf(item) };
+    const name: ObjectName = { resource: target.resource, namespace: getNamespace(item), name: getName(item) };
     if (deps.registry.find(name) !== undefined) deps.registry.delete(name, options, dryRun);
   }
-  answer(exchange, 200, before);
+  sendAnswer(exchange, 200, before);
 }
 
 /** A deletion may come without a body. */
-async function optionalBody(exchange: Exchange): Promise<JsonObject> {
+async function optionalBody(exchange: HttpExchange): Promise<JsonObject> {
   return readOptions(exchange.request);
 }
 
@@ -249,30 +249,30 @@ async function bind(call: Call): Promise<void> {
   const write = writeOf(call, "CreateOptions");
   const body = await readObject(exchange.request, { apiVersion: "v1", kind: "Binding" });
   bindObject(write, body, deps.nowMs());
-  answer(exchange, 201, successStatus(undefined, 201));
+  sendAnswer(exchange, 201, buildSuccessStatus(undefined, 201));
 }
 
 async function evict({ deps, exchange, target }: Call): Promise<void> {
   const body = await readObject(exchange.request, { apiVersion: "policy/v1", kind: "Eviction" });
-  evictPod(deps, target, body, deleteOptionsOf(exchange.query, objectAt(body, "deleteOptions")));
-  answer(exchange, 201, successStatus(undefined, 201));
+  evictPod(deps, target, body, parseDeleteOptions(exchange.query, getObject(body, "deleteOptions")));
+  sendAnswer(exchange, 201, buildSuccessStatus(undefined, 201));
 }
 
 async function requestToken({ deps, exchange, target }: Call): Promise<void> {
   const body = await readObject(exchange.request, { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest" });
-  answer(exchange, 201, answerTokenRequest(deps, target, body));
+  sendAnswer(exchange, 201, answerTokenRequest(deps, target, body));
 }
 
 function readLog({ deps, exchange, target }: Call): void {
   const pod = deps.registry.get(target);
   const container = chooseContainer(pod, target.name, exchange.query.get("container") ?? "");
-  if (textAt(pod, "spec", "nodeName") === "") {
+  if (getText(pod, "spec", "nodeName") === "") {
     exchange.response.writeHead(204);
     exchange.response.end();
     return;
   }
   const address = locateKubelet(nodeOf(deps, pod));
-  streamLog(exchange, address, logPath(pod, container, exchange.query), accessOf(deps));
+  streamLog(exchange, address, buildLogPath(pod, container, exchange.query), accessOf(deps));
 }
 
 function runCommand({ deps, exchange, target }: Call): void {
@@ -283,7 +283,7 @@ function runCommand({ deps, exchange, target }: Call): void {
 }
 
 function nodeOf({ registry }: RestDeps, pod: JsonObject): JsonObject {
-  return registry.get({ resource: nodes, namespace: "", name: textAt(pod, "spec", "nodeName") });
+  return registry.get({ resource: nodes, namespace: "", name: getText(pod, "spec", "nodeName") });
 }
 
 function accessOf({ kubelet }: RestDeps): KubeletClient {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "./json.ts";
-import { decode as decodeKind } from "./schema.ts";
+import { decodeObject as decodeKind } from "./schema.ts";
 import { resources } from "./resources.ts";
 
 const decode = (kind: string, body: JsonObject, wrong: (because: string) => never): ReturnType<typeof decodeKind> =>

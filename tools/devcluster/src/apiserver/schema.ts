@@ -1,5 +1,15 @@
-import { definitionOf, definitions, referenceOf, resolveSchema, type Schema } from "./definitions.ts";
-import { at, isList, isObject, type Json, type JsonObject, mapEntries, mapItems, objectAt, textAt } from "./json.ts";
+import { findDefinition, definitions, buildReference, resolveSchema, type Schema } from "./definitions.ts";
+import {
+  at,
+  isList,
+  isObject,
+  type JsonValue,
+  type JsonObject,
+  mapEntries,
+  mapItems,
+  getObject,
+  getText,
+} from "./json.ts";
 
 /** The type of a field in Kubernetes' decoder. */
 type FieldType =
@@ -24,7 +34,7 @@ const VALUES: Readonly<Record<string, FieldType>> = {
 
 const cache = new Map<string, Fields>();
 
-export type Decoded = {
+export type DecodedObject = {
   readonly object: JsonObject;
   /** `unknown field "spec.foo"`, one for each field that Kubernetes does not have and drops. */
   readonly warnings: readonly string[];
@@ -34,13 +44,13 @@ export type Decoded = {
  * Decodes the fields of a built-in kind from a body: checks types, drops null, and normalises times and quantities. `wrong` refuses a value of the wrong type.
  * Values that equal the stored object are not decoded again.
  */
-export function decode(
+export function decodeObject(
   { apiVersion, kind }: { readonly apiVersion: string; readonly kind: string },
   body: JsonObject,
   wrong: (because: string) => never,
   stored?: JsonObject,
-): Decoded {
-  const model = definitionOf(apiVersion, kind);
+): DecodedObject {
+  const model = findDefinition(apiVersion, kind);
   if (model === undefined) throw new Error(`no definition of ${apiVersion} ${kind}`);
   const warnings: string[] = [];
   const object = decodeModel(model, body, stored, { path: "", goPath: "", wrong, warnings });
@@ -53,7 +63,7 @@ export function decodeDefinition(
   body: JsonObject,
   path: string,
   wrong: (because: string) => never,
-): Decoded {
+): DecodedObject {
   const warnings: string[] = [];
   const object = decodeModel(model, body, undefined, { path, goPath: path, wrong, warnings });
   return { object, warnings };
@@ -62,7 +72,7 @@ export function decodeDefinition(
 function fieldsOf(model: string): Fields {
   const known = cache.get(model);
   if (known !== undefined) return known;
-  const properties = objectAt(definitions(), model, "properties");
+  const properties = getObject(definitions(), model, "properties");
   const fields = new Map(
     Object.entries(properties).map(([key, schema]) => [key, parseType(isObject(schema) ? schema : {})] as const),
   );
@@ -71,7 +81,7 @@ function fieldsOf(model: string): Fields {
 }
 
 function parseType(schema: Schema): FieldType {
-  const name = referenceOf(schema);
+  const name = buildReference(schema);
   const value = VALUES[name];
   if (value !== undefined) return value;
   const { type, format, properties, items, additionalProperties } = resolveSchema(schema);
@@ -83,7 +93,7 @@ function parseType(schema: Schema): FieldType {
       return { is: "boolean" };
     case "integer":
     case "number":
-      return { is: "number", format: textAt(schema, "format") };
+      return { is: "number", format: getText(schema, "format") };
     case "array":
       return { is: "list", of: parseType(isObject(items) ? items : {}) };
     default:
@@ -100,7 +110,7 @@ type Place = {
   readonly warnings: string[];
 };
 
-function decodeModel(model: string, value: JsonObject, known: Json | undefined, place: Place): JsonObject {
+function decodeModel(model: string, value: JsonObject, known: JsonValue | undefined, place: Place): JsonObject {
   const fields = fieldsOf(model);
   return mapEntries(value, (key, child) => {
     const type = fields.get(key);
@@ -118,7 +128,7 @@ function decodeModel(model: string, value: JsonObject, known: Json | undefined, 
 }
 
 /** Returns whether a value has the type and is stored unchanged. Most values are, and need no path for errors. */
-function isAsItIs(type: FieldType, value: Json): boolean {
+function isAsItIs(type: FieldType, value: JsonValue): boolean {
   switch (type.is) {
     case "text":
       return typeof value === "string";
@@ -136,9 +146,9 @@ function isAsItIs(type: FieldType, value: Json): boolean {
 }
 
 /** `known` is the value of the stored object in the same place. It has been decoded: an equal value needs no second time. */
-type Encoded = { readonly type: FieldType; readonly value: Json; readonly known: Json | undefined };
+type Encoded = { readonly type: FieldType; readonly value: JsonValue; readonly known: JsonValue | undefined };
 
-function decodeValue({ type, value, known }: Encoded, place: Place, owner: string): Json {
+function decodeValue({ type, value, known }: Encoded, place: Place, owner: string): JsonValue {
   const mismatch = (): never => {
     const field = `${owner}.${place.goPath}`;
     return place.wrong(
@@ -204,13 +214,13 @@ function refuseOtherThanMicro(value: string, place: Place): void {
   else if (!/^.{7}(Z|[+-]\d\d:\d\d)$/.test(rest)) refuse(rest.slice(7), "Z07:00");
 }
 
-function isNumber(value: Json, format: string): boolean {
+function isNumber(value: JsonValue, format: string): boolean {
   if (typeof value !== "number") return false;
   if (format === "double" || format === "float") return true;
   return Number.isInteger(value) && (format !== "int32" || Math.abs(value) <= 0x7fffffff);
 }
 
-function emptyOf(type: FieldType): Json {
+function emptyOf(type: FieldType): JsonValue {
   switch (type.is) {
     case "list":
       return [];
@@ -233,7 +243,7 @@ function emptyOf(type: FieldType): Json {
   }
 }
 
-function jsonName(value: Json): string {
+function jsonName(value: JsonValue): string {
   if (isList(value)) return "array";
   if (typeof value === "boolean") return "bool";
   if (typeof value === "number" && !Number.isInteger(value)) return `number ${value}`;

@@ -1,6 +1,6 @@
 import { parseLabelSelector as parse, type LabelSelector } from "@muster/names";
 import type { JsonObject } from "./json.ts";
-import { objectAt } from "./json.ts";
+import { getObject } from "./json.ts";
 import { checkLabelKey, checkLabelValue } from "./names.ts";
 import { badRequest, fail, type Failure } from "./status.ts";
 
@@ -13,8 +13,8 @@ export function parseLabelSelector(text: string): LabelSelector {
   });
 }
 
-export function labelsOf(object: JsonObject): JsonObject {
-  return objectAt(object, "metadata", "labels");
+export function getLabels(object: JsonObject): JsonObject {
+  return getObject(object, "metadata", "labels");
 }
 
 export type FieldRequirement = { readonly field: string; readonly equal: boolean; readonly value: string };

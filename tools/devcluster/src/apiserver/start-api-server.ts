@@ -4,33 +4,33 @@ import { createServer, type Server } from "node:https";
 import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { join } from "node:path";
-import { accountTokens } from "./access/account-tokens.ts";
-import { attributesOf } from "./access/attributes.ts";
-import { findGrant, refusal, type RoleBook } from "./access/decide-access.ts";
-import { roleBook } from "./access/role-book.ts";
+import { makeAccountTokens } from "./access/account-tokens.ts";
+import { buildAttributes } from "./access/attributes.ts";
+import { findGrant, describeRefusal, type RoleBook } from "./access/decide-access.ts";
+import { makeRoleBook } from "./access/role-book.ts";
 import { ADMIN, type User } from "./access/user.ts";
-import { answerError, answerFailure, answerText, type Exchange, type Tunnel } from "./answer.ts";
-import { bearerOf, isAuthorized } from "./authenticate.ts";
+import { answerError, answerFailure, answerText, type HttpExchange, type Tunnel } from "./answer.ts";
+import { getBearer, isAuthorized } from "./authenticate.ts";
 import { type Certificate, signLoopbackServer } from "./certificates.ts";
 import { startClaimProtection } from "./claim-protection.ts";
 import type { ClusterApi } from "../cluster-api.ts";
 import { startCollector } from "./collector.ts";
-import { credentialsFileOf, keepCredentials, makeCredentials } from "./credentials.ts";
-import { customResources, startDefinitions } from "./custom/definitions.ts";
+import { buildCredentialsPath, keepCredentials, makeCredentials } from "./credentials.ts";
+import { listCustomResources, startDefinitions } from "./custom/definitions.ts";
 import { startDisruptionController } from "./disruption-controller.ts";
 import { serveDocument } from "./documents.ts";
 import { openJournal } from "./journal.ts";
 import { namespaces } from "./kinds/core.ts";
-import { type KubeletAccess, kubeletClient } from "./kubelet-request.ts";
-import { localApi } from "./local-api.ts";
+import { type KubeletAccess, makeKubeletClient } from "./kubelet-request.ts";
+import { makeLocalApi } from "./local-api.ts";
 import { refuseByQuota, startQuotaController } from "./quota-controller.ts";
-import { registry as makeRegistry, type Registry, type RegistryDeps } from "./registry.ts";
-import { type Catalogue, catalogue } from "./resources.ts";
+import { openRegistry as makeRegistry, type Registry, type RegistryDeps } from "./registry.ts";
+import { type Catalogue, makeCatalogue } from "./resources.ts";
 import { type RestDeps, serveTarget } from "./rest.ts";
 import { unauthorized } from "./status.ts";
-import { objectStore } from "./store.ts";
+import { makeObjectStore } from "./store.ts";
 import { parseTarget } from "./target.ts";
-import { type WatchLimits, watches as makeWatches } from "./watch.ts";
+import { type WatchLimits, startWatches as makeWatches } from "./watch.ts";
 import { startWorkloadController } from "./workloads/workload-controller.ts";
 import { writeKubeconfig } from "./write-kubeconfig.ts";
 
@@ -104,7 +104,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const persist = options.persist === true;
   const journal = persist ? started.use(openJournal({ directory: state, onProblem: onDefect })) : undefined;
   const { authority, ...secrets } = persist
-    ? await keepCredentials(credentialsFileOf(options.directory), nowMs())
+    ? await keepCredentials(buildCredentialsPath(options.directory), nowMs())
     : await makeCredentials();
   const token = options.token ?? secrets.token;
   const [certificate, kubeletCertificate] = await Promise.all([
@@ -112,8 +112,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     signLoopbackServer(authority, "kubelet"),
   ]);
   const kubelet = options.kubelet ?? { token: secrets.kubeletToken, ca: authority.cert };
-  const store = objectStore({ historyLimit: options.historyLimit ?? HISTORY_LIMIT, journal });
-  const served = catalogue(customResources(store));
+  const store = makeObjectStore({ historyLimit: options.historyLimit ?? HISTORY_LIMIT, journal });
+  const served = makeCatalogue(listCustomResources(store));
   const random = (below: number): number => randomInt(Math.max(1, Math.floor(below)));
   const refuse: RegistryDeps["refuse"] = (resource, namespace, object) =>
     refuseByQuota({ store, kinds: served.all }, namespace, { resource, object });
@@ -121,10 +121,10 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const watches = makeWatches({ store, nowMs, random, limits: { ...WATCH_LIMITS, ...options.watchLimits } });
   createFirstNamespaces(registry);
   started.use(startControllers(served, { store, registry, nowMs, onDefect }));
-  const tokens = accountTokens({ key: secrets.token, find: registry.find, nowMs });
-  const kubelets = started.use(kubeletClient(kubelet));
+  const tokens = makeAccountTokens({ key: secrets.token, find: registry.find, nowMs });
+  const kubelets = started.use(makeKubeletClient(kubelet));
   const deps: RestDeps = { registry, store, watches, nowMs, kubelet: kubelets, tokens };
-  const guard: Guard = { token, book: roleBook(store), onDefect, catalogue: served };
+  const guard: Guard = { token, book: makeRoleBook(store), onDefect, catalogue: served };
   const server = createServer({ ...certificate, minVersion: "TLSv1.2" }, (request, response) => {
     serve(deps, guard, { request, response }).catch(onDefect);
   });
@@ -155,7 +155,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     token,
     ca: authority.cert,
     kubelet: { token: kubelet.token, certificate: kubeletCertificate },
-    api: localApi({ registry, store, catalogue: served, nowMs }),
+    api: makeLocalApi({ registry, store, catalogue: served, nowMs }),
     openWatches: watches.count,
     closeWatches: watches.close,
     expireHistory: store.expireHistory,
@@ -191,7 +191,7 @@ type Guard = {
   readonly catalogue: Catalogue;
 };
 
-type Asked = Pick<Exchange, "request" | "response" | "tunnel">;
+type Asked = Pick<HttpExchange, "request" | "response" | "tunnel">;
 
 /** Answers an upgrade request like any other, unless its answer opens a tunnel. */
 function answerUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): Asked {
@@ -208,7 +208,7 @@ function answerUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): 
 async function serve(deps: RestDeps, guard: Guard, asked: Asked): Promise<void> {
   const { request, response } = asked;
   const { pathname, searchParams } = parseUrl(request.url ?? "/");
-  const exchange: Exchange = { ...asked, path: pathname, query: searchParams };
+  const exchange: HttpExchange = { ...asked, path: pathname, query: searchParams };
   response.on("error", () => request.destroy());
   try {
     if (HEALTH_PATHS.includes(pathname)) {
@@ -216,14 +216,14 @@ async function serve(deps: RestDeps, guard: Guard, asked: Asked): Promise<void> 
       return;
     }
     const identify = (token: string): User | undefined => authenticate(deps, guard, `Bearer ${token}`);
-    const user = identify(bearerOf(request.headers.authorization));
+    const user = identify(getBearer(request.headers.authorization));
     if (user === undefined) {
       answerFailure(exchange, unauthorized());
       return;
     }
-    const attributes = attributesOf(request.method ?? "", pathname, searchParams);
+    const attributes = buildAttributes(request.method ?? "", pathname, searchParams);
     if (findGrant(user, attributes, guard.book) === undefined) {
-      answerFailure(exchange, refusal(user, attributes));
+      answerFailure(exchange, describeRefusal(user, attributes));
       return;
     }
     const target = parseTarget(pathname, guard.catalogue);
@@ -239,7 +239,7 @@ async function serve(deps: RestDeps, guard: Guard, asked: Asked): Promise<void> 
 }
 
 function authenticate({ tokens }: RestDeps, { token }: Guard, header: string | undefined): User | undefined {
-  return isAuthorized(header, token) ? ADMIN : tokens.verify(bearerOf(header));
+  return isAuthorized(header, token) ? ADMIN : tokens.verify(getBearer(header));
 }
 
 /** Parses any request target to some path. */

@@ -41,7 +41,7 @@ export function fail(failure: Failure): never {
 }
 
 /** The Status object that clients see. */
-export function failureStatus(failure: Failure): JsonObject {
+export function buildFailureStatus(failure: Failure): JsonObject {
   const { details } = failure;
   return {
     kind: "Status",
@@ -55,7 +55,7 @@ export function failureStatus(failure: Failure): JsonObject {
   };
 }
 
-export function successStatus(details?: Details, code?: number): JsonObject {
+export function buildSuccessStatus(details?: Details, code?: number): JsonObject {
   return {
     kind: "Status",
     apiVersion: "v1",

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "./json.ts";
-import { type Entry, objectStore } from "./store.ts";
+import { type Entry, makeObjectStore } from "./store.ts";
 import { decideEvent } from "./watch-events.ts";
 
 type Write = { readonly key: string; readonly label: string | undefined };
@@ -17,7 +17,7 @@ describe("the store", () => {
   it("can show every state that its history reaches", () => {
     fc.assert(
       fc.property(writes, (steps) => {
-        const store = objectStore({ historyLimit: 100 });
+        const store = makeObjectStore({ historyLimit: 100 });
         const states: { revision: number; entries: readonly Entry[] }[] = [];
         for (const { key, label } of steps) {
           store.commit("things", key, label === undefined ? undefined : object(label));
@@ -31,7 +31,7 @@ describe("the store", () => {
   it("reports to a watcher with a selector exactly the objects that start and stop matching, from any revision on", () => {
     fc.assert(
       fc.property(writes, fc.nat(40), (steps, start) => {
-        const store = objectStore({ historyLimit: 100 });
+        const store = makeObjectStore({ historyLimit: 100 });
         let since = store.revision();
         let seen = new Map<string, JsonObject>();
         for (const [index, { key, label }] of steps.entries()) {
@@ -58,7 +58,7 @@ describe("the store", () => {
   });
 
   it("drops the oldest changes, and returns undefined for revisions before them", () => {
-    const store = objectStore({ historyLimit: 5 });
+    const store = makeObjectStore({ historyLimit: 5 });
     const first = store.revision();
     for (let index = 0; index < 20; index++) store.commit("things", `a/${index}`, object("in"));
     expect(store.changesAfter("things", first)).toBeUndefined();
@@ -68,7 +68,7 @@ describe("the store", () => {
   });
 
   it("drops all history on request, also for later buckets", () => {
-    const store = objectStore({ historyLimit: 5 });
+    const store = makeObjectStore({ historyLimit: 5 });
     store.commit("things", "a/1", object("in"));
     const before = store.revision();
     store.expireHistory();
@@ -78,7 +78,7 @@ describe("the store", () => {
   });
 
   it("gives every write its own revision, over all buckets", () => {
-    const store = objectStore({ historyLimit: 5 });
+    const store = makeObjectStore({ historyLimit: 5 });
     const revisions = ["a", "b", "a"].map((bucket) => store.commit(bucket, "a/1", object("in")).revision);
     expect(new Set(revisions).size).toBe(3);
     expect(revisions).toEqual(revisions.toSorted((a, b) => a - b));

@@ -1,6 +1,6 @@
-import type { Journal, Kept } from "./journal.ts";
-import { type JsonObject, put } from "./json.ts";
-import { revisionOf } from "./metadata.ts";
+import type { Journal, JournalEntry } from "./journal.ts";
+import { type JsonObject, setAt } from "./json.ts";
+import { getRevision } from "./metadata.ts";
 
 /** One step of the history of a bucket. */
 export type Change = {
@@ -49,7 +49,7 @@ export type StoreOptions = {
 };
 
 /** Begins with the content of the journal. */
-export function objectStore({ historyLimit, journal }: StoreOptions): ObjectStore {
+export function makeObjectStore({ historyLimit, journal }: StoreOptions): ObjectStore {
   const { open, write, forget, everything } = memoryBuckets(historyLimit);
   const listeners = new Set<(bucket: string, change: Change) => void>();
   let revision = 1;
@@ -74,11 +74,11 @@ export function objectStore({ historyLimit, journal }: StoreOptions): ObjectStor
     entries,
     entriesAt: (name, at) => {
       const changes = changesAfter(name, at);
-      return changes === undefined ? undefined : undo(entries(name), changes);
+      return changes === undefined ? undefined : undoChange(entries(name), changes);
     },
     commit: (name, key, object) => {
       const next = revision + 1;
-      const after = object === undefined ? undefined : put(object, ["metadata", "resourceVersion"], String(next));
+      const after = object === undefined ? undefined : setAt(object, ["metadata", "resourceVersion"], String(next));
       journal?.append({ do: "write", revision: next, bucket: name, key, object: after });
       revision = next;
       const change = write(name, { revision, key, after });
@@ -133,7 +133,7 @@ function memoryBuckets(historyLimit: number) {
         bucket.start = revision;
       }
     },
-    everything: (): Iterable<Kept> => allOf(buckets),
+    everything: (): Iterable<JournalEntry> => allOf(buckets),
   };
 }
 
@@ -145,14 +145,14 @@ function sortedEntries(bucket: Bucket): readonly Entry[] {
   });
 }
 
-function* allOf(buckets: ReadonlyMap<string, Bucket>): Generator<Kept> {
+function* allOf(buckets: ReadonlyMap<string, Bucket>): Generator<JournalEntry> {
   for (const [bucket, { objects }] of buckets) {
     for (const [key, object] of objects) yield { bucket, key, object };
   }
 }
 
 /** Reverts steps: returns the state before them. */
-export function undo(entries: readonly Entry[], changes: readonly Change[]): readonly Entry[] {
+export function undoChange(entries: readonly Entry[], changes: readonly Change[]): readonly Entry[] {
   if (changes.length === 0) return entries;
   const objects = new Map(entries);
   for (const { key, before } of changes.toReversed()) {
@@ -163,10 +163,10 @@ export function undo(entries: readonly Entry[], changes: readonly Change[]): rea
 }
 
 /** The last state that a watcher sees of an object: the state before, with the revision of its removal. */
-export function removedObject(before: JsonObject, revision: number): JsonObject {
-  return revisionOf(before) === String(revision)
+export function buildRemovedObject(before: JsonObject, revision: number): JsonObject {
+  return getRevision(before) === String(revision)
     ? before
-    : put(before, ["metadata", "resourceVersion"], String(revision));
+    : setAt(before, ["metadata", "resourceVersion"], String(revision));
 }
 
 /** Trims in larger steps, so that each commit stays cheap. */

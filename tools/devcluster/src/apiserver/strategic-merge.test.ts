@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type JsonObject, objectAt } from "./json.ts";
+import { type JsonObject, getObject } from "./json.ts";
 import { definitions } from "./definitions.ts";
-import { strategicMerge as merge } from "./strategic-merge.ts";
+import { applyStrategicMerge as merge } from "./strategic-merge.ts";
 
 const CORE = "io.k8s.api.core.v1";
 const strategicMerge = (target: JsonObject, patch: JsonObject, kind = "Pod"): JsonObject =>
-  merge(target, patch, objectAt(definitions(), `${CORE}.${kind}`));
+  merge(target, patch, getObject(definitions(), `${CORE}.${kind}`));
 
 const named = (...names: string[]): JsonObject[] => names.map((name) => ({ name, image: `${name}:1` }));
 

@@ -1,5 +1,5 @@
 import { resolveSchema, type Schema } from "./definitions.ts";
-import { isList, isObject, type Json, type JsonObject, listAt, mapEntries, sameJson, textAt } from "./json.ts";
+import { isList, isObject, type JsonValue, type JsonObject, getList, mapEntries, isSameJson, getText } from "./json.ts";
 import { badRequest, fail } from "./status.ts";
 
 const PATCH = "$patch";
@@ -8,7 +8,7 @@ const ORDER = "$setElementOrder/";
 const DELETE = "$deleteFromPrimitiveList/";
 
 /** Applies a strategic merge patch of a built-in kind: maps merge, lists merge as the schema of the kind says, with the directives that kubectl writes. */
-export function strategicMerge(target: JsonObject, patch: JsonObject, schema: Schema): JsonObject {
+export function applyStrategicMerge(target: JsonObject, patch: JsonObject, schema: Schema): JsonObject {
   return mergeObject(target, patch, { schema, path: [] });
 }
 
@@ -28,21 +28,21 @@ function itemOf({ schema, path }: Place): Place {
 
 /** The merge key of a list; "value" for a set of plain values; undefined for a list that is replaced as a whole. */
 function mergeKey({ schema }: Place): string | undefined {
-  const strategies = textAt(schema, "x-kubernetes-patch-strategy").split(",");
+  const strategies = getText(schema, "x-kubernetes-patch-strategy").split(",");
   if (!strategies.includes("merge")) return undefined;
-  return textAt(schema, "x-kubernetes-patch-merge-key") || VALUE;
+  return getText(schema, "x-kubernetes-patch-merge-key") || VALUE;
 }
 
 const VALUE = "value of the item";
 
 function mergeObject(target: JsonObject, patch: JsonObject, place: Place): JsonObject {
-  const directive = textAt(patch, PATCH);
+  const directive = getText(patch, PATCH);
   if (directive === "delete") return {};
   const content = mapEntries(patch, (key, value) => (key.startsWith("$") ? undefined : value));
   if (directive === "replace") return plainObject(content);
   if (directive !== "" && directive !== "merge") fail(badRequest(`unknown patch type found: ${directive}`));
 
-  const retained = listAt(patch, RETAIN);
+  const retained = getList(patch, RETAIN);
   const base =
     retained.length === 0 ? target : mapEntries(target, (key, value) => (retained.includes(key) ? value : undefined));
   const hasDirectives = content !== patch;
@@ -58,14 +58,14 @@ function mergeObject(target: JsonObject, patch: JsonObject, place: Place): JsonO
   return { ...merged, ...added };
 }
 
-function mergeField(key: string, value: Json | undefined, patch: JsonObject, place: Place): Json | undefined {
+function mergeField(key: string, value: JsonValue | undefined, patch: JsonObject, place: Place): JsonValue | undefined {
   const change = Object.hasOwn(patch, key) ? patch[key] : undefined;
   const order = patch[ORDER + key];
-  const gone = listAt(patch, DELETE + key);
+  const gone = getList(patch, DELETE + key);
   if (change === null) return undefined;
   if (isList(value) || isList(change)) {
     if (change === undefined && order === undefined && gone.length === 0) return value;
-    const kept = (isList(value) ? value : []).filter((item) => !gone.some((one) => sameJson(one, item)));
+    const kept = (isList(value) ? value : []).filter((item) => !gone.some((one) => isSameJson(one, item)));
     const merged = mergeList(kept, isList(change) ? change : [], isList(order) ? order : undefined, place);
     // A list that became empty is omitted, as in Kubernetes' own form.
     return merged.length === 0 && !(isList(change) && change.length === 0) ? undefined : merged;
@@ -76,22 +76,22 @@ function mergeField(key: string, value: Json | undefined, patch: JsonObject, pla
 }
 
 function mergeList(
-  target: readonly Json[],
-  patch: readonly Json[],
-  order: readonly Json[] | undefined,
+  target: readonly JsonValue[],
+  patch: readonly JsonValue[],
+  order: readonly JsonValue[] | undefined,
   place: Place,
-): readonly Json[] {
+): readonly JsonValue[] {
   const key = mergeKey(place);
   if (key === undefined) return order === undefined || patch.length > 0 ? patch.map(plain) : target;
   if (key === VALUE) {
-    const added = patch.filter((item) => !target.some((one) => sameJson(one, item)));
+    const added = patch.filter((item) => !target.some((one) => isSameJson(one, item)));
     return sortByOrder([...target, ...added], order, (item) => JSON.stringify(item));
   }
-  const identity = (item: Json): string => JSON.stringify(isObject(item) ? (item[key] ?? null) : null);
-  if (patch.some((item) => textAt(item, PATCH) === "replace" && isObject(item) && Object.keys(item).length === 1)) {
-    return patch.filter((item) => textAt(item, PATCH) === "").map(plain);
+  const identity = (item: JsonValue): string => JSON.stringify(isObject(item) ? (item[key] ?? null) : null);
+  if (patch.some((item) => getText(item, PATCH) === "replace" && isObject(item) && Object.keys(item).length === 1)) {
+    return patch.filter((item) => getText(item, PATCH) === "").map(plain);
   }
-  const merged = patch.reduce<Json[]>(
+  const merged = patch.reduce<JsonValue[]>(
     (items, change) => {
       if (!isObject(change))
         return fail(badRequest(`invalid element in list ${place.path.join(".")}: an object is needed`));
@@ -106,13 +106,13 @@ function mergeList(
 }
 
 function mergeElement(
-  items: readonly Json[],
+  items: readonly JsonValue[],
   change: JsonObject,
-  identity: (item: Json) => string,
+  identity: (item: JsonValue) => string,
   place: Place,
-): Json[] {
+): JsonValue[] {
   const position = items.findIndex((item) => identity(item) === identity(change));
-  if (textAt(change, PATCH) === "delete") return items.filter((_item, index) => index !== position);
+  if (getText(change, PATCH) === "delete") return items.filter((_item, index) => index !== position);
   const current = items[position];
   if (current === undefined) return [...items, mergeObject({}, change, place)];
   return items.with(position, mergeObject(isObject(current) ? current : {}, change, place));
@@ -120,10 +120,10 @@ function mergeElement(
 
 /** Elements that the order names come in that order; the others keep their place after the element they followed. */
 function sortByOrder(
-  items: readonly Json[],
-  order: readonly Json[] | undefined,
-  identity: (item: Json) => string,
-): Json[] {
+  items: readonly JsonValue[],
+  order: readonly JsonValue[] | undefined,
+  identity: (item: JsonValue) => string,
+): JsonValue[] {
   if (order === undefined) return [...items];
   const wanted = order.map(identity);
   const named = items
@@ -134,7 +134,7 @@ function sortByOrder(
 }
 
 /** Returns a patch's value as it is stored: without directives and nulls. */
-function plain(value: Json): Json {
+function plain(value: JsonValue): JsonValue {
   if (isList(value)) return value.map(plain);
   return isObject(value) ? plainObject(value) : value;
 }

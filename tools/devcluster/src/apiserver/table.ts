@@ -1,6 +1,6 @@
-import { humanDuration } from "./duration.ts";
-import { type Json, type JsonObject, objectAt, textAt } from "./json.ts";
-import { nameOf } from "./metadata.ts";
+import { formatHumanDuration } from "./duration.ts";
+import { type JsonValue, type JsonObject, getObject, getText } from "./json.ts";
+import { getName } from "./metadata.ts";
 
 /** One column of `kubectl get`. */
 export type Column = {
@@ -11,7 +11,7 @@ export type Column = {
   /** Above 0: shown with `-o wide` only. */
   readonly priority: number;
   readonly description: string;
-  readonly cell: (object: JsonObject, nowMs: number) => Json;
+  readonly cell: (object: JsonObject, nowMs: number) => JsonValue;
 };
 
 export type TableOptions = {
@@ -46,33 +46,33 @@ function buildDefinition({ name, type, format, priority, description }: Column):
 
 function buildRowObject(object: JsonObject, include: TableOptions["includeObject"]): JsonObject {
   if (include === "None") return {};
-  return { object: include === "Object" ? object : partialMetadata(object) };
+  return { object: include === "Object" ? object : buildPartialMetadata(object) };
 }
 
 /** The answer for clients that only want metadata. */
-export function partialMetadata(object: JsonObject): JsonObject {
-  return { kind: "PartialObjectMetadata", apiVersion: "meta.k8s.io/v1", metadata: objectAt(object, "metadata") };
+export function buildPartialMetadata(object: JsonObject): JsonObject {
+  return { kind: "PartialObjectMetadata", apiVersion: "meta.k8s.io/v1", metadata: getObject(object, "metadata") };
 }
 
-export function column(name: string, cell: Column["cell"], wide?: "wide"): Column {
+export function defineColumn(name: string, cell: Column["cell"], wide?: "wide"): Column {
   return { name, type: "string", format: "", priority: wide === undefined ? 0 : 1, description: name, cell };
 }
 
 export const NAME: Column = {
-  ...column("Name", nameOf),
+  ...defineColumn("Name", getName),
   format: "name",
   description:
     "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names",
 };
 
-export const AGE: Column = column("Age", (object, nowMs) =>
-  ageOf(textAt(object, "metadata", "creationTimestamp"), nowMs),
+export const AGE: Column = defineColumn("Age", (object, nowMs) =>
+  formatAge(getText(object, "metadata", "creationTimestamp"), nowMs),
 );
 
-export function ageOf(time: string, nowMs: number): string {
-  return time === "" ? "<unknown>" : humanDuration(nowMs - Date.parse(time));
+export function formatAge(time: string, nowMs: number): string {
+  return time === "" ? "<unknown>" : formatHumanDuration(nowMs - Date.parse(time));
 }
 
-export function orNone(text: string): string {
+export function formatOrNone(text: string): string {
   return text === "" ? "<none>" : text;
 }

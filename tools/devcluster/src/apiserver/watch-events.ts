@@ -1,6 +1,6 @@
 import type { JsonObject } from "./json.ts";
 import { badRequest, fail, type Failure, forbiddenValue, invalid, type Problem, unsupported } from "./status.ts";
-import { type Change, removedObject } from "./store.ts";
+import { type Change, buildRemovedObject } from "./store.ts";
 
 export type WatchEvent = { readonly type: "ADDED" | "MODIFIED" | "DELETED"; readonly object: JsonObject };
 
@@ -9,7 +9,7 @@ export function decideEvent(change: Change, matches: (object: JsonObject) => boo
   const { before, after, revision } = change;
   const was = before !== undefined && matches(before);
   if (after !== undefined && matches(after)) return { type: was ? "MODIFIED" : "ADDED", object: after };
-  return was ? { type: "DELETED", object: removedObject(before, revision) } : undefined;
+  return was ? { type: "DELETED", object: buildRemovedObject(before, revision) } : undefined;
 }
 
 /** The version parameters in the query of a list or a watch. */
@@ -108,7 +108,7 @@ export function buildBookmark(kind: string, apiVersion: string, revision: number
   return { kind, apiVersion, metadata: { resourceVersion: String(revision), ...annotations } };
 }
 
-export function keyNamespace(key: string): string {
+export function getKeyNamespace(key: string): string {
   return key.slice(0, key.indexOf("/"));
 }
 

@@ -1,7 +1,7 @@
-import { buildWatched, type View } from "./encode.ts";
+import { buildWatched, type ObjectForm } from "./encode.ts";
 import type { JsonObject } from "./json.ts";
-import { textOf } from "./object-text.ts";
-import { apiVersionOf } from "./resource.ts";
+import { formatText } from "./object-text.ts";
+import { buildApiVersion } from "./resource.ts";
 import type { Change } from "./store.ts";
 import { buildBookmark, decideEvent } from "./watch-events.ts";
 
@@ -15,7 +15,7 @@ export type WatchLines = {
 
 type Matches = (key: string, stored: JsonObject) => boolean;
 
-export function watchLines(view: View, matches: Matches, nowMs: () => number): WatchLines {
+export function makeWatchLines(view: ObjectForm, matches: Matches, nowMs: () => number): WatchLines {
   const { resource, form } = view;
   let isFirst = true;
   const line = (type: string, object: JsonObject): Buffer => {
@@ -33,14 +33,14 @@ export function watchLines(view: View, matches: Matches, nowMs: () => number): W
     },
     ofExisting: (object) => (sharesLines ? sharedLine(object, "ADDED", object) : line("ADDED", object)),
     ofBookmark: (revision, endOfInitial) => {
-      const bookmark = buildBookmark(resource.kind, apiVersionOf(resource), revision, endOfInitial);
+      const bookmark = buildBookmark(resource.kind, buildApiVersion(resource), revision, endOfInitial);
       return form === "json" ? buildLine("BOOKMARK", bookmark) : line("BOOKMARK", bookmark);
     },
   };
 }
 
 export function buildLine(type: string, object: JsonObject): Buffer {
-  return Buffer.concat([Buffer.from(`{"type":"${type}","object":`), textOf(object), LINE_END]);
+  return Buffer.concat([Buffer.from(`{"type":"${type}","object":`), formatText(object), LINE_END]);
 }
 
 const LINE_END = Buffer.from("}\n");

@@ -11,7 +11,7 @@ export type WatchSink = {
  * Sends `first` as fast as the client reads it, then pushed lines. The connection breaks once more than `backlogMaxBytes` of pushed lines wait, which bounds
  * the cost of a slow client.
  */
-export function watchSink(response: ServerResponse, first: Iterator<Buffer>, backlogMaxBytes: number): WatchSink {
+export function makeWatchSink(response: ServerResponse, first: Iterator<Buffer>, backlogMaxBytes: number): WatchSink {
   let waiting: Buffer[] = [];
   let waitingBytes = 0;
   let isBlocked = false;

@@ -1,12 +1,12 @@
-import type { Exchange } from "./answer.ts";
-import type { View } from "./encode.ts";
+import type { HttpExchange } from "./answer.ts";
+import type { ObjectForm } from "./encode.ts";
 import type { JsonObject } from "./json.ts";
-import { bucketOf } from "./resource.ts";
-import { expired, fail, type Failure, failureStatus, futureRevision, tooManyRequests } from "./status.ts";
+import { buildBucketName } from "./resource.ts";
+import { expired, fail, type Failure, buildFailureStatus, futureRevision, tooManyRequests } from "./status.ts";
 import type { Change, Entry, ObjectStore } from "./store.ts";
 import type { WatchPlan } from "./watch-events.ts";
-import { buildLine, watchLines, type WatchLines } from "./watch-lines.ts";
-import { watchSink } from "./watch-sink.ts";
+import { buildLine, makeWatchLines, type WatchLines } from "./watch-lines.ts";
+import { makeWatchSink } from "./watch-sink.ts";
 
 export type WatchLimits = {
   /** Maximum open watches. */
@@ -19,7 +19,7 @@ export type WatchLimits = {
 };
 
 export type WatchRequest = {
-  readonly view: View;
+  readonly view: ObjectForm;
   readonly plan: WatchPlan;
   /** Returns whether the watch selects an object, by its key and stored form. */
   readonly matches: (key: string, stored: JsonObject) => boolean;
@@ -28,7 +28,7 @@ export type WatchRequest = {
 };
 
 export type Watches = {
-  serve(exchange: Exchange, request: WatchRequest): void;
+  serve(exchange: HttpExchange, request: WatchRequest): void;
   count(): number;
   /** Breaks every open watch, as a broken connection would. */
   close(): void;
@@ -42,7 +42,7 @@ export type WatchDeps = {
 };
 
 /** Serves all watches. Events are queued within the commit that causes them, so no client can miss one. */
-export function watches(deps: WatchDeps): Watches {
+export function startWatches(deps: WatchDeps): Watches {
   const open = new Set<() => void>();
   return {
     serve: (exchange, request) => {
@@ -61,20 +61,20 @@ export function watches(deps: WatchDeps): Watches {
 }
 
 /** Serves one watch; the returned function breaks it. */
-function serveWatch(deps: WatchDeps, { response }: Exchange, request: WatchRequest): () => void {
+function serveWatch(deps: WatchDeps, { response }: HttpExchange, request: WatchRequest): () => void {
   const { store, limits } = deps;
   const { view, plan, matches } = request;
-  const bucket = bucketOf(view.resource);
-  const lines = watchLines(view, matches, deps.nowMs);
+  const bucket = buildBucketName(view.resource);
+  const lines = makeWatchLines(view, matches, deps.nowMs);
   response.writeHead(200, { "content-type": "application/json", "cache-control": "no-cache, private" });
   response.flushHeaders();
 
   const beginning = planBeginning(store, bucket, plan);
   if ("refused" in beginning) {
-    response.end(buildLine("ERROR", failureStatus(beginning.refused)));
+    response.end(buildLine("ERROR", buildFailureStatus(beginning.refused)));
     return () => response.destroy();
   }
-  const sink = watchSink(response, firstLines(lines, request, beginning), limits.backlogMaxBytes);
+  const sink = makeWatchSink(response, firstLines(lines, request, beginning), limits.backlogMaxBytes);
   const unsubscribe = store.subscribe((name, change) => {
     // A client may request changes after a future revision.
     if (name !== bucket || change.revision <= (plan.after ?? 0)) return;

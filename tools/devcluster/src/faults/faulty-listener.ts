@@ -16,7 +16,7 @@ const RETRY_EVERY_MS = 20;
 const RETRY_FOR_MS = 10_000;
 
 /** Listens on loopback. Calls `onLost` if the port could not be reopened. */
-export async function faultyListener(
+export async function openFaultyListener(
   server: Server,
   wantedPort: number,
   onLost: (error: unknown) => void,

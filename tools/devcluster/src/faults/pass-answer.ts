@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { failureStatus } from "../apiserver/status.ts";
+import { buildFailureStatus } from "../apiserver/status.ts";
 import { WATCH_TOO_OLD } from "./build-fault-answer.ts";
 import type { PassedWatch } from "./open-watches.ts";
 
@@ -14,7 +14,7 @@ export const CONNECTION_HEADERS = [
 ];
 
 const NEWLINE = 10;
-const EXPIRED_EVENT = `${JSON.stringify({ type: "ERROR", object: failureStatus(WATCH_TOO_OLD) })}\n`;
+const EXPIRED_EVENT = `${JSON.stringify({ type: "ERROR", object: buildFailureStatus(WATCH_TOO_OLD) })}\n`;
 
 /** Passes an answer on as it arrives, and returns the operations on it meanwhile. When either side ends, so does the other. */
 export function passAnswer(incoming: IncomingMessage, response: ServerResponse): Omit<PassedWatch, "request"> {

@@ -1,6 +1,6 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { request as httpsRequest } from "node:https";
-import { answerFailure, type Exchange } from "../apiserver/answer.ts";
+import { answerFailure, type HttpExchange } from "../apiserver/answer.ts";
 import { unauthorized } from "../apiserver/status.ts";
 import { buildFaultAnswer } from "./build-fault-answer.ts";
 import type { FaultVerdict } from "./decide-fault.ts";
@@ -16,14 +16,14 @@ export type FaultyDeps = {
 };
 
 /** The facts of a request; undefined for an unknown token. */
-export type Judged = { readonly facts: RequestFacts | undefined; readonly verdict: FaultVerdict | undefined };
+export type JudgedRequest = { readonly facts: RequestFacts | undefined; readonly verdict: FaultVerdict | undefined };
 
 /** Injects the decided fault into one request. */
 export function serveFaulty(
   deps: FaultyDeps,
   request: IncomingMessage,
   response: ServerResponse,
-  { facts, verdict }: Judged,
+  { facts, verdict }: JudgedRequest,
 ): void {
   response.on("error", () => request.destroy());
   request.on("error", () => response.destroy());
@@ -92,7 +92,7 @@ function pass(
   request.pipe(forwarded);
 }
 
-function exchangeOf(request: IncomingMessage, response: ServerResponse): Exchange {
+function exchangeOf(request: IncomingMessage, response: ServerResponse): HttpExchange {
   const { pathname, searchParams } = new URL(`https://127.0.0.1${request.url ?? "/"}`);
   return { request, response, path: pathname, query: searchParams };
 }

@@ -8,7 +8,7 @@ import { makeAuthority, signLoopbackServer } from "../apiserver/certificates.ts"
 import { writeKubeconfig } from "../apiserver/write-kubeconfig.ts";
 import { decideFault, type RuleState } from "./decide-fault.ts";
 import { checkRule, type FaultControls, type FaultCounters, type FaultRuleRequest } from "./fault-controls.ts";
-import { faultyListener } from "./faulty-listener.ts";
+import { openFaultyListener } from "./faulty-listener.ts";
 import { openWatches } from "./open-watches.ts";
 import { buildRequestFacts, type RequestFacts } from "./request-facts.ts";
 import { serveFaulty } from "./serve-faulty.ts";
@@ -67,7 +67,9 @@ export async function startFaultyApi(options: FaultyApiOptions): Promise<FaultyA
   // A frozen or slow client belongs to the test, so only faults end connections.
   server.requestTimeout = 0;
   server.keepAliveTimeout = 0;
-  const listener = started.use(await faultyListener(server, options.port ?? 0, options.onError ?? (() => undefined)));
+  const listener = started.use(
+    await openFaultyListener(server, options.port ?? 0, options.onError ?? (() => undefined)),
+  );
   const url = `https://127.0.0.1:${listener.port}`;
   const admit = async (who: string, file: string): Promise<string> => {
     const token = randomBytes(24).toString("hex");
@@ -128,7 +130,7 @@ function faultState() {
   };
 }
 
-type Listener = Pick<Awaited<ReturnType<typeof faultyListener>>, "goAway" | "comeBack">;
+type Listener = Pick<Awaited<ReturnType<typeof openFaultyListener>>, "goAway" | "comeBack">;
 
 function faultControls(state: ReturnType<typeof faultState>, listener: Listener): FaultControls {
   const { watches, counts } = state;

@@ -1,7 +1,7 @@
 import type { V1Container, V1Pod } from "@kubernetes/client-node";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { buildEnvironment, expandVariables, referencedConfig } from "./build-environment.ts";
+import { buildEnvironment, expandVariables, listReferencedConfig } from "./build-environment.ts";
 
 const pod: V1Pod = {
   metadata: {
@@ -115,7 +115,7 @@ describe("buildEnvironment", () => {
       envFrom: [{ configMapRef: { name: "a" } }, { secretRef: { name: "b" } }],
       env: [{ name: "V", valueFrom: { configMapKeyRef: { name: "c", key: "k" } } }],
     };
-    expect(referencedConfig(container)).toEqual({ configMaps: new Set(["a", "c"]), secrets: new Set(["b"]) });
+    expect(listReferencedConfig(container)).toEqual({ configMaps: new Set(["a", "c"]), secrets: new Set(["b"]) });
   });
 });
 

@@ -19,7 +19,7 @@ export type BuiltEnvironment =
   { readonly built: true; readonly env: Environment } | { readonly built: false; readonly message: string };
 
 /** Lists the ConfigMaps and Secrets to read before the environment can be built. */
-export function referencedConfig(container: V1Container): { configMaps: Set<string>; secrets: Set<string> } {
+export function listReferencedConfig(container: V1Container): { configMaps: Set<string>; secrets: Set<string> } {
   const configMaps = new Set<string>();
   const secrets = new Set<string>();
   for (const { configMapRef, secretRef } of container.envFrom ?? []) {

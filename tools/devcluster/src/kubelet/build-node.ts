@@ -44,7 +44,7 @@ export function buildNode(facts: NodeFacts, existing: V1Node | undefined): V1Nod
 }
 
 /** Returns whether the stored node lacks something that `buildNode` would write. */
-export function nodeDiffers(facts: NodeFacts, existing: V1Node): boolean {
+export function isNodeDifferent(facts: NodeFacts, existing: V1Node): boolean {
   const labels = existing.metadata?.labels ?? {};
   const hasTaint = existing.spec?.taints?.some((taint) => taint.key === NOT_READY_TAINT) ?? false;
   return hasTaint || Object.entries(ownLabels(facts)).some(([key, value]) => labels[key] !== value);

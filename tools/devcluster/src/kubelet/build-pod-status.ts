@@ -1,6 +1,6 @@
 import type { V1ContainerState, V1ContainerStatus, V1Pod, V1PodCondition, V1PodStatus } from "@kubernetes/client-node";
-import { type Ending, isInitialized, isPassed, type Phase, podPhase } from "./pod-phase.ts";
-import { type ContainerRecord, type EndedRun, hasSucceeded, lastRun } from "./transition-container.ts";
+import { type Ending, isInitialized, isPassed, type Phase, computePodPhase } from "./pod-phase.ts";
+import { type ContainerRecord, type EndedRun, hasSucceeded, findLastRun } from "./transition-container.ts";
 
 export type PodObservation = {
   /** The pod as stored; foreign conditions are kept. */
@@ -17,7 +17,7 @@ export type PodObservation = {
 export function buildPodStatus(observation: PodObservation): V1PodStatus {
   const { pod, containers, podIp, hostIp, startedAtMs, ending } = observation;
   const old = pod.status ?? {};
-  const phase = podPhase(pod, containers, ending);
+  const phase = computePodPhase(pod, containers, ending);
   const status: V1PodStatus = {
     ...old,
     phase,
@@ -49,7 +49,7 @@ function buildContainers(list: "init" | "main", observation: PodObservation, pha
     .map((record) => {
       const { state, last } = record;
       const image = images.get(record.name) ?? "";
-      const containerId = state.is === "running" ? state.containerId : lastRun(record)?.containerId;
+      const containerId = state.is === "running" ? state.containerId : findLastRun(record)?.containerId;
       return {
         name: record.name,
         image,

@@ -20,7 +20,7 @@ type Source = Reference | { readonly kind: "downward"; readonly items: readonly 
 const DEFAULT_MODE = 0o644;
 
 /** Lists the ConfigMaps and Secrets that the pod's volumes need. */
-export function volumeConfig(pod: V1Pod): { readonly configMaps: Set<string>; readonly secrets: Set<string> } {
+export function listVolumeConfig(pod: V1Pod): { readonly configMaps: Set<string>; readonly secrets: Set<string> } {
   const configMaps = new Set<string>();
   const secrets = new Set<string>();
   for (const source of (pod.spec?.volumes ?? []).flatMap((volume) => sourcesOf(volume) ?? [])) {

@@ -1,20 +1,20 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { throwFault } from "@muster/faults";
-import { identityOf } from "./process-tree.ts";
+import { readIdentity } from "./process-tree.ts";
 
 /** Claims a node's directory for this process. Throws already_exists while another live process has it; the claim of a dead process is taken over. */
 export function claimDirectory(directory: string): Disposable {
   mkdirSync(join(directory, "pods"), { recursive: true, mode: 0o700 });
-  return claimFor("kubelet", directory);
+  return claimForOwner("kubelet", directory);
 }
 
 /** As `claimDirectory`, for an existing directory and another kind of owner. */
-export function claimFor(kind: string, directory: string): Disposable {
+export function claimForOwner(kind: string, directory: string): Disposable {
   const file = join(directory, "owner");
-  const own = JSON.stringify({ pid: process.pid, identity: identityOf(process.pid) });
+  const own = JSON.stringify({ pid: process.pid, identity: readIdentity(process.pid) });
   const owner = readOwner(file);
-  if (owner !== undefined && owner.pid !== process.pid && identityOf(owner.pid) === owner.identity) {
+  if (owner !== undefined && owner.pid !== process.pid && readIdentity(owner.pid) === owner.identity) {
     throwFault({ code: "already_exists", kind, id: `of process ${owner.pid} in ${directory}` });
   }
   writeFileSync(file, own, { mode: 0o600 });

@@ -1,10 +1,10 @@
-import { type KubeCalls, kubeFault } from "@muster/kube";
+import { type KubeCalls, toKubeFault } from "@muster/kube";
 import { recordEvent } from "../record-event.ts";
 import type { PodName } from "./pod-api.ts";
 import type { PodWorkerDeps } from "./pod-worker.ts";
 
 /** Records events of one pod's containers in the background, as this node's kubelet. An event in a deleted namespace is dropped. */
-export function containerEventRecorder(
+export function makeContainerEventRecorder(
   calls: KubeCalls,
   { name, namespace, uid }: PodName,
   node: {
@@ -23,14 +23,14 @@ export function containerEventRecorder(
     last = last
       .then(() => recordEvent(calls, { component: "kubelet", host: node.nodeName }, involved, { ...event, atMs }))
       .catch((error: unknown) => {
-        if (!node.stopped.aborted && kubeFault(error)?.code !== "not_found")
+        if (!node.stopped.aborted && toKubeFault(error)?.code !== "not_found")
           node.onError(error, `recording ${event.reason}`);
       });
   };
 }
 
 /** Returns a signal that aborts when the stack is disposed. */
-export function stopSignal(started: AsyncDisposableStack): AbortSignal {
+export function makeStopSignal(started: AsyncDisposableStack): AbortSignal {
   const stop = new AbortController();
   started.defer(() => stop.abort());
   return stop.signal;

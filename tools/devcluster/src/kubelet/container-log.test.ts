@@ -1,14 +1,14 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fixedClock } from "@muster/testkit";
+import { makeFixedClock } from "@muster/testkit";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type LogRequest, openContainerLog, readContainerLog } from "./container-log.ts";
 
 let directory: string;
 let path: string;
-const clock = fixedClock();
+const clock = makeFixedClock();
 
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), "muster-log-"));

@@ -141,7 +141,7 @@ export async function* readContainerLog(
 }
 
 /** The content of the present file, without times: enough for the last words of a container. */
-export function tailOfLog(log: ContainerLog): Buffer {
+export function readLogTail(log: ContainerLog): Buffer {
   return Buffer.concat(parseLogLines(readFrom(log.path, 0)).lines.map((line) => renderLogLine(line, false, false)));
 }
 

@@ -3,7 +3,7 @@ import {
   isWarningDue,
   type ProbeState,
   type ProbeTiming,
-  probeTiming,
+  readProbeTiming,
   startProbe,
   transitionProbe,
 } from "./transition-probe.ts";
@@ -28,7 +28,7 @@ export class ContainerProbe {
   constructor(probe: V1Probe, deps: ContainerProbeDeps) {
     this.#probe = probe;
     this.#deps = deps;
-    this.#timing = probeTiming(probe);
+    this.#timing = readProbeTiming(probe);
     this.#state = startProbe(this.#timing, deps.now());
   }
 

@@ -1,6 +1,6 @@
 import type { V1Node } from "@kubernetes/client-node";
 import { type CallOptions, type KubeCalls, unlessFault, unlessMissing } from "@muster/kube";
-import { buildNode, buildNodeStatus, nodeDiffers, type NodeFacts } from "./build-node.ts";
+import { buildNode, buildNodeStatus, isNodeDifferent, type NodeFacts } from "./build-node.ts";
 
 /** A kubelet's calls for its node in the API server. */
 export type NodeApi = {
@@ -21,14 +21,14 @@ const LEASE_SECONDS = 40;
 /** Maximum attempts of one conflicting write. */
 const MAX_ATTEMPTS = 5;
 
-export function nodeApi(calls: KubeCalls, now: () => number): NodeApi {
+export function makeNodeApi(calls: KubeCalls, now: () => number): NodeApi {
   const read = (name: string): Promise<V1Node | undefined> => unlessMissing(calls.get<V1Node>(NODES, name));
 
   /** Admission taints a node at its creation, so a new node may need a change as well. */
   const adopt = async (facts: NodeFacts): Promise<V1Node> => {
     for (let attempt = 1; ; attempt += 1) {
       const node = await calls.get<V1Node>(NODES, facts.name);
-      if (!nodeDiffers(facts, node)) return node;
+      if (!isNodeDifferent(facts, node)) return node;
       const replaced = calls.replace(NODES, buildNode(facts, node));
       if (attempt === MAX_ATTEMPTS) return await replaced;
       const written = await unlessFault(replaced, "conflict");

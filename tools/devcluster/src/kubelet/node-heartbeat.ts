@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { arch, hostname, platform, release } from "node:os";
-import { reconcileLoop } from "../reconcile-loop.ts";
+import { makeReconcileLoop } from "../reconcile-loop.ts";
 import type { NodeFacts } from "./build-node.ts";
 import type { NodeApi } from "./node-api.ts";
 
@@ -28,7 +28,7 @@ export function startHeartbeat(
   let isSilent = false;
   let reportedAtMs = -Infinity;
 
-  const loop = reconcileLoop({
+  const loop = makeReconcileLoop({
     pass: async () => {
       if (isRegistered) await api.renewLease(facts.name);
       else await api.register(facts);

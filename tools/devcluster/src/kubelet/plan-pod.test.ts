@@ -3,21 +3,21 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { buildPodStatus } from "./build-pod-status.ts";
 import { decideEnding, GONE_GRACE_MS, planPod, type PodSnapshot, type PodStep } from "./plan-pod.ts";
-import { type Ending, podPhase } from "./pod-phase.ts";
+import { type Ending, computePodPhase } from "./pod-phase.ts";
 import { seedContainers } from "./seed-containers.ts";
 import {
-  backoffMs,
+  computeBackoffMs,
   type ContainerRecord,
   type EndedRun,
-  newContainer,
+  makeContainer,
   transitionContainer,
 } from "./transition-container.ts";
 
 const NOW = 1_000_000;
 
-describe("backoffMs", () => {
+describe("computeBackoffMs", () => {
   it("is 0 before the first restart, then 10 s doubling to 5 min", () => {
-    expect([0, 1, 2, 3, 4, 5, 6, 7, 50].map(backoffMs)).toEqual([
+    expect([0, 1, 2, 3, 4, 5, 6, 7, 50].map(computeBackoffMs)).toEqual([
       0, 10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000, 300_000,
     ]);
   });
@@ -25,9 +25,9 @@ describe("backoffMs", () => {
 
 describe("planPod", () => {
   it("starts init containers one after the other, then all others concurrently", () => {
-    const first = newContainer("first", "init", true);
-    const second = newContainer("second", "init", true);
-    const mains = ["a", "b"].map((name) => newContainer(name, "main", true));
+    const first = makeContainer("first", "init", true);
+    const second = makeContainer("second", "init", true);
+    const mains = ["a", "b"].map((name) => makeContainer(name, "main", true));
     expect(plan({ containers: [first, second, ...mains] })).toEqual([start("first", "new")]);
     expect(plan({ containers: [ended(first, 0), second, ...mains] })).toEqual([start("second", "new")]);
     expect(plan({ containers: [ended(first, 0), ended(second, 0), ...mains] })).toEqual([
@@ -48,7 +48,7 @@ describe("planPod", () => {
   });
 
   it("treats Always as OnFailure for init containers, and leaves the pod alone after one failed with Never", () => {
-    const init = newContainer("init", "init", true);
+    const init = makeContainer("init", "init", true);
     expect(plan({ containers: [ended(init, 0), main()] })).toEqual([start("main", "new")]);
     expect(plan({ containers: [ended(init, 1), main()] })).toEqual([start("init", "restart")]);
     expect(plan({ spec: { restartPolicy: "Never" }, containers: [ended(init, 1), main()] })).toEqual([]);
@@ -117,8 +117,8 @@ describe("planPod", () => {
     fc.assert(
       fc.property(policies, codes, fc.boolean(), (restartPolicy, exitCodes, withInit) => {
         let containers = [
-          ...(withInit ? [newContainer("init", "init", true)] : []),
-          newContainer("main", "main", withInit),
+          ...(withInit ? [makeContainer("init", "init", true)] : []),
+          makeContainer("main", "main", withInit),
         ];
         for (const exitCode of exitCodes) {
           containers = settle(restartPolicy, containers);
@@ -172,19 +172,19 @@ describe("decideEnding, of pods that are over", () => {
   });
 });
 
-describe("podPhase", () => {
+describe("computePodPhase", () => {
   const twoMains = (a: ContainerRecord["state"] | undefined, b: number): ContainerRecord[] => [
     a === undefined ? main() : { ...main(), state: a },
-    ended(newContainer("other", "main", false), b),
+    ended(makeContainer("other", "main", false), b),
   ];
   it.each<[string, string, ContainerRecord[], Ending | undefined, string]>([
     ["nothing has started", "Always", [main()], undefined, "Pending"],
     ["a container runs", "Never", [running(main())], undefined, "Running"],
-    ["an init container runs", "Never", [running(newContainer("i", "init", true)), main()], undefined, "Pending"],
+    ["an init container runs", "Never", [running(makeContainer("i", "init", true)), main()], undefined, "Pending"],
     [
       "an init container failed for good",
       "Never",
-      [ended(newContainer("i", "init", true), 1), main()],
+      [ended(makeContainer("i", "init", true), 1), main()],
       undefined,
       "Failed",
     ],
@@ -198,11 +198,11 @@ describe("podPhase", () => {
     ["it is deleted and its process was killed", "Always", [ended(main(), 137)], deletedNow(), "Failed"],
     ["it is deleted before it started", "Always", [main()], deletedNow(), "Failed"],
   ])("when %s (%s)", (_title, restartPolicy, containers, ending, phase) => {
-    expect(podPhase({ spec: { containers: [], restartPolicy } }, containers, ending)).toBe(phase);
+    expect(computePodPhase({ spec: { containers: [], restartPolicy } }, containers, ending)).toBe(phase);
   });
 
   it("never changes once the pod has ended", () => {
-    expect(podPhase({ status: { phase: "Failed" } }, [running(main())], undefined)).toBe("Failed");
+    expect(computePodPhase({ status: { phase: "Failed" } }, [running(main())], undefined)).toBe("Failed");
   });
 });
 
@@ -333,7 +333,7 @@ function conditionsOf(status: ReturnType<typeof build>): Record<string, Conditio
 }
 
 function main(): ContainerRecord {
-  return newContainer("main", "main", false);
+  return makeContainer("main", "main", false);
 }
 
 function running(record: ContainerRecord): ContainerRecord {
@@ -371,11 +371,11 @@ function deletedNow(): Ending {
 }
 
 describe("sidecars", () => {
-  const side = newContainer("side", "sidecar", true);
+  const side = makeContainer("side", "sidecar", true);
   const up = transitionContainer(side, { event: "started", atMs: NOW - 10, containerId: "process://side" });
 
   it("start in the order of the init containers, and the next one waits only until they have started", () => {
-    const init = newContainer("init", "init", true);
+    const init = makeContainer("init", "init", true);
     expect(plan({ containers: [side, init, main()] })).toEqual([{ kind: "start", container: "side", because: "new" }]);
     expect(plan({ containers: [up, init, main()] })).toEqual([{ kind: "start", container: "init", because: "new" }]);
     expect(plan({ containers: [up, ended(init, 0), main()] })).toEqual([
@@ -386,18 +386,18 @@ describe("sidecars", () => {
   it("are restarted whenever they end, and block no running container", () => {
     const again = { kind: "start", container: "side", because: "restart" };
     expect(plan({ containers: [ended(up, 0), running(main())] })).toEqual([again]);
-    expect(podPhase(pod({}), [ended(up, 1), running(main())], undefined)).toBe("Running");
+    expect(computePodPhase(pod({}), [ended(up, 1), running(main())], undefined)).toBe("Running");
   });
 
   it("are ended once the containers are over, without effect on the outcome of the pod", () => {
     const spec = pod({ restartPolicy: "Never" });
     const containers = [up, ended(main(), 0)];
-    expect(podPhase(spec, containers, undefined)).toBe("Running");
+    expect(computePodPhase(spec, containers, undefined)).toBe("Running");
     const ending = decideEnding(spec, { containers, startedAtMs: NOW, ending: undefined, nowMs: NOW });
     expect(ending).toMatchObject({ because: "completed" });
     expect(plan({ pod: spec, containers, ending })[0]).toMatchObject({ container: "side", signal: "SIGTERM" });
-    expect(podPhase(spec, [ended(up, 143), ended(main(), 0)], ending)).toBe("Succeeded");
-    expect(podPhase(spec, [ended(up, 0), ended(main(), 3)], ending)).toBe("Failed");
+    expect(computePodPhase(spec, [ended(up, 143), ended(main(), 0)], ending)).toBe("Succeeded");
+    expect(computePodPhase(spec, [ended(up, 0), ended(main(), 3)], ending)).toBe("Failed");
   });
 
   it("end after the others, the last first, and all of them after the grace period", () => {

@@ -1,14 +1,14 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import {
   type Ending,
-  failedInit,
+  hasFailedInit,
   isInitialized,
   isPassed,
   isTerminal,
   areMainContainersEnded,
-  podPhase,
+  computePodPhase,
 } from "./pod-phase.ts";
-import { backoffMs, type ContainerRecord } from "./transition-container.ts";
+import { computeBackoffMs, type ContainerRecord } from "./transition-container.ts";
 
 export type PodStep =
   | { readonly kind: "start"; readonly container: string; readonly because: "new" | "restart" | "retry" }
@@ -66,13 +66,13 @@ function wishedEnding(
     const seconds = pod.metadata.deletionGracePeriodSeconds;
     return { because: "deleted", graceMs: seconds === undefined ? ownGraceMs : seconds * 1000 };
   }
-  if (isTerminal(podPhase(pod, containers, ending))) {
+  if (isTerminal(computePodPhase(pod, containers, ending))) {
     // The kubelet reports an end only when nothing runs, so another client has declared this pod ended.
     const runs = containers.some((each) => each.state.is === "running");
     return runs ? { because: "given-up", graceMs: ownGraceMs } : undefined;
   }
   const sidecarsRun = containers.some((each) => each.kind === "sidecar" && each.state.is === "running");
-  if (sidecarsRun && (areMainContainersEnded(pod, containers) || failedInit(pod, containers))) {
+  if (sidecarsRun && (areMainContainersEnded(pod, containers) || hasFailedInit(pod, containers))) {
     return { because: "completed", graceMs: ownGraceMs };
   }
   const deadlineMs = deadlineOf(pod, startedAtMs);
@@ -84,7 +84,7 @@ function wishedEnding(
 export function planPod(snapshot: PodSnapshot): PodStep[] {
   if (snapshot.ending !== undefined) return planEnding(snapshot, snapshot.ending);
   const { pod, containers, startedAtMs, ending } = snapshot;
-  if (isTerminal(podPhase(pod, containers, ending))) return [];
+  if (isTerminal(computePodPhase(pod, containers, ending))) return [];
   const steps = planRunning(snapshot);
   const deadlineMs = deadlineOf(pod, startedAtMs);
   if (deadlineMs === undefined) return steps;
@@ -155,8 +155,8 @@ function planContainer(container: ContainerRecord, policy: string, nowMs: number
       return [{ kind: "start", container: name, because }];
     }
     case "ended": {
-      if (!restarts(policy, state.run.exitCode)) return [];
-      const delayMs = backoffMs(container.restartsInARow);
+      if (!canRestart(policy, state.run.exitCode)) return [];
+      const delayMs = computeBackoffMs(container.restartsInARow);
       const untilMs = state.run.finishedAtMs + delayMs;
       if (nowMs >= untilMs) return [{ kind: "start", container: name, because: "restart" }];
       return [
@@ -168,7 +168,7 @@ function planContainer(container: ContainerRecord, policy: string, nowMs: number
 }
 
 /** Returns whether a container with this exit code is restarted. */
-export function restarts(policy: string, exitCode: number): boolean {
+export function canRestart(policy: string, exitCode: number): boolean {
   return policy === "Always" || (policy === "OnFailure" && exitCode !== 0);
 }
 

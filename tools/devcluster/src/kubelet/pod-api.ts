@@ -8,7 +8,7 @@ import type { ConfigReader } from "./start-container.ts";
 export type PodName = { readonly name: string; readonly namespace: string; readonly uid: string };
 
 /** The calls of the worker of one pod; they affect only the pod with this uid. */
-export function podApi(
+export function makePodApi(
   calls: KubeCalls,
   { name, namespace, uid }: PodName,
 ): Pick<PodWorkerDeps, "readPod" | "saveStatus" | "deletePod"> & { readonly config: ConfigReader } {

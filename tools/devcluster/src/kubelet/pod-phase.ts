@@ -1,5 +1,5 @@
 import type { V1Pod } from "@kubernetes/client-node";
-import { type ContainerRecord, hasSucceeded, lastRun } from "./transition-container.ts";
+import { type ContainerRecord, hasSucceeded, findLastRun } from "./transition-container.ts";
 
 export type Phase = "Pending" | "Running" | "Succeeded" | "Failed";
 
@@ -11,12 +11,12 @@ export type Ending = {
 };
 
 /** An ended pod stays ended; one that has to end has ended once its last process has. */
-export function podPhase(pod: V1Pod, containers: readonly ContainerRecord[], ending: Ending | undefined): Phase {
+export function computePodPhase(pod: V1Pod, containers: readonly ContainerRecord[], ending: Ending | undefined): Phase {
   const old = pod.status?.phase;
   if (old === "Succeeded" || old === "Failed") return old;
   const isRunning = containers.some((each) => each.state.is === "running");
   if (ending !== undefined && !isRunning) return endedPhase(containers, ending);
-  if (failedInit(pod, containers)) return "Failed";
+  if (hasFailedInit(pod, containers)) return "Failed";
   if (!isInitialized(containers)) return "Pending";
 
   const mains = containers.filter((each) => each.kind === "main");
@@ -52,9 +52,9 @@ function endedPhase(containers: readonly ContainerRecord[], ending: Ending): Pha
 }
 
 /** With restartPolicy Never, a failed init container ends the pod. */
-export function failedInit(pod: V1Pod, containers: readonly ContainerRecord[]): boolean {
+export function hasFailedInit(pod: V1Pod, containers: readonly ContainerRecord[]): boolean {
   if (pod.spec?.restartPolicy !== "Never") return false;
-  return containers.some((each) => each.kind === "init" && (lastRun(each)?.exitCode ?? 0) !== 0);
+  return containers.some((each) => each.kind === "init" && (findLastRun(each)?.exitCode ?? 0) !== 0);
 }
 
 export function isTerminal(phase: string | undefined): boolean {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { V1Container, V1Pod } from "@kubernetes/client-node";
-import { type ReconcileLoop, reconcileLoop } from "../reconcile-loop.ts";
+import { type ReconcileLoop, makeReconcileLoop } from "../reconcile-loop.ts";
 import { HOST_IP } from "./build-node.ts";
 import { buildPodStatus } from "./build-pod-status.ts";
 import { ContainerHealth } from "./container-health.ts";
@@ -8,11 +8,16 @@ import type { FoundExec, FoundLog } from "./kubelet-server.ts";
 import { decideEnding, planPod, type PodStep } from "./plan-pod.ts";
 import type { PodAddresses } from "./pod-addresses.ts";
 import type { ContainerRun, PodRuntime } from "./pod-runtime.ts";
-import { type Ending, isTerminal, podPhase } from "./pod-phase.ts";
-import { type ReporterDeps, type StatusReporter, statusReporter } from "./report-status.ts";
+import { type Ending, isTerminal, computePodPhase } from "./pod-phase.ts";
+import { type ReporterDeps, type StatusReporter, makeStatusReporter } from "./report-status.ts";
 import { runHook } from "./run-hook.ts";
 import { seedContainers } from "./seed-containers.ts";
-import { backoffMs, type ContainerEvent, type ContainerRecord, transitionContainer } from "./transition-container.ts";
+import {
+  computeBackoffMs,
+  type ContainerEvent,
+  type ContainerRecord,
+  transitionContainer,
+} from "./transition-container.ts";
 
 /** The dependencies of the worker of one pod. */
 export type PodWorkerDeps = ReporterDeps & {
@@ -70,9 +75,9 @@ export class PodWorker {
     this.#pod = pod;
     this.#containers = seedContainers(pod, nowMs);
     this.#startedAtMs = pod.status?.startTime === undefined ? nowMs : new Date(pod.status.startTime).getTime();
-    this.#report = statusReporter(deps);
+    this.#report = makeStatusReporter(deps);
     const name = `${pod.metadata?.namespace ?? ""}/${pod.metadata?.name ?? ""}`;
-    this.#loop = reconcileLoop({
+    this.#loop = makeReconcileLoop({
       pass: () => this.#pass(),
       onError: (error) => deps.onError(error, `syncing pod ${name}`),
     });
@@ -152,7 +157,7 @@ export class PodWorker {
       await this.#deps.deletePod();
       this.#isDeleteSent = true;
     }
-    if (this.#runs.size === 0 && isTerminal(podPhase(this.#pod, this.#containers, this.#ending))) {
+    if (this.#runs.size === 0 && isTerminal(computePodPhase(this.#pod, this.#containers, this.#ending))) {
       this.#releaseAddress();
     }
     if (cached === undefined && this.#runs.size === 0) {
@@ -258,7 +263,7 @@ export class PodWorker {
     this.#record(name, "Normal", "Pulling", `Pulling image "${image}"`);
     this.#record(name, "Warning", "Failed", `Failed to pull image "${image}": ${message}`);
     this.#record(name, "Warning", "Failed", "Error: ErrImagePull");
-    const retryAtMs = this.#deps.now() + backoffMs(failures + 1);
+    const retryAtMs = this.#deps.now() + computeBackoffMs(failures + 1);
     this.#change(name, { event: "delayed", reason: "ErrImagePull", message, retryAtMs });
   }
 

@@ -1,12 +1,12 @@
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { V1Pod } from "@kubernetes/client-node";
-import { type ContainerLog, openContainerLog, readContainerLog, tailOfLog } from "./container-log.ts";
+import { type ContainerLog, openContainerLog, readContainerLog, readLogTail } from "./container-log.ts";
 import type { ContainerRun, PodRuntime, RunRequest } from "./pod-runtime.ts";
 import { probeContainer } from "./probe-container.ts";
 import { type ProcessCommand, runProcess, type RunningProcess, startBeside } from "./run-process.ts";
-import { type ConfigReader, prepareContainer, terminationMessage } from "./start-container.ts";
-import { podDirectory } from "./pod-directory.ts";
+import { type ConfigReader, prepareContainer, readTerminationMessage } from "./start-container.ts";
+import { makePodDirectory } from "./pod-directory.ts";
 
 export type ProcessRuntimeOptions = {
   readonly now: () => number;
@@ -20,8 +20,8 @@ export type ProcessRuntimeOptions = {
 const CONFIG_RETRY_MS = 10_000;
 
 /** Runs the containers of one pod as local processes, below the node's directory. */
-export function processRuntime(pod: V1Pod, options: ProcessRuntimeOptions): PodRuntime {
-  const directory = podDirectory(options.nodeDirectory, pod.metadata?.uid ?? "");
+export function makeProcessRuntime(pod: V1Pod, options: ProcessRuntimeOptions): PodRuntime {
+  const directory = makePodDirectory(options.nodeDirectory, pod.metadata?.uid ?? "");
   const logs = new Map<string, ContainerLog>();
   const logPath = (container: string, run: number): string => join(directory.logs, container, `${run}.log`);
 
@@ -33,9 +33,9 @@ export function processRuntime(pod: V1Pod, options: ProcessRuntimeOptions): PodR
       signal: process.signal,
       ended: process.ended.then((exitCode) => ({
         exitCode,
-        message: terminationMessage(container, directory, {
+        message: readTerminationMessage(container, directory, {
           exitCode,
-          logText: () => (log === undefined ? Buffer.alloc(0) : tailOfLog(log)),
+          logText: () => (log === undefined ? Buffer.alloc(0) : readLogTail(log)),
         }),
       })),
       readiness: {

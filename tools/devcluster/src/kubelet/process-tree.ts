@@ -20,7 +20,7 @@ const KILL_ROUNDS = 5;
 const LEFTOVERS_GONE_MS = 5_000;
 
 /** Returns a value that differs for a later process with the same id. Undefined for an ended process, and without /proc. */
-export function identityOf(pid: number): string | undefined {
+export function readIdentity(pid: number): string | undefined {
   const startTime = startTimeOf(pid);
   return startTime === undefined ? undefined : `${readBootId()}/${startTime}`;
 }

@@ -1,11 +1,11 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { describe, expect, it } from "vitest";
-import { includes, statusReporter } from "./report-status.ts";
+import { includes, makeStatusReporter } from "./report-status.ts";
 
-describe("statusReporter", () => {
+describe("makeStatusReporter", () => {
   it("writes once, and not again while the cache lags behind", async () => {
     const server = makeServer();
-    const report = statusReporter(server);
+    const report = makeStatusReporter(server);
     const cached = server.stored();
     await report(cached, () => ({ phase: "Running" }));
     await report(cached, () => ({ phase: "Running" }));
@@ -14,7 +14,7 @@ describe("statusReporter", () => {
 
   it("repairs a status that another client has overwritten", async () => {
     const server = makeServer();
-    const report = statusReporter(server);
+    const report = makeStatusReporter(server);
     await report(server.stored(), () => ({ phase: "Running" }));
     server.change("Pending");
     await report(server.stored(), () => ({ phase: "Running" }));
@@ -23,7 +23,7 @@ describe("statusReporter", () => {
 
   it("reads the pod after a conflict and builds its status from the newer one", async () => {
     const server = makeServer();
-    const report = statusReporter(server);
+    const report = makeStatusReporter(server);
     const cached = server.stored();
     server.change("Unknown");
     const seen: (string | undefined)[] = [];
@@ -40,11 +40,11 @@ describe("statusReporter", () => {
     const cached = server.stored();
     server.change("Unknown");
     const readPod = (): Promise<undefined> => Promise.resolve(undefined);
-    await statusReporter({ ...server, readPod })(cached, () => ({ phase: "Running" }));
+    await makeStatusReporter({ ...server, readPod })(cached, () => ({ phase: "Running" }));
     expect(server.writes).toEqual([]);
     const stale = (): Promise<V1Pod> => Promise.resolve(cached);
     await expect(
-      statusReporter({ ...server, readPod: stale })(cached, () => ({ phase: "Running" })),
+      makeStatusReporter({ ...server, readPod: stale })(cached, () => ({ phase: "Running" })),
     ).rejects.toMatchObject({ code: 409 });
   });
 });

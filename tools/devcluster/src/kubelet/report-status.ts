@@ -1,5 +1,5 @@
 import type { V1Pod, V1PodStatus } from "@kubernetes/client-node";
-import { kubeFault } from "@muster/kube";
+import { toKubeFault } from "@muster/kube";
 
 export type ReporterDeps = {
   /** Reads the pod from the API server, not from a cache; undefined if it is gone. */
@@ -13,7 +13,7 @@ export type StatusReporter = (cached: V1Pod, build: (pod: V1Pod) => V1PodStatus)
 const MAX_CONFLICTS = 5;
 
 /** Creates a reporter for one pod. It remembers its own writes, so a stale cache causes neither conflicts nor repeated writes. */
-export function statusReporter(deps: ReporterDeps): StatusReporter {
+export function makeStatusReporter(deps: ReporterDeps): StatusReporter {
   let written: V1Pod | undefined;
   return async (cached, build) => {
     for (let conflicts = 0; ; conflicts++) {
@@ -24,7 +24,7 @@ export function statusReporter(deps: ReporterDeps): StatusReporter {
         written = await deps.saveStatus({ ...current, status });
         return;
       } catch (error) {
-        const code = kubeFault(error)?.code;
+        const code = toKubeFault(error)?.code;
         if (code === "not_found") return;
         if (code !== "conflict" || conflicts >= MAX_CONFLICTS) throw error;
         written = await deps.readPod();

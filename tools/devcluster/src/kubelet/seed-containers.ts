@@ -1,5 +1,5 @@
 import type { V1ContainerStateTerminated, V1ContainerStatus, V1Pod } from "@kubernetes/client-node";
-import { type ContainerRecord, type EndedRun, newContainer } from "./transition-container.ts";
+import { type ContainerRecord, type EndedRun, makeContainer } from "./transition-container.ts";
 
 /**
  * Builds the container records of a newly started kubelet from the pod's status. The kubelet has ended leftover processes at its start, so a container that
@@ -11,9 +11,9 @@ export function seedContainers(pod: V1Pod, nowMs: number): ContainerRecord[] {
   const known = [...(pod.status?.initContainerStatuses ?? []), ...(pod.status?.containerStatuses ?? [])];
   return [
     ...inits.map(({ name, restartPolicy }) =>
-      newContainer(name, restartPolicy === "Always" ? "sidecar" : "init", true),
+      makeContainer(name, restartPolicy === "Always" ? "sidecar" : "init", true),
     ),
-    ...mains.map(({ name }) => newContainer(name, "main", inits.length > 0)),
+    ...mains.map(({ name }) => makeContainer(name, "main", inits.length > 0)),
   ].map((fresh) => {
     const status = known.find((each) => each.name === fresh.name);
     return status === undefined ? fresh : seed(fresh, status, nowMs);

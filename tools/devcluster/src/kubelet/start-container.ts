@@ -1,9 +1,9 @@
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { dirname, resolve, sep } from "node:path";
 import type { V1Container, V1Pod } from "@kubernetes/client-node";
-import { buildCommand, buildEnvironment, type Environment, referencedConfig } from "./build-environment.ts";
+import { buildCommand, buildEnvironment, type Environment, listReferencedConfig } from "./build-environment.ts";
 import { HOST_IP } from "./build-node.ts";
-import { volumeConfig } from "./build-volume-files.ts";
+import { listVolumeConfig } from "./build-volume-files.ts";
 import { mountVolumes } from "./mount-volumes.ts";
 import type { ProcessCommand } from "./run-process.ts";
 import type { PodDirectory } from "./pod-directory.ts";
@@ -35,8 +35,8 @@ export async function prepareContainer(options: {
   readonly containerId: string;
 }): Promise<PreparedContainer> {
   const { pod, container, podIp, directory, containerId } = options;
-  const own = referencedConfig(container);
-  const ofVolumes = (container.volumeMounts ?? []).length > 0 ? volumeConfig(pod) : undefined;
+  const own = listReferencedConfig(container);
+  const ofVolumes = (container.volumeMounts ?? []).length > 0 ? listVolumeConfig(pod) : undefined;
   const sources = {
     pod,
     podIp,
@@ -74,7 +74,7 @@ const SHARED_NETWORK =
  * Returns the termination message of a container: its message file, if that is in the pod's directory. After a failure also the end of its log, if its policy
  * requests that, and the cause that only this cluster has.
  */
-export function terminationMessage(
+export function readTerminationMessage(
   container: V1Container,
   directory: PodDirectory,
   run: { readonly exitCode: number; readonly logText: () => Buffer },

@@ -1,20 +1,20 @@
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { KubeConfig, V1Pod } from "@kubernetes/client-node";
-import { informer, type KubeCalls } from "@muster/kube";
-import { type ClusterApi, remoteApi } from "../cluster-api.ts";
+import { openInformer, type KubeCalls } from "@muster/kube";
+import { type ClusterApi, makeRemoteApi } from "../cluster-api.ts";
 import type { NodeFacts, NodeTaint } from "./build-node.ts";
 import { claimDirectory } from "./claim-directory.ts";
 import { type KubeletAccess, startKubeletServer } from "./kubelet-server.ts";
-import { containerEventRecorder, stopSignal } from "./container-event-recorder.ts";
+import { makeContainerEventRecorder, makeStopSignal } from "./container-event-recorder.ts";
 import { isMissingImage } from "./missing-image.ts";
 import { makeKubeletCertificate } from "./kubelet-certificate.ts";
 import { readSystem, startHeartbeat } from "./node-heartbeat.ts";
-import { nodeApi } from "./node-api.ts";
-import { podApi } from "./pod-api.ts";
+import { makeNodeApi } from "./node-api.ts";
+import { makePodApi } from "./pod-api.ts";
 import { claimPodAddresses } from "./pod-addresses.ts";
 import { PodWorker, type PodWorkerDeps } from "./pod-worker.ts";
-import { processRuntime } from "./process-runtime.ts";
+import { makeProcessRuntime } from "./process-runtime.ts";
 import { killLeftovers } from "./process-tree.ts";
 import { withoutManagedFields } from "../without-managed-fields.ts";
 
@@ -68,13 +68,13 @@ const CALL_TIMEOUT_MS = 15_000;
  */
 export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
   const { nodeName, directory, onError = () => undefined, now = Date.now } = options;
-  const api = options.api ?? remoteApi(options.kubeconfig);
+  const api = options.api ?? makeRemoteApi(options.kubeconfig);
   await using started = new AsyncDisposableStack();
   started.use(claimDirectory(directory));
   await killLeftovers(directory);
   const addresses = started.use(await claimPodAddresses(options.nodeIndex));
   const calls = started.use(api.calls({ timeoutMs: CALL_TIMEOUT_MS }));
-  const stopped = stopSignal(started);
+  const stopped = makeStopSignal(started);
   const workers = new Map<string, PodWorker>();
   let isOff = false;
   const server = started.use(
@@ -92,7 +92,7 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
   });
 
   const pods = started.use(
-    informer<V1Pod, V1Pod>({
+    openInformer<V1Pod, V1Pod>({
       source: api.listWatch<V1Pod>("/api/v1/pods", { fieldSelector: `spec.nodeName=${nodeName}` }),
       project: withoutManagedFields,
       onError: (error) => onError(error, `watching the pods of node ${nodeName}`),
@@ -118,7 +118,7 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
     for (const worker of workers.values()) worker.tick(nowMs);
   }, TICK_MS);
   started.defer(() => clearInterval(ticker));
-  const heartbeat = started.use(startHeartbeat(nodeApi(calls, now), factsOf(options, server.port), onError));
+  const heartbeat = started.use(startHeartbeat(makeNodeApi(calls, now), factsOf(options, server.port), onError));
   await orAborted(heartbeat.ready, options.signal);
   const all = started.move();
   return {
@@ -144,10 +144,10 @@ function makeWorker(pod: V1Pod, options: KubeletOptions, deps: WorkerDeps): PodW
   const { nodeName, directory, onError = () => undefined, now = Date.now } = options;
   const { calls, addresses, stopped, cached, onDone } = deps;
   const { name = "", namespace = "", uid = "" } = pod.metadata ?? {};
-  const { config, ...ownApi } = podApi(calls, { name, namespace, uid });
+  const { config, ...ownApi } = makePodApi(calls, { name, namespace, uid });
   return new PodWorker(pod, {
     ...ownApi,
-    runtime: processRuntime(pod, { now, config, nodeDirectory: directory, path: options.path }),
+    runtime: makeProcessRuntime(pod, { now, config, nodeDirectory: directory, path: options.path }),
     now,
     pod: () => {
       const current = cached(`${namespace}/${name}`);
@@ -155,7 +155,7 @@ function makeWorker(pod: V1Pod, options: KubeletOptions, deps: WorkerDeps): PodW
     },
     addresses,
     isImageMissing: isMissingImage,
-    record: containerEventRecorder(calls, { name, namespace, uid }, { nodeName, now, onError, stopped }),
+    record: makeContainerEventRecorder(calls, { name, namespace, uid }, { nodeName, now, onError, stopped }),
     onError,
     onDone,
   });

@@ -58,7 +58,7 @@ export const BACKOFF_MAX_MS = 300_000;
 /** A run of this length resets the back-off. */
 export const BACKOFF_FORGET_MS = 600_000;
 
-export function newContainer(name: string, kind: ContainerKind, podHasInit: boolean): ContainerRecord {
+export function makeContainer(name: string, kind: ContainerKind, podHasInit: boolean): ContainerRecord {
   const reason = podHasInit && kind === "main" ? "PodInitializing" : "ContainerCreating";
   return {
     name,
@@ -78,12 +78,12 @@ export function transitionContainer(record: ContainerRecord, change: ContainerEv
     case "delayed": {
       const { reason, message, retryAtMs } = change;
       const state = { is: "waiting", reason, retryAtMs, ...(message === undefined ? {} : { message }) } as const;
-      return { ...record, state, last: lastRun(record) };
+      return { ...record, state, last: findLastRun(record) };
     }
     case "held": {
       const { message, untilMs } = change;
       const state = { is: "waiting", reason: "CrashLoopBackOff", message, retryAtMs: untilMs } as const;
-      return { ...record, state, last: lastRun(record) };
+      return { ...record, state, last: findLastRun(record) };
     }
     case "started": {
       const { atMs, containerId } = change;
@@ -105,15 +105,15 @@ export function transitionContainer(record: ContainerRecord, change: ContainerEv
 }
 
 /** Returns the last ended run, which the status shows as the state or as the last state. */
-export function lastRun(record: ContainerRecord): EndedRun | undefined {
+export function findLastRun(record: ContainerRecord): EndedRun | undefined {
   return record.state.is === "ended" ? record.state.run : record.last;
 }
 
 function begun(record: ContainerRecord): ContainerRecord {
-  const isRestart = lastRun(record) !== undefined;
+  const isRestart = findLastRun(record) !== undefined;
   return {
     ...record,
-    last: lastRun(record),
+    last: findLastRun(record),
     runs: record.runs + 1,
     restartsInARow: record.restartsInARow + (isRestart ? 1 : 0),
     ready: false,
@@ -122,7 +122,7 @@ function begun(record: ContainerRecord): ContainerRecord {
 }
 
 /** Returns the pause before the next restart: none before the first, then 10 s, doubled up to 5 min. */
-export function backoffMs(restartsInARow: number): number {
+export function computeBackoffMs(restartsInARow: number): number {
   if (restartsInARow === 0) return 0;
   return Math.min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS * 2 ** (restartsInARow - 1));
 }

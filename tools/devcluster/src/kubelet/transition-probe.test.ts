@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isWarningDue, probeTiming, startProbe, transitionProbe } from "./transition-probe.ts";
+import { isWarningDue, readProbeTiming, startProbe, transitionProbe } from "./transition-probe.ts";
 
 describe("transitionProbe", () => {
   it("uses Kubernetes' defaults", () => {
-    expect(probeTiming({})).toEqual({
+    expect(readProbeTiming({})).toEqual({
       periodMs: 10_000,
       timeoutMs: 1_000,
       initialDelayMs: 0,
@@ -14,7 +14,7 @@ describe("transitionProbe", () => {
   });
 
   it("probes first after the initial delay, then once a period", () => {
-    const timing = probeTiming({ initialDelaySeconds: 5, periodSeconds: 2 });
+    const timing = readProbeTiming({ initialDelaySeconds: 5, periodSeconds: 2 });
     const state = startProbe(timing, 1_000);
     expect(state).toMatchObject({ ready: false, nextAtMs: 6_000 });
     expect(transitionProbe(state, { ok: false, atMs: 6_100 }, timing).nextAtMs).toBe(8_100);
@@ -27,7 +27,7 @@ describe("transitionProbe", () => {
     });
     fc.assert(
       fc.property(thresholds, fc.array(fc.boolean(), { maxLength: 40 }), (part, answers) => {
-        const timing = probeTiming(part);
+        const timing = readProbeTiming(part);
         let state = startProbe(timing, 0);
         let expected = false;
         for (const [index, ok] of answers.entries()) {
@@ -47,7 +47,7 @@ describe("transitionProbe", () => {
     ["of the first failure after a success, each time", 3, "-+-+--", [2, 4]],
     ["once of a container that turns unready and stays so", 2, "+-----", [1]],
   ])("warns %s", (_title, threshold, answers, warned) => {
-    const timing = probeTiming({ failureThreshold: threshold });
+    const timing = readProbeTiming({ failureThreshold: threshold });
     let state = startProbe(timing, 0);
     const due: number[] = [];
     for (const [index, answer] of [...answers].entries()) {

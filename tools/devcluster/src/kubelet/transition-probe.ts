@@ -17,7 +17,7 @@ export type ProbeTiming = {
 };
 
 /** The defaults of Kubernetes for fields that the probe does not set. */
-export function probeTiming(probe: V1Probe): ProbeTiming {
+export function readProbeTiming(probe: V1Probe): ProbeTiming {
   return {
     periodMs: (probe.periodSeconds ?? 10) * 1000,
     timeoutMs: (probe.timeoutSeconds ?? 1) * 1000,

@@ -55,7 +55,7 @@ export type Refusal = {
   readonly zone?: string;
 };
 
-export type Launched = { readonly kind: "created" | "known"; readonly machine: MachineView };
+export type LaunchResult = { readonly kind: "created" | "known"; readonly machine: MachineView };
 
 /** Maximum number of remembered gone machines. */
 const MAX_GONE_MACHINES = 1_000;
@@ -106,7 +106,7 @@ export class Fleet {
   }
 
   /** Resolves once the machine is in the file. */
-  async launch(order: MachineOrder): Promise<Launched | Refusal> {
+  async launch(order: MachineOrder): Promise<LaunchResult | Refusal> {
     const { now } = this.#options;
     const known = [...this.#machines.values(), ...this.#gone].find(
       (machine) => machine.order.nodeName === order.nodeName && machine.order.owner === order.owner,

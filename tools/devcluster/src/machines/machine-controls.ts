@@ -17,14 +17,14 @@ export type MachineControls = {
 type Perform = (command: MachineCommand) => Promise<MachineCounters>;
 
 /** The controls of a cloud in another process. */
-export function remoteMachineControls(address: ControlAddress): MachineControls {
-  return machineControls(async (command) => {
+export function makeRemoteMachineControls(address: ControlAddress): MachineControls {
+  return makeMachineControls(async (command) => {
     const url = `${address.url}/v1/control`;
     return readMachineCounters(await sendCommand({ ...address, url }, command));
   });
 }
 
-export function machineControls(perform: Perform): MachineControls {
+export function makeMachineControls(perform: Perform): MachineControls {
   return {
     inject: (...rules) => perform({ do: "inject", rules }),
     remove: (...ids) => perform(ids.length === 0 ? { do: "remove" } : { do: "remove", ids }),

@@ -32,7 +32,7 @@ export function loadMachines(file: string): MachineRecords {
 }
 
 /** Stores records in a file. The returned function resolves once the file contains the records at the time of the call, or later ones. */
-export function machineSaver(file: string, current: () => MachineRecords): () => Promise<void> {
+export function openMachineSaver(file: string, current: () => MachineRecords): () => Promise<void> {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   let writing: Promise<void> = Promise.resolve();
   let next: Promise<void> | undefined;

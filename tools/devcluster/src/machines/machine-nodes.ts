@@ -2,7 +2,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { SimulatedNodes } from "../simulated-kubelet/start-simulated-nodes.ts";
 import type { NodeTaint } from "../kubelet/build-node.ts";
-import { clusterAccess } from "../kubelet/cluster-access.ts";
+import { buildClusterAccess } from "../kubelet/cluster-access.ts";
 import { type KubeletOptions, startKubelet } from "../kubelet/start-kubelet.ts";
 
 export type MachineNode = {
@@ -36,11 +36,11 @@ export type KubeletShared = Omit<
 };
 
 /** Creates nodes that run containers as processes, see `startKubelet`. Their files are below the directory, and are removed with them. */
-export function kubeletNodes(directory: string, options: KubeletShared): MachineNodes {
+export function makeKubeletNodes(directory: string, options: KubeletShared): MachineNodes {
   return {
     join: async ({ name, ...node }, signal) => {
       const own = join(directory, name);
-      const access = options.access ?? (await clusterAccess(options.kubeconfig));
+      const access = options.access ?? (await buildClusterAccess(options.kubeconfig));
       const kubelet = await startKubelet({ ...options, ...node, access, nodeName: name, directory: own, signal });
       const cleaned = async (ending: PromiseLike<void>): Promise<void> => {
         await ending;
@@ -55,7 +55,7 @@ export function kubeletNodes(directory: string, options: KubeletShared): Machine
 }
 
 /** Creates nodes that simulate their pods. */
-export function simulatedMachineNodes(simulation: Pick<SimulatedNodes, "add" | "retire" | "lose">): MachineNodes {
+export function makeSimulatedMachineNodes(simulation: Pick<SimulatedNodes, "add" | "retire" | "lose">): MachineNodes {
   return {
     join: async ({ name, labels, taints, capacity }, signal) => {
       signal.throwIfAborted();

@@ -103,11 +103,11 @@ function planMachine(machine: Machine, nowMs: number): MachineStep | undefined {
   }
   if (machine.state !== "pending" || !isDue(machine.bootsAtMs)) return undefined;
   if (faults.bootFailure !== undefined) return { do: "fail", instanceId, because: "its fault is a failed boot" };
-  return { do: "join", instanceId, as: nodeNames(machine), because: "it has booted" };
+  return { do: "join", instanceId, as: listNodeNames(machine), because: "it has booted" };
 }
 
 /** Returns the names of the nodes that a machine becomes. */
-export function nodeNames({ order, faults }: Machine): string[] {
+export function listNodeNames({ order, faults }: Machine): string[] {
   return faults.isTwin ? [order.nodeName, `${order.nodeName}-twin`] : [order.nodeName];
 }
 
@@ -119,7 +119,7 @@ export function buildJoined(machine: Machine, nowMs: number): Machine {
   return {
     ...machine,
     state: machine.state === "pending" ? "running" : machine.state,
-    nodes: nodeNames(machine),
+    nodes: listNodeNames(machine),
     loss: machine.loss ?? loss,
     vanishesAtMs: machine.vanishesAtMs ?? (vanishAfterMs === undefined ? undefined : nowMs + vanishAfterMs),
   };

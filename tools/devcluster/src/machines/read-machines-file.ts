@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { throwFault } from "@muster/faults";
 import { z } from "zod";
 import { parseYaml } from "../apiserver/body.ts";
-import type { Json } from "../apiserver/json.ts";
+import type { JsonValue } from "../apiserver/json.ts";
 import { FailureError } from "../apiserver/status.ts";
 import { amount, count, quantity, readShape, text } from "../read-shape.ts";
 import { machineRule, range } from "./read-machines.ts";
@@ -21,7 +21,7 @@ export function readMachinesFile(file: string): FileOptions {
   return readShape(machines, parse(content, file), "machines");
 }
 
-function parse(content: string, file: string): Json {
+function parse(content: string, file: string): JsonValue {
   try {
     return parseYaml(content, file);
   } catch (error) {

@@ -2,13 +2,13 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Json } from "../apiserver/json.ts";
+import type { JsonValue } from "../apiserver/json.ts";
 import { readMachineCommand } from "./read-machines.ts";
 import { readMachinesFile } from "./read-machines-file.ts";
 
 describe("readMachineCommand", () => {
   const inject = (rule: unknown) => ({ do: "inject", rules: [rule] });
-  it.each<[string, Json]>([
+  it.each<[string, JsonValue]>([
     ["answers", { do: "answer", code: 429, retryAfterSeconds: 2 }],
     ["delays", { do: "delay", ms: 5 }],
     ["boot delays", { do: "boot-delay", from: 1, to: 2 }],

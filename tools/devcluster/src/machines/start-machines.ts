@@ -5,20 +5,20 @@ import { throwFault } from "@muster/faults";
 import { checkDnsLabel } from "@muster/names";
 import { endLeftovers } from "../attach-nodes.ts";
 import type { ControlAddress } from "../send-command.ts";
-import { claimFor } from "../kubelet/claim-directory.ts";
+import { claimForOwner } from "../kubelet/claim-directory.ts";
 import { MAX_NODES } from "../kubelet/pod-addresses.ts";
 import type { MachineRule } from "./decide-launch.ts";
 import { Fleet, type MachineImage } from "./fleet.ts";
 import type { MachineType, MachineView, Range } from "./machine.ts";
-import { type MachineControls, machineControls } from "./machine-controls.ts";
-import { loadMachines, machineSaver } from "./machine-file.ts";
+import { type MachineControls, makeMachineControls } from "./machine-controls.ts";
+import { loadMachines, openMachineSaver } from "./machine-file.ts";
 import type { MachineNodes } from "./machine-nodes.ts";
 import { serveMachines } from "./serve-machines.ts";
 
 export type MachinesOptions = {
   /** The directory for only this cloud: its machines, its token, and the files of its kubelets. Its machines continue after a restart. */
   readonly directory: string;
-  /** Turns machines into nodes: `kubeletNodes`, with their files in `nodesOf(directory)`, or `simulatedMachineNodes`. */
+  /** Turns machines into nodes: `makeKubeletNodes`, with their files in `nodesOf(directory)`, or `makeSimulatedMachineNodes`. */
   readonly nodes: MachineNodes;
   readonly types: readonly MachineType[];
   /** Default `zone-a`, `zone-b`. */
@@ -49,7 +49,7 @@ export type Machines = AsyncDisposable &
     readonly url: string;
     /** The file of the bearer token, readable only by its owner. */
     readonly tokenFile: string;
-    /** The address for commands of other processes, see `remoteMachineControls`. */
+    /** The address for commands of other processes, see `makeRemoteMachineControls`. */
     readonly control: ControlAddress;
     readonly list: () => readonly MachineView[];
   };
@@ -59,7 +59,7 @@ const BOOT_MS = 2_000;
 const END_MS = 500;
 
 /** Returns the directory where the kubelets of a cloud record their processes, which `endLeftovers` ends after a kill. */
-export function nodesOf(directory: string): string {
+export function listNodes(directory: string): string {
   return join(directory, "nodes");
 }
 
@@ -83,11 +83,11 @@ export async function startMachines(options: MachinesOptions): Promise<Machines>
     now: options.now ?? Date.now,
   });
   await using started = new AsyncDisposableStack();
-  const save = machineSaver(records, () => fleet.records());
-  started.use(claimFor("cloud", directory));
+  const save = openMachineSaver(records, () => fleet.records());
+  started.use(claimForOwner("cloud", directory));
   await save();
   // No kubelet finds the processes of machines that ended while the cloud did not run.
-  await endLeftovers(nodesOf(directory));
+  await endLeftovers(listNodes(directory));
   fleet.onChange(save);
   started.defer(async () => {
     await fleet.close();
@@ -101,7 +101,7 @@ export async function startMachines(options: MachinesOptions): Promise<Machines>
   const server = started.use(await serveMachines(fleet, { token, port, ...(host === undefined ? {} : { host }) }));
   const all = started.move();
   return {
-    ...machineControls((command) => Promise.resolve().then(() => fleet.command(command))),
+    ...makeMachineControls((command) => Promise.resolve().then(() => fleet.command(command))),
     url: server.url,
     tokenFile,
     control: { url: server.url, token },

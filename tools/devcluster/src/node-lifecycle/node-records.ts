@@ -1,5 +1,5 @@
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
-import { type NodeFacts, taintKey } from "./plan-node-lifecycle.ts";
+import { type NodeFacts, buildTaintKey } from "./plan-node-lifecycle.ts";
 
 type Row = { node: V1Node; heardAtMs: number; taintedAtMs: ReadonlyMap<string, number> };
 
@@ -17,7 +17,7 @@ export class NodeRecords {
       return true;
     }
     const old = this.#rows.get(name);
-    const taints = (after.spec?.taints ?? []).filter(({ effect }) => effect === "NoExecute").map(taintKey);
+    const taints = (after.spec?.taints ?? []).filter(({ effect }) => effect === "NoExecute").map(buildTaintKey);
     this.#rows.set(name, {
       node: after,
       heardAtMs: old === undefined || heartbeat(old.node) !== heartbeat(after) ? nowMs : old.heardAtMs,

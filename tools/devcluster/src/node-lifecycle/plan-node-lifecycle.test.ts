@@ -4,7 +4,7 @@ import {
   type NodeFacts,
   NOT_READY,
   planNodeLifecycle,
-  taintKey,
+  buildTaintKey,
   UNREACHABLE,
   UNSCHEDULABLE,
 } from "./plan-node-lifecycle.ts";
@@ -92,7 +92,7 @@ describe("planNodeLifecycle", () => {
       "evicted",
     ],
   ])("judges a pod %s", (_title, tolerations, expected) => {
-    const facts = { node: node("True", [GPU]), taintedAtMs: new Map([[taintKey(GPU), NOW - 10_000]]) };
+    const facts = { node: node("True", [GPU]), taintedAtMs: new Map([[buildTaintKey(GPU), NOW - 10_000]]) };
     const steps = plan({ ...facts, pods: [pod({}, tolerations)] }).filter(
       (step) => step.kind !== "wait" || step.because !== "grace",
     );

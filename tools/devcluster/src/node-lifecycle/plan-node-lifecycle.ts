@@ -1,5 +1,5 @@
 import type { V1Node, V1NodeCondition, V1Pod, V1Taint } from "@kubernetes/client-node";
-import { tolerates } from "@muster/resources";
+import { isTolerated } from "@muster/resources";
 
 /** The known facts about one node at its judgement. */
 export type NodeFacts = {
@@ -7,7 +7,7 @@ export type NodeFacts = {
   readonly pods: readonly V1Pod[];
   /** The last heartbeat: a renewed lease or a reported status. */
   readonly heardAtMs: number;
-  /** Since when each taint with effect NoExecute was seen, by `taintKey`. */
+  /** Since when each taint with effect NoExecute was seen, by `buildTaintKey`. */
   readonly taintedAtMs: ReadonlyMap<string, number>;
 };
 
@@ -58,7 +58,7 @@ export function planNodeLifecycle(facts: NodeFacts, policy: { readonly graceMs: 
 }
 
 /** Returns a key for a taint, independent of the time at which it was added. */
-export function taintKey({ key, value = "", effect }: V1Taint): string {
+export function buildTaintKey({ key, value = "", effect }: V1Taint): string {
   return `${key}=${value}:${effect}`;
 }
 
@@ -113,7 +113,7 @@ function planEviction(pod: V1Pod, { node, taintedAtMs }: NodeFacts, nowMs: numbe
   let leaves: { readonly atMs: number; readonly taint: string } | undefined;
   for (const taint of node.spec?.taints ?? []) {
     if (taint.effect !== "NoExecute") continue;
-    const key = taintKey(taint);
+    const key = buildTaintKey(taint);
     const atMs = (taintedAtMs.get(key) ?? nowMs) + toleratedMs(pod, taint);
     if (atMs < (leaves?.atMs ?? Infinity)) leaves = { atMs, taint: key };
   }
@@ -124,7 +124,7 @@ function planEviction(pod: V1Pod, { node, taintedAtMs }: NodeFacts, nowMs: numbe
 
 /** Returns how long a pod tolerates a taint: the shortest of its tolerations, 0 without any, Infinity without a limit. */
 function toleratedMs(pod: V1Pod, taint: V1Taint): number {
-  const tolerations = (pod.spec?.tolerations ?? []).filter((each) => tolerates(each, taint));
+  const tolerations = (pod.spec?.tolerations ?? []).filter((each) => isTolerated(each, taint));
   if (tolerations.length === 0) return 0;
   return Math.min(...tolerations.map((each) => Math.max(0, each.tolerationSeconds ?? Infinity) * 1000));
 }

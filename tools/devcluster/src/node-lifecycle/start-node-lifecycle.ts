@@ -1,15 +1,15 @@
 import type { KubeConfig, V1Lease, V1Node, V1Pod } from "@kubernetes/client-node";
 import {
   type Informer,
-  informer,
+  openInformer,
   type KubeCalls,
-  kubeFault,
+  toKubeFault,
   type KubeObject,
   type KubeResource,
   unlessMissing,
 } from "@muster/kube";
-import { type ClusterApi, remoteApi } from "../cluster-api.ts";
-import { reconcileLoop } from "../reconcile-loop.ts";
+import { type ClusterApi, makeRemoteApi } from "../cluster-api.ts";
+import { makeReconcileLoop } from "../reconcile-loop.ts";
 import { recordEvent } from "../record-event.ts";
 import { unlessGone } from "../unless-gone.ts";
 import { withoutManagedFields } from "../without-managed-fields.ts";
@@ -43,7 +43,7 @@ const NODES = { apiVersion: "v1", plural: "nodes" };
  * do not tolerate a taint, and removes pods of missing nodes. Silence counts from the observations of this process, so that a late start makes no node late.
  */
 export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise<AsyncDisposable> {
-  const { kubeconfig, api = remoteApi(kubeconfig), onError = () => undefined, now = Date.now } = options;
+  const { kubeconfig, api = makeRemoteApi(kubeconfig), onError = () => undefined, now = Date.now } = options;
   const policy = { graceMs: options.nodeGraceMs ?? GRACE_MS };
   await using started = new AsyncDisposableStack();
   const calls = started.use(api.calls({ timeoutMs: CALL_TIMEOUT_MS }));
@@ -51,7 +51,7 @@ export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise
   let dueAtMs = Infinity;
   let isSynced = false;
   const loop = started.use(
-    reconcileLoop({
+    makeReconcileLoop({
       pass: async () => {
         // With an incomplete list of nodes every pod would count as orphaned.
         if (!isSynced) return;
@@ -63,7 +63,7 @@ export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise
         const due = orphans.filter((orphan) => nowMs >= orphan.dueAtMs).map(({ pod }) => removeOrphan(calls, pod));
         const results = await Promise.allSettled([...steps.map((step) => execute(calls, step, nowMs)), ...due]);
         const failures = results.flatMap((result) => (result.status === "rejected" ? [result.reason as unknown] : []));
-        const failed = failures.find((error) => kubeFault(error)?.code !== "conflict");
+        const failed = failures.find((error) => toKubeFault(error)?.code !== "conflict");
         if (failed !== undefined)
           throw failed instanceof Error ? failed : new Error("a step failed", { cause: failed });
         // The cache is stale, and catches up.
@@ -78,7 +78,7 @@ export async function startNodeLifecycle(options: NodeLifecycleOptions): Promise
     selector: { readonly fieldSelector?: string } = {},
   ): Informer<Kind> => {
     const source = started.use(
-      informer<Kind, Kind>({
+      openInformer<Kind, Kind>({
         source: api.listWatch<Kind>(path, selector),
         project: withoutManagedFields,
         onError: (error) => onError(error, `watching ${path}`),

@@ -1,5 +1,5 @@
 import type { V1Node, V1Pod, V1PodAffinityTerm } from "@kubernetes/client-node";
-import { amountsOf, podRequests, type Amounts } from "@muster/resources";
+import { parseAmounts, computePodRequests, type Amounts } from "@muster/resources";
 import { type Labels, matchesSelector } from "./match-labels.ts";
 
 /** A node and the counted amounts of its pods. */
@@ -38,7 +38,7 @@ export class ClusterState {
 
   setNode(node: V1Node): void {
     const name = node.metadata?.name ?? "";
-    const allocatable = amountsOf(node.status?.allocatable ?? {});
+    const allocatable = parseAmounts(node.status?.allocatable ?? {});
     this.#places.set(name, { ...this.#place(name), node, allocatable });
   }
 
@@ -70,7 +70,7 @@ export class ClusterState {
       namespace: pod.metadata?.namespace ?? "",
       labels: pod.metadata?.labels ?? {},
       nodeName,
-      requests: requestsOf(pod),
+      requests: sumRequests(pod),
     };
     const place = this.#place(nodeName);
     this.#places.set(nodeName, place);
@@ -78,7 +78,7 @@ export class ClusterState {
     for (const [resource, each] of placed.requests) place.used.set(resource, (place.used.get(resource) ?? 0) + each);
     this.#placed.set(placed.uid, placed);
     for (const key of labelKeys(placed.labels)) put(this.#byLabel, key, placed);
-    for (const term of antiAffinityTerms(pod)) this.#hold(term, placed, 1);
+    for (const term of listAntiAffinityTerms(pod)) this.#hold(term, placed, 1);
   }
 
   removePod(uid: string): void {
@@ -89,7 +89,7 @@ export class ClusterState {
     place.pods.delete(placed);
     for (const [resource, each] of placed.requests) place.used.set(resource, (place.used.get(resource) ?? 0) - each);
     for (const key of labelKeys(placed.labels)) drop(this.#byLabel, key, placed);
-    for (const term of antiAffinityTerms(placed.pod)) this.#hold(term, placed, -1);
+    for (const term of listAntiAffinityTerms(placed.pod)) this.#hold(term, placed, -1);
     if (place.node === undefined && place.pods.size === 0) this.#places.delete(placed.nodeName);
   }
 
@@ -157,7 +157,7 @@ export class ClusterState {
 
   #domainOf(nodeName: string, topologyKey: string): string | undefined {
     const node = this.#places.get(nodeName)?.node;
-    return node === undefined ? undefined : topologyOf(node, topologyKey);
+    return node === undefined ? undefined : findTopology(node, topologyKey);
   }
 
   #hold(term: V1PodAffinityTerm, { namespace, nodeName }: PlacedPod, step: 1 | -1): void {
@@ -178,16 +178,16 @@ export class ClusterState {
 }
 
 /** Returns the value of a topology key; without a hostname label, the name of the node is its host. */
-export function topologyOf(node: V1Node, key: string): string | undefined {
+export function findTopology(node: V1Node, key: string): string | undefined {
   return node.metadata?.labels?.[key] ?? (key === HOSTNAME ? node.metadata?.name : undefined);
 }
 
 /** Returns the requests of the pod on its node. */
-export function requestsOf({ spec }: V1Pod): Amounts {
-  return podRequests(spec ?? { containers: [] });
+export function sumRequests({ spec }: V1Pod): Amounts {
+  return computePodRequests(spec ?? { containers: [] });
 }
 
-export function antiAffinityTerms(pod: V1Pod): readonly V1PodAffinityTerm[] {
+export function listAntiAffinityTerms(pod: V1Pod): readonly V1PodAffinityTerm[] {
   return pod.spec?.affinity?.podAntiAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
 }
 

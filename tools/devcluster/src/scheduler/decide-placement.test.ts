@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { matchesNodeTerm } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { ClusterState } from "./cluster-state.ts";
-import { awaitsPlacement, decidePlacement, type Placement } from "./decide-placement.ts";
+import { isAwaitingPlacement, decidePlacement, type Placement } from "./decide-placement.ts";
 import { matchesSelector } from "./match-labels.ts";
 
 describe("decidePlacement", () => {
@@ -212,7 +212,7 @@ describe("decidePlacement", () => {
   });
 });
 
-describe("awaitsPlacement", () => {
+describe("isAwaitingPlacement", () => {
   it.each<[string, Partial<V1Pod>, boolean]>([
     ["a new pod", {}, true],
     ["a pod that names the default scheduler", { spec: { containers: [], schedulerName: "default-scheduler" } }, true],
@@ -222,7 +222,7 @@ describe("awaitsPlacement", () => {
     ["a pod that has failed", { status: { phase: "Failed" } }, false],
     ["a gated pod", { spec: { containers: [], schedulingGates: [{ name: "wait" }] } }, false],
   ])("judges %s", (_title, part, expected) => {
-    expect(awaitsPlacement({ ...pod("p"), ...part })).toBe(expected);
+    expect(isAwaitingPlacement({ ...pod("p"), ...part })).toBe(expected);
   });
 });
 

@@ -1,6 +1,12 @@
 import type { V1Node, V1Pod, V1Taint } from "@kubernetes/client-node";
-import { matchesNodeTerm, tolerates, untolerated, type Amounts } from "@muster/resources";
-import { antiAffinityTerms, type ClusterState, type NodePlace, requestsOf, topologyOf } from "./cluster-state.ts";
+import { matchesNodeTerm, isTolerated, findUntolerated, type Amounts } from "@muster/resources";
+import {
+  listAntiAffinityTerms,
+  type ClusterState,
+  type NodePlace,
+  sumRequests,
+  findTopology,
+} from "./cluster-state.ts";
 import { hasLabels } from "./match-labels.ts";
 
 /** The node of a pod, or why it waits. `kubectl describe pod` shows the message. */
@@ -20,7 +26,7 @@ const DEFAULT_SCHEDULER = "default-scheduler";
 const DEFAULT_PODS = 110;
 
 /** Returns whether this scheduler must place the pod: unbound, not ended, not in deletion, and not of another scheduler. */
-export function awaitsPlacement(pod: V1Pod): boolean {
+export function isAwaitingPlacement(pod: V1Pod): boolean {
   const scheduler = pod.spec?.schedulerName ?? DEFAULT_SCHEDULER;
   return (
     (scheduler === DEFAULT_SCHEDULER || scheduler === "") &&
@@ -87,8 +93,8 @@ type Demands = {
 function demandsOf(pod: V1Pod, state: ClusterState): Demands {
   return {
     pod,
-    requests: requestsOf(pod),
-    apart: antiAffinityTerms(pod).map((term) => ({
+    requests: sumRequests(pod),
+    apart: listAntiAffinityTerms(pod).map((term) => ({
       topologyKey: term.topologyKey,
       domains: state.domainsWith(term, pod),
     })),
@@ -100,18 +106,18 @@ function demandsOf(pod: V1Pod, state: ClusterState): Demands {
 function problemsOf(demands: Demands, place: NodePlace, node: V1Node): readonly string[] {
   const { pod } = demands;
   const tolerations = pod.spec?.tolerations ?? [];
-  if (node.spec?.unschedulable === true && !tolerations.some((each) => tolerates(each, CORDON))) {
+  if (node.spec?.unschedulable === true && !tolerations.some((each) => isTolerated(each, CORDON))) {
     return ["node(s) were unschedulable"];
   }
   // The node lifecycle taints nodes that are not ready only a moment later.
   const taints = isReady(node) ? (node.spec?.taints ?? []) : [...(node.spec?.taints ?? []), NOT_READY];
-  const taint = untolerated(taints, tolerations);
+  const taint = findUntolerated(taints, tolerations);
   if (taint !== undefined) return [`node(s) had untolerated taint {${taint.key}: ${taint.value ?? ""}}`];
   if (!matchesNode(pod, node)) return ["node(s) didn't match Pod's node affinity/selector"];
   const lacking = insufficient(demands.requests, place);
   if (lacking.length > 0) return lacking;
   const isIn = ({ topologyKey, domains }: Domains): boolean => {
-    const domain = topologyOf(node, topologyKey);
+    const domain = findTopology(node, topologyKey);
     return domain !== undefined && domains.has(domain);
   };
   if (demands.apart.some(isIn)) return ["node(s) didn't match pod anti-affinity rules"];

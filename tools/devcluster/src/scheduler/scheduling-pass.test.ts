@@ -1,15 +1,15 @@
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
 import { describe, expect, it } from "vitest";
 import { ClusterState } from "./cluster-state.ts";
-import { type SchedulingDeps, schedulingPass } from "./scheduling-pass.ts";
+import { type SchedulingDeps, runSchedulingPass } from "./scheduling-pass.ts";
 import { SchedulingQueue } from "./scheduling-queue.ts";
 
 const FULL = "0/1 nodes are available: 1 Too many pods.";
 
-describe("schedulingPass", () => {
+describe("runSchedulingPass", () => {
   it("counts pods that it has just bound, before the cache shows them", async () => {
     const world = makeWorld({ pods: [pod("a", 1), pod("b", 2)], nodes: [node("n", "1")] });
-    await schedulingPass(world.deps);
+    await runSchedulingPass(world.deps);
     expect(world.log.sort()).toEqual(["FailedScheduling b", "Scheduled a", "bind a to n", `status b: ${FULL}`]);
   });
 
@@ -18,13 +18,13 @@ describe("schedulingPass", () => {
     const spec = { containers: [], priority: 1000 };
     const pods = [pod("young", 8), pod("old", 1), { ...urgent, spec }];
     const world = makeWorld({ pods, nodes: [node("n", "2")] });
-    await schedulingPass(world.deps);
+    await runSchedulingPass(world.deps);
     expect(world.log.slice(0, 2)).toEqual(["bind urgent to n", "bind old to n"]);
   });
 
   it("reports why a pod waits again only when the reason changes", async () => {
     const world = makeWorld({ pods: [pod("a", 1)], nodes: [] });
-    await schedulingPass(world.deps);
+    await runSchedulingPass(world.deps);
     expect(world.log).toEqual(["status a: no nodes available to schedule pods", "FailedScheduling a"]);
     await world.later(60_000);
     expect(world.log).toHaveLength(2);
@@ -35,7 +35,7 @@ describe("schedulingPass", () => {
 
   it("retries an unschedulable pod only after a change, and after its back-off", async () => {
     const world = makeWorld({ pods: [pod("a", 1)], nodes: [] });
-    await schedulingPass(world.deps);
+    await runSchedulingPass(world.deps);
     world.deps.state.setNode(node("n", "1"));
     await world.later(1_000);
     expect(world.log).toHaveLength(2);
@@ -46,7 +46,7 @@ describe("schedulingPass", () => {
 
   it("retries a pod that changed meanwhile, and one whose binding failed, after a growing pause", async () => {
     const world = makeWorld({ pods: [pod("a", 1)], nodes: [node("n", "1")], answers: [false, new Error("away")] });
-    await schedulingPass(world.deps);
+    await runSchedulingPass(world.deps);
     await world.later(999);
     expect(world.log).toEqual(["bind a to n"]);
     await world.later(1);
@@ -59,19 +59,19 @@ describe("schedulingPass", () => {
 
   it("releases the resources of a pod that could not be bound", async () => {
     const world = makeWorld({ pods: [pod("a", 1)], nodes: [node("n", "1")], answers: [false] });
-    await schedulingPass(world.deps);
+    await runSchedulingPass(world.deps);
     world.deps.queue.set(pod("b", 2), 0);
-    await schedulingPass(world.deps);
+    await runSchedulingPass(world.deps);
     expect(world.log).toContain("bind b to n");
   });
 
   it("keeps the resources of a pod that was observed as bound although the answer was lost", async () => {
     const world = makeWorld({ pods: [pod("a", 1)], nodes: [node("n", "1")], answers: [new Error("reset")] });
-    const passing = schedulingPass(world.deps);
+    const passing = runSchedulingPass(world.deps);
     world.deps.queue.delete("a");
     await passing;
     world.deps.queue.set(pod("b", 2), 0);
-    await schedulingPass(world.deps);
+    await runSchedulingPass(world.deps);
     expect(world.log).not.toContain("bind b to n");
   });
 });
@@ -117,7 +117,7 @@ function makeWorld(start: { pods: V1Pod[]; nodes: V1Node[]; answers?: (boolean |
     deps,
     later: async (ms) => {
       nowMs += ms;
-      await schedulingPass(deps);
+      await runSchedulingPass(deps);
     },
   };
 }

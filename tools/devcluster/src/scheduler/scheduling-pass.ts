@@ -26,7 +26,7 @@ export type SchedulingDeps = {
 const PODS_PER_PASS = 50;
 
 /** Places the due pods one by one, each with the earlier ones already counted. Resolves when all decisions are written. */
-export async function schedulingPass(deps: SchedulingDeps): Promise<void> {
+export async function runSchedulingPass(deps: SchedulingDeps): Promise<void> {
   const { state, queue } = deps;
   const acts: Promise<void>[] = [];
   for (const pod of queue.take(deps.now(), PODS_PER_PASS)) {

@@ -1,14 +1,14 @@
 import { setImmediate as turn } from "node:timers/promises";
 import type { KubeConfig, V1Namespace, V1Node, V1Pod } from "@kubernetes/client-node";
-import { type Informer, informer, type KubeCalls, type KubeObject } from "@muster/kube";
-import { type ClusterApi, remoteApi } from "../cluster-api.ts";
-import { type ReconcileLoop, reconcileLoop } from "../reconcile-loop.ts";
+import { type Informer, openInformer, type KubeCalls, type KubeObject } from "@muster/kube";
+import { type ClusterApi, makeRemoteApi } from "../cluster-api.ts";
+import { type ReconcileLoop, makeReconcileLoop } from "../reconcile-loop.ts";
 import { recordEvent } from "../record-event.ts";
 import { unlessGone } from "../unless-gone.ts";
 import { withoutManagedFields } from "../without-managed-fields.ts";
 import { ClusterState } from "./cluster-state.ts";
-import { awaitsPlacement } from "./decide-placement.ts";
-import { type SchedulingDeps, schedulingPass } from "./scheduling-pass.ts";
+import { isAwaitingPlacement } from "./decide-placement.ts";
+import { type SchedulingDeps, runSchedulingPass } from "./scheduling-pass.ts";
 import { SchedulingQueue } from "./scheduling-queue.ts";
 
 export type SchedulerOptions = {
@@ -28,7 +28,7 @@ const COMPONENT = "default-scheduler";
  * Starts a scheduler for pods that name none or `default-scheduler`. Resolves once pods and nodes are known. Disposal ends it, and keeps every binding.
  */
 export async function startScheduler(options: SchedulerOptions): Promise<AsyncDisposable> {
-  const { kubeconfig, api = remoteApi(kubeconfig), onError = () => undefined, now = Date.now } = options;
+  const { kubeconfig, api = makeRemoteApi(kubeconfig), onError = () => undefined, now = Date.now } = options;
   await using started = new AsyncDisposableStack();
   const calls = started.use(api.calls({ timeoutMs: CALL_TIMEOUT_MS }));
   const state = new ClusterState();
@@ -37,10 +37,10 @@ export async function startScheduler(options: SchedulerOptions): Promise<AsyncDi
   const underWay = new Set<Promise<void>>();
   started.defer(() => Promise.all(underWay).then(() => undefined));
   const loop: ReconcileLoop = started.use(
-    reconcileLoop({
+    makeReconcileLoop({
       pass: async () => {
         // The report of a decision does not delay the next decisions.
-        const acts = schedulingPass(deps).finally(() => underWay.delete(acts));
+        const acts = runSchedulingPass(deps).finally(() => underWay.delete(acts));
         underWay.add(acts);
         await turn();
         if (queue.nextAtMs() <= now()) loop.poke();
@@ -53,7 +53,7 @@ export async function startScheduler(options: SchedulerOptions): Promise<AsyncDi
     changed: (before: Kind | undefined, after: Kind | undefined) => void,
   ): Informer<Kind> => {
     const source = started.use(
-      informer<Kind, Kind>({
+      openInformer<Kind, Kind>({
         source: api.listWatch<Kind>(`/api/v1/${plural}`),
         project: withoutManagedFields,
         onError: (error) => onError(error, `watching ${plural}`),
@@ -93,7 +93,7 @@ function podChanged(
   after: V1Pod | undefined,
 ): void {
   const uid = (after ?? before)?.metadata?.uid ?? "";
-  if (after !== undefined && awaitsPlacement(after)) {
+  if (after !== undefined && isAwaitingPlacement(after)) {
     // The pod was just bound, and this event is older.
     if (queue.has(uid) || state.nodeOf(uid) === undefined) queue.set(after, nowMs);
     return;

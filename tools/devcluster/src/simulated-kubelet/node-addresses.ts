@@ -7,7 +7,7 @@ const FIRST_HOST = 2;
 const LAST_HOST = 254;
 
 /** Allocates addresses without listeners, unique in one simulation, the least recently released first. */
-export function nodeAddresses(nodeIndex: number): Pick<PodAddresses, "allocate" | "release"> {
+export function makeNodeAddresses(nodeIndex: number): Pick<PodAddresses, "allocate" | "release"> {
   const block = `10.${nodeIndex >> 8}.${nodeIndex & 255}`;
   const free = Array.from({ length: LAST_HOST - FIRST_HOST + 1 }, (_, host) => `${block}.${host + FIRST_HOST}`);
   const limit = free.length;

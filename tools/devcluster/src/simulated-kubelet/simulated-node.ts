@@ -1,13 +1,18 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import type { KubeCalls } from "@muster/kube";
 import type { NodeFacts } from "../kubelet/build-node.ts";
-import { containerEventRecorder } from "../kubelet/container-event-recorder.ts";
+import { makeContainerEventRecorder } from "../kubelet/container-event-recorder.ts";
 import type { FoundLog } from "../kubelet/kubelet-server.ts";
 import { isMissingImage } from "../kubelet/missing-image.ts";
 import { PodWorker } from "../kubelet/pod-worker.ts";
-import { nodeAddresses } from "./node-addresses.ts";
-import { simulatedPodApi } from "./simulated-pod-api.ts";
-import { type SimulatedMachine, type SimulatedRuntime, simulatedRuntime, tickMachine } from "./simulated-runtime.ts";
+import { makeNodeAddresses } from "./node-addresses.ts";
+import { makeSimulatedPodApi } from "./simulated-pod-api.ts";
+import {
+  type SimulatedMachine,
+  type SimulatedRuntime,
+  makeSimulatedRuntime,
+  tickMachine,
+} from "./simulated-runtime.ts";
 
 /** `frozen`: machine and kubelet hang. `dead`: the machine is off, and its containers are lost. */
 export type NodeState = "alive" | "frozen" | "dead";
@@ -30,13 +35,13 @@ export class SimulatedNode {
   #workers = new Map<string, PodWorker>();
   readonly #runtimes = new Map<string, SimulatedRuntime>();
   #machine: SimulatedMachine = { runs: new Set() };
-  #addresses: ReturnType<typeof nodeAddresses>;
+  #addresses: ReturnType<typeof makeNodeAddresses>;
 
   constructor(facts: NodeFacts, nodeIndex: number, deps: SimulatedNodeDeps) {
     this.facts = facts;
     this.#nodeIndex = nodeIndex;
     this.#deps = deps;
-    this.#addresses = nodeAddresses(nodeIndex);
+    this.#addresses = makeNodeAddresses(nodeIndex);
   }
 
   state(): NodeState {
@@ -89,7 +94,7 @@ export class SimulatedNode {
     this.#workers = new Map();
     this.#runtimes.clear();
     this.#machine = { runs: new Set() };
-    this.#addresses = nodeAddresses(this.#nodeIndex);
+    this.#addresses = makeNodeAddresses(this.#nodeIndex);
     await Promise.all(workers.map((worker) => worker.abandon()));
   }
 
@@ -104,15 +109,15 @@ export class SimulatedNode {
     if (this.#workers.has(uid)) return;
     const { calls, now, onError, stopped } = this.#deps;
     const workers = this.#workers;
-    const record = containerEventRecorder(
+    const record = makeContainerEventRecorder(
       calls,
       { name, namespace, uid },
       { nodeName: this.facts.name, now, onError, stopped },
     );
-    const runtime = simulatedRuntime(this.#machine, now);
+    const runtime = makeSimulatedRuntime(this.#machine, now);
     const runtimes = this.#runtimes;
     const worker = new PodWorker(pod, {
-      ...simulatedPodApi(calls, { name, namespace, uid }),
+      ...makeSimulatedPodApi(calls, { name, namespace, uid }),
       runtime,
       now,
       pod: () => {

@@ -1,15 +1,15 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import type { KubeCalls } from "@muster/kube";
-import { podApi, type PodName } from "../kubelet/pod-api.ts";
+import { makePodApi, type PodName } from "../kubelet/pod-api.ts";
 import type { PodWorkerDeps } from "../kubelet/pod-worker.ts";
 import { withoutManagedFields } from "../without-managed-fields.ts";
 
 /** Makes the API calls of a simulated pod's worker. Statuses are patches without a resource version, so they never conflict. */
-export function simulatedPodApi(
+export function makeSimulatedPodApi(
   calls: KubeCalls,
   pod: PodName,
 ): Pick<PodWorkerDeps, "readPod" | "saveStatus" | "deletePod"> {
-  const { readPod, deletePod } = podApi(calls, pod);
+  const { readPod, deletePod } = makePodApi(calls, pod);
   const { name, namespace, uid } = pod;
   return {
     readPod,

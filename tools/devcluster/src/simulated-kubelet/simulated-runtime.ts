@@ -23,7 +23,7 @@ export function tickMachine(machine: SimulatedMachine, nowMs: number): void {
 }
 
 /** Simulates the containers of one pod without processes. Keeps the logs of the present run and the previous one in memory. */
-export function simulatedRuntime(machine: SimulatedMachine, now: () => number): SimulatedRuntime {
+export function makeSimulatedRuntime(machine: SimulatedMachine, now: () => number): SimulatedRuntime {
   const runs = new Map<string, SimulatedRun>();
   const createdAtMs = new Map<string, number>();
   return {

@@ -1,14 +1,14 @@
 import { setImmediate as turn } from "node:timers/promises";
 import type { V1Node, V1Pod } from "@kubernetes/client-node";
 import { throwFault } from "@muster/faults";
-import { type Informer, informer, type KubeObject, type ListWatch, loadKube } from "@muster/kube";
-import { remoteApi } from "../cluster-api.ts";
+import { type Informer, openInformer, type KubeObject, type ListWatch, loadKube } from "@muster/kube";
+import { makeRemoteApi } from "../cluster-api.ts";
 import type { NodeFacts, NodeTaint } from "../kubelet/build-node.ts";
 import { type FindLog, startKubeletServer } from "../kubelet/kubelet-server.ts";
-import { stopSignal } from "../kubelet/container-event-recorder.ts";
-import { clusterAccess } from "../kubelet/cluster-access.ts";
+import { makeStopSignal } from "../kubelet/container-event-recorder.ts";
+import { buildClusterAccess } from "../kubelet/cluster-access.ts";
 import { makeKubeletCertificate } from "../kubelet/kubelet-certificate.ts";
-import { nodeApi } from "../kubelet/node-api.ts";
+import { makeNodeApi } from "../kubelet/node-api.ts";
 import { readSystem } from "../kubelet/node-heartbeat.ts";
 import type { KubeletOptions } from "../kubelet/start-kubelet.ts";
 import { startControlPlane } from "../start-control-plane.ts";
@@ -80,18 +80,18 @@ const LEASE_EVERY_MS = 10_000;
 export async function startSimulatedNodes(options: SimulatedNodesOptions): Promise<SimulatedNodes> {
   const { now = Date.now, onError = () => undefined } = options;
   const kubeconfig = loadKube(options.kubeconfig);
-  const { api = remoteApi(kubeconfig) } = options;
+  const { api = makeRemoteApi(kubeconfig) } = options;
   const wanted = namedNodes(options.pools);
   await using started = new AsyncDisposableStack();
   const calls = started.use(api.calls({ timeoutMs: CALL_TIMEOUT_MS }));
-  const stopped = stopSignal(started);
+  const stopped = makeStopSignal(started);
   if (options.controlPlane !== false) started.use(await startControlPlane({ ...options, kubeconfig }));
 
   const nodes = new Map<string, SimulatedNode>();
   const server = started.use(
     await startKubeletServer({
       certificate: options.certificate ?? (await makeKubeletCertificate()),
-      access: options.access ?? (await clusterAccess(kubeconfig)),
+      access: options.access ?? (await buildClusterAccess(kubeconfig)),
       now,
       findLog: (which) => findLog({ nodes, pod: (key) => pods.get(key) }, which),
       findExec: ({ container }) => ({
@@ -102,7 +102,7 @@ export async function startSimulatedNodes(options: SimulatedNodesOptions): Promi
     }),
   );
   const follow = <Kind extends KubeObject>(source: ListWatch<Kind>, doing: string): Informer<Kind> =>
-    started.use(informer({ source, project: withoutManagedFields, onError: (error) => onError(error, doing) }));
+    started.use(openInformer({ source, project: withoutManagedFields, onError: (error) => onError(error, doing) }));
   const bound = api.listWatch<V1Pod>("/api/v1/pods", { fieldSelector: "spec.nodeName!=" });
   const pods: Informer<V1Pod> = follow(bound, "watching the pods of simulated nodes");
   started.defer(() => Promise.all([...nodes.values()].map((node) => node.kill())).then(() => undefined));
@@ -127,7 +127,7 @@ export async function startSimulatedNodes(options: SimulatedNodesOptions): Promi
   const beats = started.use(
     await startBeats({
       nodes: [...nodes.values()],
-      api: nodeApi(calls, now),
+      api: makeNodeApi(calls, now),
       seen: follow(api.listWatch<V1Node>("/api/v1/nodes"), "watching simulated nodes"),
       leaseEveryMs: options.leaseEveryMs ?? LEASE_EVERY_MS,
       onError,

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { until } from "@muster/testkit";
-import { at, isObject, objectAt, textAt } from "../../src/apiserver/json.ts";
+import { at, isObject, getObject, getText } from "../../src/apiserver/json.ts";
 import { type Answer, type Api, configMap } from "./api.ts";
 
 const RBAC = "/apis/rbac.authorization.k8s.io/v1";
@@ -10,7 +10,7 @@ const REVIEWS = "/apis/authorization.k8s.io/v1";
 export function describeAccounts(api: () => Api): void {
   const tokenPath = (namespace: string, name = "robot"): string =>
     `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`;
-  const tokenOf = ({ body }: Answer): string => textAt(body, "status", "token");
+  const tokenOf = ({ body }: Answer): string => getText(body, "status", "token");
 
   async function account(): Promise<{ namespace: string; token: string }> {
     const namespace = await api().namespace();
@@ -45,10 +45,10 @@ export function describeAccounts(api: () => Api): void {
     const claims: unknown = JSON.parse(Buffer.from(tokenOf(made).split(".")[1] ?? "", "base64url").toString());
     const { exp = 0, iat = 0, ...rest } = isObject(claims) ? claims : {};
     expect(Number(exp) - Number(iat)).toBe(7200);
-    expect(textAt(made.body, "status", "expirationTimestamp")).toBe(
+    expect(getText(made.body, "status", "expirationTimestamp")).toBe(
       new Date(Number(exp) * 1000).toISOString().replace(".000", ""),
     );
-    const uid = textAt(made.body, "metadata", "uid");
+    const uid = getText(made.body, "metadata", "uid");
     expect(rest).toMatchObject({
       aud: ["https://kubernetes.default.svc"],
       iss: "https://kubernetes.default.svc",
@@ -60,7 +60,7 @@ export function describeAccounts(api: () => Api): void {
       body: self,
       token: tokenOf(made),
     });
-    expect(objectAt(who.body, "status", "userInfo")).toMatchObject({
+    expect(getObject(who.body, "status", "userInfo")).toMatchObject({
       username: `system:serviceaccount:${namespace}:robot`,
       uid,
       groups: ["system:serviceaccounts", `system:serviceaccounts:${namespace}`, "system:authenticated"],

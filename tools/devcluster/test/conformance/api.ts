@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { createInterface, type Interface } from "node:readline";
-import { isObject, type JsonObject, listAt, objectAt, textAt } from "../../src/apiserver/json.ts";
+import { isObject, type JsonObject, getList, getObject, getText } from "../../src/apiserver/json.ts";
 import type { Cluster } from "./clusters.ts";
 
 export type CallOptions = {
@@ -131,7 +131,7 @@ async function openWatch(cluster: Cluster, path: string, accept: string | undefi
     const line = await iterator.next().catch(() => undefined);
     if (line === undefined || line.done === true || line.value === "") return undefined;
     const event = parse(line.value);
-    return { type: textAt(event, "type"), object: objectAt(event, "object") };
+    return { type: getText(event, "type"), object: getObject(event, "object") };
   };
   const collect = async (count: number): Promise<Event[]> => {
     const events: Event[] = [];
@@ -156,15 +156,15 @@ async function openWatch(cluster: Cluster, path: string, accept: string | undefi
 }
 
 export function nameIn(object: JsonObject): string {
-  return textAt(object, "metadata", "name");
+  return getText(object, "metadata", "name");
 }
 
-export function versionIn(object: JsonObject): string {
-  return textAt(object, "metadata", "resourceVersion");
+export function getVersion(object: JsonObject): string {
+  return getText(object, "metadata", "resourceVersion");
 }
 
-export function namesIn(list: JsonObject): string[] {
-  return listAt(list, "items").map((item) => textAt(item, "metadata", "name"));
+export function listNames(list: JsonObject): string[] {
+  return getList(list, "items").map((item) => getText(item, "metadata", "name"));
 }
 
 export function pod(name: string, more: { labels?: object; spec?: object; metadata?: object } = {}): object {

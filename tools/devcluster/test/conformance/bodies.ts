@@ -1,5 +1,5 @@
 import { beforeAll, expect, it } from "vitest";
-import { textAt } from "../../src/apiserver/json.ts";
+import { getText } from "../../src/apiserver/json.ts";
 import type { Api } from "./api.ts";
 
 /** The forms in which an object may be sent. */
@@ -19,7 +19,7 @@ export function describeBodies(api: () => Api): void {
   it("are refused when they are no YAML", async () => {
     const refused = await api().call("POST", maps, { raw: "metadata: {name: [", type: "application/yaml" });
     expect(refused.code).toBe(400);
-    expect(textAt(refused.body, "message")).toContain(
+    expect(getText(refused.body, "message")).toContain(
       "the object provided is unrecognized (must be of type ConfigMap): yaml: ",
     );
   });
@@ -27,7 +27,7 @@ export function describeBodies(api: () => Api): void {
   it("are refused when their content type is protobuf and their content is not", async () => {
     const refused = await api().call("POST", maps, { raw: "hi", type: "application/vnd.kubernetes.protobuf" });
     expect(refused.code).toBe(400);
-    expect(textAt(refused.body, "message")).toContain(
+    expect(getText(refused.body, "message")).toContain(
       "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]",
     );
   });
@@ -35,7 +35,7 @@ export function describeBodies(api: () => Api): void {
   it("are refused in any other form, with a list of the supported ones", async () => {
     const refused = await api().call("POST", maps, { raw: "hi", type: "text/plain" });
     expect(refused.code).toBe(415);
-    expect(textAt(refused.body, "message")).toBe(
+    expect(getText(refused.body, "message")).toBe(
       "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf",
     );
   });

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { kubeApiServer, kubeAssets } from "@muster/testkit";
+import { startKubeApiServer, findKubeAssets } from "@muster/testkit";
 import { makeAuthority, signLoopbackServer, type Certificate } from "../../src/apiserver/certificates.ts";
 import { startApiServer } from "../../src/apiserver/start-api-server.ts";
 import type { AttachOptions } from "../../src/attach-nodes.ts";
@@ -32,7 +32,7 @@ export type ClusterCase = {
 
 /** The servers that must answer alike. The title of a skipped one states why. */
 export function clusters(): readonly ClusterCase[] {
-  const assets = kubeAssets();
+  const assets = findKubeAssets();
   return [
     { title: "the embedded API server", skip: false, start: embedded },
     {
@@ -61,7 +61,7 @@ async function embedded(): Promise<Cluster & WithNodes> {
 }
 
 async function real(): Promise<Cluster & WithNodes> {
-  const server = await kubeApiServer();
+  const server = await startKubeApiServer();
   const kubeletCertificate = await signLoopbackServer(await makeAuthority("kubelets"), "kubelet");
   const manager = startControllerManager(server.kubeconfig);
   return {

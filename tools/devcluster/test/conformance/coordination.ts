@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { type JsonObject, listAt, objectAt, textAt } from "../../src/apiserver/json.ts";
-import { type Answer, type Api, namesIn, versionIn } from "./api.ts";
+import { type JsonObject, getList, getObject, getText } from "../../src/apiserver/json.ts";
+import { type Answer, type Api, listNames, getVersion } from "./api.ts";
 
 /** Leases, by which leaders are elected, and events. */
 export function describeCoordination(api: () => Api): void {
@@ -32,7 +32,7 @@ export function describeCoordination(api: () => Api): void {
     ])("refuses the time %s", async (renewTime, because) => {
       const refused = await api().post(leases(), lease("refused", { renewTime }));
       expect(refused.code).toBe(400);
-      expect(textAt(refused.body, "message")).toBe(
+      expect(getText(refused.body, "message")).toBe(
         `Lease in version "v1" cannot be handled as a Lease: parsing time "${renewTime}" as "2006-01-02T15:04:05.000000Z07:00": ${because}`,
       );
     });
@@ -40,7 +40,7 @@ export function describeCoordination(api: () => Api): void {
     it("lasts for more than no time, and has not changed hands less than never", async () => {
       const refused = await api().post(leases(), lease("none", { leaseDurationSeconds: 0, leaseTransitions: -1 }));
       expect(refused.code).toBe(422);
-      expect(listAt(refused.body, "details", "causes").map((cause) => textAt(cause, "message"))).toEqual([
+      expect(getList(refused.body, "details", "causes").map((cause) => getText(cause, "message"))).toEqual([
         "Invalid value: 0: must be greater than 0",
         "Invalid value: -1: must be greater than or equal to 0",
       ]);
@@ -50,7 +50,7 @@ export function describeCoordination(api: () => Api): void {
       const made = await api().post(leases(), lease("leader", { holderIdentity: "" }));
       const take = (holderIdentity: string): Promise<Answer> =>
         api().put(`${leases()}/leader`, {
-          metadata: { name: "leader", resourceVersion: versionIn(made.body) },
+          metadata: { name: "leader", resourceVersion: getVersion(made.body) },
           spec: { holderIdentity },
         });
       const answers = await Promise.all(["a", "b", "c", "d"].map(take));
@@ -58,11 +58,11 @@ export function describeCoordination(api: () => Api): void {
       expect(winners).toHaveLength(1);
       for (const lost of answers.filter((answer) => answer !== winners[0])) {
         expect(lost.code).toBe(409);
-        expect(textAt(lost.body, "message")).toBe(
+        expect(getText(lost.body, "message")).toBe(
           'Operation cannot be fulfilled on leases.coordination.k8s.io "leader": the object has been modified; please apply your changes to the latest version and try again',
         );
       }
-      const held = objectAt((await api().get(`${leases()}/leader`)).body, "spec");
+      const held = getObject((await api().get(`${leases()}/leader`)).body, "spec");
       expect(held).toEqual(winners[0]?.body["spec"]);
     });
 
@@ -70,7 +70,7 @@ export function describeCoordination(api: () => Api): void {
       expect((await api().put(`${leases()}/upserted`, lease("upserted", { holderIdentity: "a" }))).code).toBe(201);
       const refused = await api().put(`${leases()}/upserted`, lease("upserted", { holderIdentity: "b" }));
       expect(refused.code).toBe(422);
-      expect(textAt(refused.body, "message")).toContain("metadata.resourceVersion: Invalid value: 0");
+      expect(getText(refused.body, "message")).toContain("metadata.resourceVersion: Invalid value: 0");
     });
   });
 
@@ -102,7 +102,7 @@ export function describeCoordination(api: () => Api): void {
 
     it("is found by what it is about", async () => {
       const found = await api().get(`${core()}?fieldSelector=involvedObject.name%3Dsubject`);
-      expect(namesIn(found.body)).toContain("again");
+      expect(listNames(found.body)).toContain("again");
     });
   });
 }

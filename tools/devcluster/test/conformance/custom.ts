@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { at, listAt, objectAt, textAt } from "../../src/apiserver/json.ts";
-import { type Api, namesIn, versionIn } from "./api.ts";
+import { at, getList, getObject, getText } from "../../src/apiserver/json.ts";
+import { type Api, listNames, getVersion } from "./api.ts";
 import { install } from "./widgets.ts";
 
 const GROUP = "custom.example.com";
@@ -84,10 +84,10 @@ export function describeCustom(api: () => Api): void {
 
   it("are found by discovery", async () => {
     const group = await api().get(`/apis/${GROUP}`);
-    expect(listAt(group.body, "versions").map((one) => textAt(one, "version"))).toEqual(["v1"]);
-    expect(textAt(group.body, "preferredVersion", "version")).toBe("v1");
-    const resources = listAt((await api().get(`/apis/${GROUP}/v1`)).body, "resources");
-    expect(resources.map((one) => textAt(one, "name"))).toEqual(["widgets", "widgets/status"]);
+    expect(getList(group.body, "versions").map((one) => getText(one, "version"))).toEqual(["v1"]);
+    expect(getText(group.body, "preferredVersion", "version")).toBe("v1");
+    const resources = getList((await api().get(`/apis/${GROUP}/v1`)).body, "resources");
+    expect(resources.map((one) => getText(one, "name"))).toEqual(["widgets", "widgets/status"]);
     expect(resources[0]).toMatchObject({
       kind: "Widget",
       namespaced: true,
@@ -110,19 +110,19 @@ export function describeCustom(api: () => Api): void {
     expect(at(labelled.body, "metadata", "generation")).toBe(2);
     const reported = await api().patch(`${path}/status`, "merge", { status: { phase: "x" } });
     expect(at(reported.body, "metadata", "generation")).toBe(2);
-    expect(textAt(reported.body, "status", "phase")).toBe("x");
+    expect(getText(reported.body, "status", "phase")).toBe("x");
   });
 
   it("are listed with their kind and version", async () => {
     await create({ size: "small" });
     const list = await api().get(widgets);
     expect(list.body).toMatchObject({ kind: "WidgetList", apiVersion: `${GROUP}/v1` });
-    expect(listAt(list.body, "items")[0]).toMatchObject({ kind: "Widget", apiVersion: `${GROUP}/v1` });
+    expect(getList(list.body, "items")[0]).toMatchObject({ kind: "Widget", apiVersion: `${GROUP}/v1` });
   });
 
   it("get a generated name", async () => {
     const answer = await api().post(widgets, widget({ size: "small" }, { metadata: { generateName: "made-" } }));
-    expect(textAt(answer.body, "metadata", "name")).toMatch(/^made-[a-z0-9]{5}$/);
+    expect(getText(answer.body, "metadata", "name")).toMatch(/^made-[a-z0-9]{5}$/);
   });
 
   describe("lose what the schema does not have", () => {
@@ -136,7 +136,7 @@ export function describeCustom(api: () => Api): void {
       const answer = await api().post(widgets, body());
       expect(answer.code).toBe(201);
       expect(at(answer.body, "top")).toBeUndefined();
-      expect(objectAt(answer.body, "spec")).toMatchObject({ free: { known: "a", other: { x: 1 } } });
+      expect(getObject(answer.body, "spec")).toMatchObject({ free: { known: "a", other: { x: 1 } } });
       expect(at(answer.body, "spec", "unknown")).toBeUndefined();
       for (const field of ["spec.list[0].zzz", "spec.unknown", "top"]) {
         expect(answer.headers["warning"]).toContain(`unknown field \\"${field}\\"`);
@@ -146,7 +146,7 @@ export function describeCustom(api: () => Api): void {
     it("are refused with fieldValidation=Strict", async () => {
       const answer = await api().post(`${widgets}?fieldValidation=Strict`, body());
       expect(answer.code).toBe(400);
-      expect(textAt(answer.body, "message")).toBe(
+      expect(getText(answer.body, "message")).toBe(
         'Widget in version "v1" cannot be handled as a Widget: strict decoding error: unknown field "spec.list[0].zzz", unknown field "spec.unknown", unknown field "top"',
       );
     });
@@ -158,7 +158,7 @@ export function describeCustom(api: () => Api): void {
 
     it("also null where none is allowed", async () => {
       const path = await create({ size: "small", plain: null, nothing: null, replicas: null });
-      expect(objectAt((await api().get(path)).body, "spec")).toEqual({
+      expect(getObject((await api().get(path)).body, "spec")).toEqual({
         size: "small",
         nothing: null,
         replicas: 1,
@@ -247,13 +247,13 @@ export function describeCustom(api: () => Api): void {
     ])("%s", async (_what, spec, expected) => {
       const answer = await api().post(widgets, widget(spec));
       expect(answer.code, answer.text).toBe(422);
-      expect(textAt(answer.body, "message")).toContain(expected);
+      expect(getText(answer.body, "message")).toContain(expected);
       expect(answer.body).toMatchObject({ reason: "Invalid", details: { group: GROUP, kind: "Widget" } });
     });
 
     it("a name", async () => {
       const answer = await api().post(widgets, widget({ size: "small" }, {}, "B@d"));
-      expect(textAt(answer.body, "message")).toContain(
+      expect(getText(answer.body, "message")).toContain(
         'metadata.name: Invalid value: "B@d": a lowercase RFC 1123 subdomain',
       );
     });
@@ -261,7 +261,7 @@ export function describeCustom(api: () => Api): void {
     it("a kind, a version, or none at all", async () => {
       const said = async (body: object): Promise<[number, string]> => {
         const answer = await api().post(widgets, body);
-        return [answer.code, textAt(answer.body, "message")];
+        return [answer.code, getText(answer.body, "message")];
       };
       expect(await said(widget({ size: "small" }, { kind: "Gadget" }, "x"))).toEqual([
         422,
@@ -282,7 +282,7 @@ export function describeCustom(api: () => Api): void {
         widget({ size: "small" }, { metadata: { name: "x", labels: { a: 1 } } }),
       );
       expect(answer.code).toBe(400);
-      expect(textAt(answer.body, "message")).toContain(
+      expect(getText(answer.body, "message")).toContain(
         "cannot unmarshal number into Go struct field ObjectMeta.labels",
       );
     });
@@ -294,11 +294,11 @@ export function describeCustom(api: () => Api): void {
       const name = path.split("/").at(-1) ?? "";
       const blind = await api().put(path, widget({ size: "large" }, {}, name));
       expect(blind.code).toBe(422);
-      expect(textAt(blind.body, "message")).toContain(
+      expect(getText(blind.body, "message")).toContain(
         "metadata.resourceVersion: Invalid value: 0: must be specified for an update",
       );
       const before = await api().get(path);
-      const metadata = { name, resourceVersion: versionIn(before.body) };
+      const metadata = { name, resourceVersion: getVersion(before.body) };
       expect((await api().put(path, widget({ size: "large" }, { metadata }))).code).toBe(200);
       expect((await api().put(path, widget({ size: "small" }, { metadata }))).code).toBe(409);
       expect((await api().put(`${widgets}/absent`, widget({ size: "large" }, {}, "absent"))).code).toBe(404);
@@ -311,11 +311,11 @@ export function describeCustom(api: () => Api): void {
       expect((await api().patch(path, "json", operations)).code).toBe(200);
       const strategic = await api().patch(path, "strategic", { spec: { size: "large" } });
       expect(strategic.code).toBe(415);
-      expect(textAt(strategic.body, "message")).toBe(
+      expect(getText(strategic.body, "message")).toBe(
         "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
       );
       const wrong = await api().patch(path, "json", [{ op: "replace", path: "/spec/size", value: "huge" }]);
-      expect([wrong.code, textAt(wrong.body, "message")]).toEqual([
+      expect([wrong.code, getText(wrong.body, "message")]).toEqual([
         422,
         `Widget.${GROUP} "${path.split("/").at(-1) ?? ""}" is invalid: spec.size: Unsupported value: "huge": supported values: "small", "large"`,
       ]);
@@ -330,10 +330,10 @@ export function describeCustom(api: () => Api): void {
       });
       expect(reported.body).toMatchObject({ spec: { size: "small" }, status: { phase: "y" } });
       const ignored = await api().patch(path, "merge", { status: { phase: "z" } });
-      expect(textAt(ignored.body, "status", "phase")).toBe("y");
+      expect(getText(ignored.body, "status", "phase")).toBe("y");
       const wrong = await api().patch(`${path}/status`, "merge", { status: { phase: 1 } });
       expect(wrong.code).toBe(422);
-      expect(textAt(wrong.body, "message")).toContain(
+      expect(getText(wrong.body, "message")).toContain(
         'status.phase: Invalid value: "integer": phase in body must be of type string: "integer"',
       );
     });
@@ -341,14 +341,14 @@ export function describeCustom(api: () => Api): void {
     it("and nothing is kept of a dry run", async () => {
       const path = await create({ size: "small" });
       const tried = await api().patch(`${path}?dryRun=All`, "merge", { spec: { size: "large" } });
-      expect(textAt(tried.body, "spec", "size")).toBe("large");
-      expect(textAt((await api().get(path)).body, "spec", "size")).toBe("small");
+      expect(getText(tried.body, "spec", "size")).toBe("large");
+      expect(getText((await api().get(path)).body, "spec", "size")).toBe("small");
     });
   });
 
   it("are selected by labels", async () => {
     await create({ size: "large" }, { metadata: { name: "chosen", labels: { chosen: "yes", tier: "a" } } });
-    const names = async (query: string): Promise<string[]> => namesIn((await api().get(`${widgets}?${query}`)).body);
+    const names = async (query: string): Promise<string[]> => listNames((await api().get(`${widgets}?${query}`)).body);
     expect(await names("labelSelector=chosen,tier in (a,b),tier notin (c)")).toEqual(["chosen"]);
     const refused = await api().get(`${widgets}?fieldSelector=spec.name%3Dx`);
     expect(refused.code).toBe(400);
@@ -358,36 +358,36 @@ export function describeCustom(api: () => Api): void {
     const when = new Date(Date.now() - 3 * 3_600_000).toISOString();
     const path = await create({ size: "small", ports: [{ name: "http", port: 80 }], when });
     const printed = await api().get(path, TABLE);
-    const columns = listAt(printed.body, "columnDefinitions");
-    expect(columns.map((one) => [textAt(one, "name"), textAt(one, "type"), at(one, "priority")])).toEqual([
+    const columns = getList(printed.body, "columnDefinitions");
+    expect(columns.map((one) => [getText(one, "name"), getText(one, "type"), at(one, "priority")])).toEqual([
       ["Name", "string", 0],
       ["Size", "string", 0],
       ["Replicas", "integer", 0],
       ["Port", "integer", 1],
       ["When", "date", 0],
     ]);
-    expect(columns.map((one) => textAt(one, "description")).slice(1, 2)).toEqual([
+    expect(columns.map((one) => getText(one, "description")).slice(1, 2)).toEqual([
       "Custom resource definition column (in JSONPath format): .spec.size",
     ]);
     const name = path.split("/").at(-1);
-    expect(at(listAt(printed.body, "rows")[0], "cells")).toEqual([name, "small", 1, 80, "3h"]);
+    expect(at(getList(printed.body, "rows")[0], "cells")).toEqual([name, "small", 1, 80, "3h"]);
     const group = `plain.${GROUP}`;
     await install(api(), { group, plural: "plains", kind: "Plain", schema: { type: "object" } });
     const plain = await api().get(`/apis/${group}/v1/plains`, TABLE);
-    expect(listAt(plain.body, "columnDefinitions").map((one) => textAt(one, "name"))).toEqual(["Name", "Age"]);
+    expect(getList(plain.body, "columnDefinitions").map((one) => getText(one, "name"))).toEqual(["Name", "Age"]);
   });
 
   it("are watched", async () => {
     const path = await create({ size: "small" });
     const name = path.split("/").at(-1) ?? "";
-    const from = versionIn((await api().get(widgets)).body);
+    const from = getVersion((await api().get(widgets)).body);
     await using watch = await api().watch(
       `${widgets}?watch=1&resourceVersion=${from}&fieldSelector=metadata.name%3D${name}`,
     );
     await api().patch(path, "merge", { spec: { size: "large" } });
     await api().delete(path);
     const events = await watch.take(2);
-    expect(events.map(({ type, object }) => [type, textAt(object, "apiVersion")])).toEqual([
+    expect(events.map(({ type, object }) => [type, getText(object, "apiVersion")])).toEqual([
       ["MODIFIED", `${GROUP}/v1`],
       ["DELETED", `${GROUP}/v1`],
     ]);

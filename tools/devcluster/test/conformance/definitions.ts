@@ -1,6 +1,6 @@
 import { until } from "@muster/testkit";
 import { beforeAll, describe, expect, it } from "vitest";
-import { at, listAt, textAt } from "../../src/apiserver/json.ts";
+import { at, getList, getText } from "../../src/apiserver/json.ts";
 import type { Api } from "./api.ts";
 import { conditionIn, type Definition, definition, DEFINITIONS, install, withSpec } from "./widgets.ts";
 
@@ -50,15 +50,15 @@ export function describeDefinitions(api: () => Api): void {
     const refused = async (spec: object): Promise<string> => {
       const answer = await api().patch(path, "merge", { spec });
       expect(answer.code).toBe(422);
-      return textAt(answer.body, "message");
+      return getText(answer.body, "message");
     };
     expect(await refused({ scope: "Cluster" })).toContain('spec.scope: Invalid value: "Cluster": field is immutable');
     expect(await refused({ names: { kind: "Other" } })).toContain("spec.names.kind");
     expect((await api().patch(path, "merge", { spec: { names: { shortNames: ["fx"] } } })).code).toBe(200);
     await until("the short name is served", async () => {
-      const resources = listAt((await api().get(`/apis/${GROUP}/v1`)).body, "resources");
-      const found = resources.find((one) => textAt(one, "name") === "fixed");
-      return listAt(found, "shortNames").includes("fx");
+      const resources = getList((await api().get(`/apis/${GROUP}/v1`)).body, "resources");
+      const found = resources.find((one) => getText(one, "name") === "fixed");
+      return getList(found, "shortNames").includes("fx");
     });
   });
 
@@ -74,14 +74,14 @@ export function describeDefinitions(api: () => Api): void {
     expect((await api().post(objects, body("free", []))).code).toBe(201);
     const deleted = await api().delete(`${DEFINITIONS}/ending.${GROUP}`);
     expect(conditionIn(deleted.body, "Terminating")).toBe("True InstanceDeletionPending");
-    expect(listAt(deleted.body, "metadata", "finalizers")).toEqual(["customresourcecleanup.apiextensions.k8s.io"]);
+    expect(getList(deleted.body, "metadata", "finalizers")).toEqual(["customresourcecleanup.apiextensions.k8s.io"]);
     await until("only the held object is left", async () => {
-      const left = listAt((await api().get(objects)).body, "items");
-      return left.length === 1 && textAt(left[0], "metadata", "deletionTimestamp") !== "";
+      const left = getList((await api().get(objects)).body, "items");
+      return left.length === 1 && getText(left[0], "metadata", "deletionTimestamp") !== "";
     });
     const late = await api().post(objects, body("late", []));
     expect(late.code).toBe(403);
-    expect(textAt(late.body, "message")).toBe(
+    expect(getText(late.body, "message")).toBe(
       `ending.${GROUP} "late" is forbidden: create not allowed while custom resource definition is terminating`,
     );
     await api().patch(`${objects}/held`, "merge", { metadata: { finalizers: null } });
@@ -107,7 +107,7 @@ export function describeDefinitions(api: () => Api): void {
     ])("%s", async (_what, more, expected) => {
       const answer = await api().post(`${DEFINITIONS}?dryRun=All`, definition({ ...base, ...more }));
       expect(answer.code, answer.text).toBe(422);
-      expect(textAt(answer.body, "message")).toContain(expected);
+      expect(getText(answer.body, "message")).toContain(expected);
     });
 
     it("a name that does not consist of the plural and the group", async () => {
@@ -115,7 +115,7 @@ export function describeDefinitions(api: () => Api): void {
         ...definition(base),
         metadata: { name: "wrong" },
       });
-      expect(textAt(answer.body, "message")).toContain(
+      expect(getText(answer.body, "message")).toContain(
         'metadata.name: Invalid value: "wrong": must be spec.names.plural+"."+spec.group',
       );
     });

@@ -1,7 +1,7 @@
 import { until } from "@muster/testkit";
 import { beforeAll, describe, expect, it } from "vitest";
-import { at, type JsonObject, listAt, numberAt, textAt } from "../../src/apiserver/json.ts";
-import { type Answer, type Api, configMap, pod, versionIn } from "./api.ts";
+import { at, type JsonObject, getList, findNumber, getText } from "../../src/apiserver/json.ts";
+import { type Answer, type Api, configMap, pod, getVersion } from "./api.ts";
 
 /** Deleting: at once, with grace, with finalizers, with owners. */
 export function describeDeletion(api: () => Api): void {
@@ -15,7 +15,7 @@ export function describeDeletion(api: () => Api): void {
   });
   const onNode = { spec: { nodeName: "some-node" } };
   const periodOf = (answer: Answer): number | undefined =>
-    numberAt(answer.body, "metadata", "deletionGracePeriodSeconds");
+    findNumber(answer.body, "metadata", "deletionGracePeriodSeconds");
 
   it("removes immediately and answers with a Status that names the object", async () => {
     const made = await api().post(maps, configMap("gone"));
@@ -26,7 +26,7 @@ export function describeDeletion(api: () => Api): void {
       apiVersion: "v1",
       metadata: {},
       status: "Success",
-      details: { name: "gone", kind: "configmaps", uid: textAt(made.body, "metadata", "uid") },
+      details: { name: "gone", kind: "configmaps", uid: getText(made.body, "metadata", "uid") },
     });
     expect((await api().delete(`${maps}/gone`)).code).toBe(404);
   });
@@ -36,11 +36,11 @@ export function describeDeletion(api: () => Api): void {
     const other = await api().delete(`${maps}/required`, { preconditions: { uid: "another" } });
     expect(other.code).toBe(409);
     expect(other.body).toMatchObject({ reason: "Conflict", details: { name: "required", kind: "ConfigMap" } });
-    expect(textAt(other.body, "message")).toContain(
+    expect(getText(other.body, "message")).toContain(
       "the UID in the precondition (another) does not match the UID in record",
     );
     expect((await api().delete(`${maps}/required`, { preconditions: { resourceVersion: "1" } })).code).toBe(409);
-    const preconditions = { uid: textAt(made.body, "metadata", "uid"), resourceVersion: versionIn(made.body) };
+    const preconditions = { uid: getText(made.body, "metadata", "uid"), resourceVersion: getVersion(made.body) };
     expect((await api().delete(`${maps}/required`, { preconditions })).code).toBe(200);
   });
 
@@ -63,7 +63,7 @@ export function describeDeletion(api: () => Api): void {
       await api().post(maps, configMap("finalized", { metadata: { finalizers: ["a/a", "b/b"] } }));
       const marked = await api().delete(`${maps}/finalized`);
       expect(marked.code).toBe(200);
-      expect(textAt(marked.body, "metadata", "deletionTimestamp")).not.toBe("");
+      expect(getText(marked.body, "metadata", "deletionTimestamp")).not.toBe("");
       expect(periodOf(marked)).toBe(0);
       await api().patch(`${maps}/finalized`, "merge", { metadata: { finalizers: ["b/b"] } });
       expect((await api().get(`${maps}/finalized`)).code).toBe(200);
@@ -77,7 +77,9 @@ export function describeDeletion(api: () => Api): void {
       await api().delete(`${maps}/late`);
       const answer = await api().patch(`${maps}/late`, "merge", { metadata: { finalizers: ["a/a", "b/b"] } });
       expect(answer.code).toBe(422);
-      expect(textAt(answer.body, "message")).toContain("no new finalizers can be added if the object is being deleted");
+      expect(getText(answer.body, "message")).toContain(
+        "no new finalizers can be added if the object is being deleted",
+      );
     });
 
     it("does not change the mark when deleted again", async () => {
@@ -85,7 +87,7 @@ export function describeDeletion(api: () => Api): void {
       const first = await api().delete(`${maps}/again`);
       const second = await api().delete(`${maps}/again`);
       expect(second.code).toBe(200);
-      expect(versionIn(second.body)).toBe(versionIn(first.body));
+      expect(getVersion(second.body)).toBe(getVersion(first.body));
     });
 
     it("removes nothing for the pod's node to stop before its own finalizer is gone", async () => {
@@ -121,8 +123,8 @@ export function describeDeletion(api: () => Api): void {
       await api().post(pods, pod("graceful", onNode));
       const marked = await api().delete(`${pods}/graceful`);
       expect(marked.body).toMatchObject({ kind: "Pod", metadata: { deletionGracePeriodSeconds: 30, generation: 2 } });
-      const untilMs = Date.parse(textAt(marked.body, "metadata", "deletionTimestamp"));
-      expect(untilMs).toBeGreaterThan(Date.parse(textAt(marked.body, "metadata", "creationTimestamp")) + 29_000);
+      const untilMs = Date.parse(getText(marked.body, "metadata", "deletionTimestamp"));
+      expect(untilMs).toBeGreaterThan(Date.parse(getText(marked.body, "metadata", "creationTimestamp")) + 29_000);
       expect((await api().get(`${pods}/graceful`)).code).toBe(200);
       const final = await api().delete(`${pods}/graceful`, { gracePeriodSeconds: 0 });
       expect(periodOf(final)).toBe(0);
@@ -133,10 +135,10 @@ export function describeDeletion(api: () => Api): void {
       await api().post(pods, pod("shortened", onNode));
       const first = await api().delete(`${pods}/shortened`, { gracePeriodSeconds: 20 });
       const longer = await api().delete(`${pods}/shortened`, { gracePeriodSeconds: 25 });
-      expect(versionIn(longer.body)).toBe(versionIn(first.body));
+      expect(getVersion(longer.body)).toBe(getVersion(first.body));
       const shorter = await api().delete(`${pods}/shortened?gracePeriodSeconds=10`);
       expect(periodOf(shorter)).toBe(10);
-      const endOf = (answer: Answer): number => Date.parse(textAt(answer.body, "metadata", "deletionTimestamp"));
+      const endOf = (answer: Answer): number => Date.parse(getText(answer.body, "metadata", "deletionTimestamp"));
       expect(endOf(first) - endOf(shorter)).toBe(10_000);
     });
 
@@ -163,8 +165,8 @@ export function describeDeletion(api: () => Api): void {
         {
           apiVersion: "v1",
           kind: "ConfigMap",
-          name: textAt(owner.body, "metadata", "name"),
-          uid: textAt(owner.body, "metadata", "uid"),
+          name: getText(owner.body, "metadata", "name"),
+          uid: getText(owner.body, "metadata", "uid"),
           ...more,
         },
       ],
@@ -176,8 +178,8 @@ export function describeDeletion(api: () => Api): void {
       const made = await api().post(maps, configMap("marked", { metadata: { finalizers: ["a/a"] } }));
       expect(made.code).toBe(201);
       const answer = await api().delete(`${maps}/marked`, { propagationPolicy: "Foreground" });
-      expect(listAt(answer.body, "metadata", "finalizers")).toContain("foregroundDeletion");
-      expect(textAt(answer.body, "metadata", "deletionTimestamp")).not.toBe("");
+      expect(getList(answer.body, "metadata", "finalizers")).toContain("foregroundDeletion");
+      expect(getText(answer.body, "metadata", "deletionTimestamp")).not.toBe("");
     });
 
     it("refuses incomplete references", async () => {
@@ -243,12 +245,12 @@ export function describeDeletion(api: () => Api): void {
         await api().post(maps, configMap("owner-5a")),
         await api().post(maps, configMap("owner-5b")),
       ];
-      const references = [first, second].flatMap((owner) => listAt(ownedBy(owner), "ownerReferences"));
+      const references = [first, second].flatMap((owner) => getList(ownedBy(owner), "ownerReferences"));
       await api().post(maps, configMap("child-5", { metadata: { ownerReferences: references } }));
       await api().delete(`${maps}/owner-5a`);
       await until("one owner is forgotten", async () => {
         const child = await api().get(`${maps}/child-5`);
-        const names = listAt(child.body, "metadata", "ownerReferences").map((owner) => textAt(owner, "name"));
+        const names = getList(child.body, "metadata", "ownerReferences").map((owner) => getText(owner, "name"));
         return names.join() === "owner-5b";
       });
       await api().delete(`${maps}/owner-5b`);
@@ -263,7 +265,7 @@ export function describeDeletion(api: () => Api): void {
         apiVersion: "v1",
         kind: "Pod",
         name: "middle-6",
-        uid: textAt(middle.body, "metadata", "uid"),
+        uid: getText(middle.body, "metadata", "uid"),
       };
       const secrets = `/api/v1/namespaces/${namespace}/secrets`;
       await api().post(secrets, { metadata: { name: "leaf-6", ownerReferences: [ownedByPod] } });
@@ -290,7 +292,7 @@ export function describeDeletion(api: () => Api): void {
     it("collects dependents of an owner of the whole cluster in every namespace", async (context) => {
       context.skip(!api().cluster.collects, "collecting is the work of a controller manager");
       const node = await api().post("/api/v1/nodes", { metadata: { name: "owner-9" } });
-      const reference = { apiVersion: "v1", kind: "Node", name: "owner-9", uid: textAt(node.body, "metadata", "uid") };
+      const reference = { apiVersion: "v1", kind: "Node", name: "owner-9", uid: getText(node.body, "metadata", "uid") };
       await api().post(maps, configMap("child-9", { metadata: { ownerReferences: [reference] } }));
       await api().delete("/api/v1/nodes/owner-9");
       await isGone("child-9");
@@ -306,7 +308,7 @@ export function describeDeletion(api: () => Api): void {
       await Promise.all([...made, deleted]);
       await make(12);
       await until("no dependent is left", async () => {
-        return listAt((await api().get(`${maps}?labelSelector=of%3Dten`)).body, "items").length === 0;
+        return getList((await api().get(`${maps}?labelSelector=of%3Dten`)).body, "items").length === 0;
       });
     });
 
@@ -352,7 +354,7 @@ export function describeDeletion(api: () => Api): void {
       await api().post(`/api/v1/namespaces/${name}/pods`, pod("inside"));
       await api().delete(`/api/v1/namespaces/${name}`);
       await until("the namespace is gone", async () => (await api().get(`/api/v1/namespaces/${name}`)).code === 404);
-      expect(listAt((await api().get(`/api/v1/namespaces/${name}/pods`)).body, "items")).toEqual([]);
+      expect(getList((await api().get(`/api/v1/namespaces/${name}/pods`)).body, "items")).toEqual([]);
     });
 
     it("waits for the finalizers of what is inside", async (context) => {
@@ -364,7 +366,7 @@ export function describeDeletion(api: () => Api): void {
       await until("what is inside is marked", async () => {
         return at((await api().get(`${inside}/held`)).body, "metadata", "deletionTimestamp") !== undefined;
       });
-      expect(textAt((await api().get(`/api/v1/namespaces/${name}`)).body, "status", "phase")).toBe("Terminating");
+      expect(getText((await api().get(`/api/v1/namespaces/${name}`)).body, "status", "phase")).toBe("Terminating");
       await api().patch(`${inside}/held`, "merge", { metadata: { finalizers: null } });
       await until("the namespace is gone", async () => (await api().get(`/api/v1/namespaces/${name}`)).code === 404);
     });
@@ -372,7 +374,7 @@ export function describeDeletion(api: () => Api): void {
     it.each(["default", "kube-system"])("never ends the namespace %s", async (name) => {
       const answer = await api().delete(`/api/v1/namespaces/${name}`);
       expect(answer.code).toBe(403);
-      expect(textAt(answer.body, "message")).toBe(
+      expect(getText(answer.body, "message")).toBe(
         `namespaces "${name}" is forbidden: this namespace may not be deleted`,
       );
     });

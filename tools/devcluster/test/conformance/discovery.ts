@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { at, isObject, type JsonObject, listAt, textAt, textsAt } from "../../src/apiserver/json.ts";
+import { at, isObject, type JsonObject, getList, getText, getTexts } from "../../src/apiserver/json.ts";
 import type { Api } from "./api.ts";
 
 /** The documents by which clients find out what there is. */
@@ -10,7 +10,9 @@ export function describeDiscovery(api: () => Api): void {
     expect((await api().get("/api")).body).toMatchObject({ kind: "APIVersions", versions: ["v1"] });
     const groups = await api().get("/apis");
     expect(groups.body).toMatchObject({ kind: "APIGroupList", apiVersion: "v1" });
-    expect(listAt(groups.body, "groups").map((group) => textAt(group, "name"))).toEqual(expect.arrayContaining(GROUPS));
+    expect(getList(groups.body, "groups").map((group) => getText(group, "name"))).toEqual(
+      expect.arrayContaining(GROUPS),
+    );
   });
 
   it.each(GROUPS)("describes the group %s", async (name) => {
@@ -67,13 +69,13 @@ export function describeDiscovery(api: () => Api): void {
     const list = await api().get("/api/v1");
     expect(list.body).toMatchObject({ kind: "APIResourceList", groupVersion: "v1" });
     const resources = new Map(
-      listAt(list.body, "resources")
+      getList(list.body, "resources")
         .filter(isObject)
-        .map((one) => [textAt(one, "name"), one] as const),
+        .map((one) => [getText(one, "name"), one] as const),
     );
     const found = SHARED.map((name) => [name, describeResource(resources.get(name) ?? {})] as const);
     expect(Object.fromEntries(found)).toEqual(EXPECTED);
-    const verbs = (name: string): string[] => textsAt(resources.get(name), "verbs").sort();
+    const verbs = (name: string): string[] => getTexts(resources.get(name), "verbs").sort();
     const all = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
     expect(verbs("pods")).toEqual(all);
     expect(verbs("namespaces")).toEqual(all.filter((verb) => verb !== "deletecollection"));
@@ -84,23 +86,23 @@ export function describeDiscovery(api: () => Api): void {
   it("reports its version", async () => {
     const version = await api().get("/version");
     expect(version.body).toMatchObject({ major: "1" });
-    expect(textAt(version.body, "gitVersion")).toMatch(/^v1\.\d+/);
+    expect(getText(version.body, "gitVersion")).toMatch(/^v1\.\d+/);
   });
 
   it("lists its paths", async () => {
     const root = await api().get("/");
-    expect(textsAt(root.body, "paths")).toEqual(
+    expect(getTexts(root.body, "paths")).toEqual(
       expect.arrayContaining(["/api/v1", "/apis/coordination.k8s.io/v1", "/version"]),
     );
   });
 
   it("has an OpenAPI document that announces field validation by the server", async () => {
     const index = await api().get("/openapi/v3");
-    const path = textAt(index.body, "paths", "api/v1", "serverRelativeURL");
+    const path = getText(index.body, "paths", "api/v1", "serverRelativeURL");
     const document = await api().get(path);
     expect(document.code).toBe(200);
     const patch = at(document.body, "paths", "/api/v1/namespaces/{namespace}/pods/{name}", "patch");
-    expect(listAt(patch, "parameters").map((parameter) => textAt(parameter, "name"))).toContain("fieldValidation");
+    expect(getList(patch, "parameters").map((parameter) => getText(parameter, "name"))).toContain("fieldValidation");
     expect(at(patch, "x-kubernetes-group-version-kind")).toEqual({ group: "", version: "v1", kind: "Pod" });
   });
 
@@ -113,10 +115,10 @@ export function describeDiscovery(api: () => Api): void {
 
 function describeResource(resource: JsonObject): string {
   return [
-    textAt(resource, "kind"),
-    textAt(resource, "singularName"),
-    textsAt(resource, "shortNames").join(),
-    textsAt(resource, "categories").join(),
+    getText(resource, "kind"),
+    getText(resource, "singularName"),
+    getTexts(resource, "shortNames").join(),
+    getTexts(resource, "categories").join(),
     JSON.stringify(at(resource, "namespaced") ?? null),
   ].join(" ");
 }

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findKubectl, until } from "@muster/testkit";
 import { beforeAll, describe, expect, it } from "vitest";
-import { type JsonObject, listAt, numberAt, objectAt, textAt } from "../../src/apiserver/json.ts";
+import { type JsonObject, getList, findNumber, getObject, getText } from "../../src/apiserver/json.ts";
 import { type Answer, type Api, pod } from "./api.ts";
 
 type PodState = { readonly node?: string; readonly ready?: boolean; readonly phase?: string };
@@ -42,9 +42,9 @@ export function describeDisruption(api: () => Api): void {
   /** The status once it is as wanted. */
   const status = (name: string, wanted: Record<string, number>): Promise<JsonObject> =>
     until(`the budget ${name} comes to ${JSON.stringify(wanted)}`, async () => {
-      const found = objectAt((await api().get(`${budgets}/${name}`)).body, "status");
-      if (numberAt(found, "observedGeneration") === undefined) return false;
-      return Object.entries(wanted).every(([key, value]) => numberAt(found, key) === value) && found;
+      const found = getObject((await api().get(`${budgets}/${name}`)).body, "status");
+      if (findNumber(found, "observedGeneration") === undefined) return false;
+      return Object.entries(wanted).every(([key, value]) => findNumber(found, key) === value) && found;
     });
   const isGone = async (name: string): Promise<boolean> => (await api().get(`${pods}/${name}`)).code === 404;
   const skipWithoutController = (context: { skip: (condition: boolean, note: string) => void }): void =>
@@ -84,14 +84,14 @@ export function describeDisruption(api: () => Api): void {
     ])("is refused with %j", async (spec, problem) => {
       const refused = await api().post(budgets, budget("bad", spec));
       expect(refused.code).toBe(422);
-      expect(textAt(refused.body, "message")).toBe(`PodDisruptionBudget.policy "bad" is invalid: ${problem}`);
+      expect(getText(refused.body, "message")).toBe(`PodDisruptionBudget.policy "bad" is invalid: ${problem}`);
     });
 
     it("is not updated without a version, and counts its generations", async () => {
       await api().post(budgets, budget("counted", { minAvailable: 1 }));
       expect((await api().put(`${budgets}/counted`, budget("counted", { minAvailable: 2 }))).code).toBe(422);
       const changed = await api().patch(`${budgets}/counted`, "merge", { spec: { minAvailable: 2 } });
-      expect(numberAt(changed.body, "metadata", "generation")).toBe(2);
+      expect(findNumber(changed.body, "metadata", "generation")).toBe(2);
     });
 
     it("computes what its pods allow", async (context) => {
@@ -105,7 +105,7 @@ export function describeDisruption(api: () => Api): void {
       for (const name of ["counts-1", "counts-2", "counts-3"]) await run(name, "counts");
       await run("counts-4", "counts", { ready: false });
       const found = await status("counts", { currentHealthy: 3, expectedPods: 4, disruptionsAllowed: 2 });
-      expect(listAt(found, "conditions")).toMatchObject([{ status: "True", reason: "SufficientPods" }]);
+      expect(getList(found, "conditions")).toMatchObject([{ status: "True", reason: "SufficientPods" }]);
       await api().patch(`${budgets}/counts`, "merge", { spec: { minAvailable: 3 } });
       await status("counts", { observedGeneration: 2, desiredHealthy: 3, disruptionsAllowed: 0 });
     });
@@ -137,9 +137,9 @@ export function describeDisruption(api: () => Api): void {
       await api().patch(`${pods}/explained/status`, "merge", { status: { phase: "Running" } });
       expect((await evict("explained")).code).toBe(201);
       const found = await api().get(`${pods}/explained`);
-      expect(textAt(found.body, "metadata", "deletionTimestamp")).not.toBe("");
-      const conditions = listAt(found.body, "status", "conditions");
-      expect(conditions.find((one) => textAt(one, "type") === "DisruptionTarget")).toMatchObject({
+      expect(getText(found.body, "metadata", "deletionTimestamp")).not.toBe("");
+      const conditions = getList(found.body, "status", "conditions");
+      expect(conditions.find((one) => getText(one, "type") === "DisruptionTarget")).toMatchObject({
         status: "True",
         reason: "EvictionByEvictionAPI",
         message: "Eviction API: evicting",
@@ -162,7 +162,7 @@ export function describeDisruption(api: () => Api): void {
       });
       await status("spent", { currentHealthy: 2, disruptionsAllowed: 0 });
       const again = await evict("spent-2");
-      expect(listAt(again.body, "details", "causes")).toEqual([
+      expect(getList(again.body, "details", "causes")).toEqual([
         { reason: "DisruptionBudget", message: "The disruption budget spent needs 2 healthy pods and has 2 currently" },
       ]);
       await run("spent-4", "spent");
@@ -176,7 +176,7 @@ export function describeDisruption(api: () => Api): void {
       await api().post(budgets, { ...budget("twice", { minAvailable: 0 }), metadata: { name: "twice-too" } });
       await until("both are known", async () => (await evict("twice")).code === 500);
       const refused = await evict("twice");
-      expect(textAt(refused.body, "message")).toBe(
+      expect(getText(refused.body, "message")).toBe(
         "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
       );
     });
@@ -198,7 +198,7 @@ export function describeDisruption(api: () => Api): void {
       await status("ill", { expectedPods: 1, currentHealthy: 0 });
       const refused = await evict("ill-1");
       expect(refused.code).toBe(429);
-      expect(textAt(listAt(refused.body, "details", "causes")[0], "message")).toBe(
+      expect(getText(getList(refused.body, "details", "causes")[0], "message")).toBe(
         "The disruption budget ill needs 1 healthy pods and has 0 currently",
       );
       await run("ill-2", "ill");
@@ -220,7 +220,7 @@ export function describeDisruption(api: () => Api): void {
       await run("named", "named");
       const other = await evict("named", { metadata: { name: "other", namespace } });
       expect(other.code).toBe(400);
-      expect(textAt(other.body, "message")).toBe("name in URL does not match name in Eviction object");
+      expect(getText(other.body, "message")).toBe("name in URL does not match name in Eviction object");
       expect((await evict("named", { deleteOptions: { preconditions: { uid: "another" } } })).code).toBe(409);
       expect(await isGone("named")).toBe(false);
     });
@@ -252,13 +252,13 @@ export function describeDisruption(api: () => Api): void {
       expect(first.failed, first.text).toBe(true);
       expect(first.text).toContain("Cannot evict pod as it would violate the pod's disruption budget.");
       const left = (await api().get(`${pods}?labelSelector=app%3Dkept`)).body;
-      expect(listAt(left, "items")).toHaveLength(1);
+      expect(getList(left, "items")).toHaveLength(1);
       await run("kept-3", "kept", { node: "elsewhere" });
       await status("kept", { currentHealthy: 2, disruptionsAllowed: 1 });
       const second = await drain("drained", "--force", "--timeout=30s");
       expect(second.failed, second.text).toBe(false);
-      const after = listAt((await api().get(`${pods}?labelSelector=app%3Dkept`)).body, "items");
-      expect(after.map((one) => textAt(one, "metadata", "name"))).toEqual(["kept-3"]);
+      const after = getList((await api().get(`${pods}?labelSelector=app%3Dkept`)).body, "items");
+      expect(after.map((one) => getText(one, "metadata", "name"))).toEqual(["kept-3"]);
       expect((await api().get("/api/v1/nodes/drained")).body).toMatchObject({ spec: { unschedulable: true } });
       // Other suites look at the nodes of the whole cluster.
       await api().delete("/api/v1/nodes/drained");

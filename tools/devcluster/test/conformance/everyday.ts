@@ -1,7 +1,7 @@
 import { until } from "@muster/testkit";
 import { describe, expect, it } from "vitest";
 import type { Api } from "./api.ts";
-import { kubectlOn } from "./run-kubectl.ts";
+import { makeKubectl } from "./run-kubectl.ts";
 import { definition } from "./widgets.ts";
 
 /** An editor that works without a user. */
@@ -12,7 +12,7 @@ writeFileSync(file, readFileSync(file, "utf8").replace('a: "1"', "a: edited"));
 
 /** The everyday verbs with the real kubectl: the commands of users, and their output. */
 export function describeEveryday(api: () => Api): void {
-  const kubectl = kubectlOn(api);
+  const kubectl = makeKubectl(api);
 
   describe.skipIf(kubectl.skip)(kubectl.title, () => {
     it.each([

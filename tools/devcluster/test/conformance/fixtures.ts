@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { until } from "@muster/testkit";
-import { isObject, type JsonObject, listAt, textAt } from "../../src/apiserver/json.ts";
+import { isObject, type JsonObject, getList, getText } from "../../src/apiserver/json.ts";
 import type { Api } from "./api.ts";
 import { conditionIn, DEFINITIONS } from "./widgets.ts";
 
@@ -13,14 +13,14 @@ export function describeFixtures(api: () => Api): void {
   const found = process.env["MUSTER_CRD_FIXTURES"] !== undefined && existsSync(folder);
   const reason = "MUSTER_CRD_FIXTURES names no folder with kubeflow";
   const objects = found ? readObjects(folder) : [];
-  const definitions = objects.filter((one) => textAt(one, "kind") === "CustomResourceDefinition");
+  const definitions = objects.filter((one) => getText(one, "kind") === "CustomResourceDefinition");
 
   describe.skipIf(!found)(found ? "of Kubeflow" : `of Kubeflow (skipped: ${reason})`, () => {
     it("has some to try", () => {
       expect(definitions.length).toBeGreaterThan(0);
     });
 
-    it.each(definitions.map((one) => [textAt(one, "metadata", "name"), one] as const))(
+    it.each(definitions.map((one) => [getText(one, "metadata", "name"), one] as const))(
       "installs %s",
       async (name, definition) => {
         const made = await api().post(DEFINITIONS, definition);
@@ -34,17 +34,17 @@ export function describeFixtures(api: () => Api): void {
 
     it("takes the objects that come with them", async () => {
       const namespace = await api().namespace();
-      const kinds = new Map(definitions.map((one) => [textAt(one, "spec", "names", "kind"), one]));
-      const examples = objects.filter((one) => kinds.has(textAt(one, "kind")));
+      const kinds = new Map(definitions.map((one) => [getText(one, "spec", "names", "kind"), one]));
+      const examples = objects.filter((one) => kinds.has(getText(one, "kind")));
       for (const example of examples) {
-        const spec = kinds.get(textAt(example, "kind"));
-        const plural = textAt(spec, "spec", "names", "plural");
-        const path = `/apis/${textAt(example, "apiVersion")}/namespaces/${namespace}/${plural}`;
+        const spec = kinds.get(getText(example, "kind"));
+        const plural = getText(spec, "spec", "names", "plural");
+        const path = `/apis/${getText(example, "apiVersion")}/namespaces/${namespace}/${plural}`;
         await until(`${plural} are served`, async () => (await api().get(path)).code === 200);
-        const body = { ...example, metadata: { name: textAt(example, "metadata", "name") } };
+        const body = { ...example, metadata: { name: getText(example, "metadata", "name") } };
         const made = await api().post(`${path}?fieldValidation=Strict`, body);
         expect(made.code, made.text).toBe(201);
-        expect(listAt((await api().get(path)).body, "items").length).toBeGreaterThan(0);
+        expect(getList((await api().get(path)).body, "items").length).toBeGreaterThan(0);
       }
     });
   });

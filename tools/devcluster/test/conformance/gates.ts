@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { at, type JsonObject, listAt, numberAt, textAt } from "../../src/apiserver/json.ts";
+import { at, type JsonObject, getList, findNumber, getText } from "../../src/apiserver/json.ts";
 import { type Api, pod } from "./api.ts";
 
 /** Pods with scheduling gates. */
@@ -10,7 +10,7 @@ export function describeGates(api: () => Api, pods: () => string): void {
     return api().post(pods(), pod(name, { spec: { containers, schedulingGates } }));
   };
   const causes = (answer: { readonly body: JsonObject }): string[][] =>
-    listAt(answer.body, "details", "causes").map((cause) => [textAt(cause, "field"), textAt(cause, "message")]);
+    getList(answer.body, "details", "causes").map((cause) => [getText(cause, "field"), getText(cause, "message")]);
 
   it("have a condition from the start, and also when the last gate is removed", async () => {
     const made = await gated("gated", "a.example/one", "a.example/two");
@@ -21,20 +21,20 @@ export function describeGates(api: () => Api, pods: () => string): void {
       reason: "SchedulingGated",
       message: "Scheduling is blocked due to non-empty scheduling gates",
       lastProbeTime: null,
-      lastTransitionTime: textAt(made.body, "metadata", "creationTimestamp"),
+      lastTransitionTime: getText(made.body, "metadata", "creationTimestamp"),
     };
-    expect(listAt(made.body, "status", "conditions")).toMatchObject([condition]);
+    expect(getList(made.body, "status", "conditions")).toMatchObject([condition]);
     const one = await api().patch(`${pods()}/gated`, "strategic", {
       spec: { schedulingGates: [{ $patch: "delete", name: "a.example/one" }] },
     });
     expect(one.code, one.text).toBe(200);
-    expect(listAt(one.body, "spec", "schedulingGates")).toEqual([{ name: "a.example/two" }]);
+    expect(getList(one.body, "spec", "schedulingGates")).toEqual([{ name: "a.example/two" }]);
     const both = await api().patch(`${pods()}/gated`, "strategic", {
       spec: { schedulingGates: [{ $patch: "delete", name: "a.example/two" }] },
     });
     expect(at(both.body, "spec", "schedulingGates")).toBeUndefined();
-    expect(listAt(both.body, "status", "conditions")).toMatchObject([condition]);
-    expect(numberAt(both.body, "metadata", "generation")).toBe(3);
+    expect(getList(both.body, "status", "conditions")).toMatchObject([condition]);
+    expect(findNumber(both.body, "metadata", "generation")).toBe(3);
   });
 
   it("lose a removed gate without any other change", async () => {
@@ -42,7 +42,9 @@ export function describeGates(api: () => Api, pods: () => string): void {
     const patch = { spec: { schedulingGates: [{ $patch: "delete", name: "a.example/one" }] } };
     const patched = await api().patch(`${pods()}/open`, "strategic", patch);
     expect(patched.code, patched.text).toBe(200);
-    expect(textAt(patched.body, "metadata", "resourceVersion")).toBe(textAt(made.body, "metadata", "resourceVersion"));
+    expect(getText(patched.body, "metadata", "resourceVersion")).toBe(
+      getText(made.body, "metadata", "resourceVersion"),
+    );
   });
 
   it("lose none if the patch names the uid of another pod", async () => {
@@ -52,7 +54,7 @@ export function describeGates(api: () => Api, pods: () => string): void {
       spec: { schedulingGates: [{ $patch: "delete", name: "a.example/one" }] },
     });
     expect(patched.code, patched.text).toBe(422);
-    expect(textAt(patched.body, "message")).toBe(
+    expect(getText(patched.body, "message")).toBe(
       'Pod "gated-other" is invalid: metadata.uid: Invalid value: "another": field is immutable',
     );
   });
@@ -117,7 +119,7 @@ export function describeGates(api: () => Api, pods: () => string): void {
       target: { apiVersion: "v1", kind: "Node", name: "target" },
     });
     expect(answer.code).toBe(409);
-    expect(textAt(answer.body, "message")).toBe(
+    expect(getText(answer.body, "message")).toBe(
       'Operation cannot be fulfilled on pods/binding "gated-bound": pod gated-bound has non-empty .spec.schedulingGates',
     );
   });

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { at, isObject, listAt, numberAt, textAt } from "../../src/apiserver/json.ts";
-import { type Api, configMap, namesIn, pod, versionIn } from "./api.ts";
+import { at, isObject, getList, findNumber, getText } from "../../src/apiserver/json.ts";
+import { type Api, configMap, listNames, pod, getVersion } from "./api.ts";
 
 /** Lists, pages and selectors. */
 export function describeLists(api: () => Api): void {
@@ -21,21 +21,21 @@ export function describeLists(api: () => Api): void {
   const list = async (path: string, query: Record<string, string>): Promise<string[]> => {
     const answer = await api().get(`${path}?${new URLSearchParams(query).toString()}`);
     expect(answer.code, answer.text).toBe(200);
-    return namesIn(answer.body);
+    return listNames(answer.body);
   };
 
   it("lists in the order of names, with the version of the moment, and without repeating the kind", async () => {
     const answer = await api().get(maps);
     expect(answer.body).toMatchObject({ kind: "ConfigMapList", apiVersion: "v1" });
-    expect(namesIn(answer.body)).toEqual(["map-0", "map-1", "map-2", "map-3"]);
-    const versions = listAt(answer.body, "items").map((item) => (isObject(item) ? Number(versionIn(item)) : 0));
-    expect(Number(versionIn(answer.body))).toBeGreaterThanOrEqual(Math.max(...versions));
-    expect(listAt(answer.body, "items").some((item) => at(item, "kind") !== undefined)).toBe(false);
+    expect(listNames(answer.body)).toEqual(["map-0", "map-1", "map-2", "map-3"]);
+    const versions = getList(answer.body, "items").map((item) => (isObject(item) ? Number(getVersion(item)) : 0));
+    expect(Number(getVersion(answer.body))).toBeGreaterThanOrEqual(Math.max(...versions));
+    expect(getList(answer.body, "items").some((item) => at(item, "kind") !== undefined)).toBe(false);
   });
 
   it("lists all namespaces together, and an unknown namespace as empty", async () => {
     const all = await api().get("/api/v1/configmaps?labelSelector=app%3Ddb");
-    expect(namesIn(all.body)).toEqual(["map-2"]);
+    expect(listNames(all.body)).toEqual(["map-2"]);
     expect((await api().get("/api/v1/namespaces/unknown/configmaps")).body).toMatchObject({ items: [] });
   });
 
@@ -111,22 +111,22 @@ export function describeLists(api: () => Api): void {
 
   it("pages through one state, whatever changes in between", async () => {
     const first = await api().get(`${maps}?limit=3`);
-    expect(namesIn(first.body)).toEqual(["map-0", "map-1", "map-2"]);
-    expect(numberAt(first.body, "metadata", "remainingItemCount")).toBe(1);
-    const token = encodeURIComponent(textAt(first.body, "metadata", "continue"));
+    expect(listNames(first.body)).toEqual(["map-0", "map-1", "map-2"]);
+    expect(findNumber(first.body, "metadata", "remainingItemCount")).toBe(1);
+    const token = encodeURIComponent(getText(first.body, "metadata", "continue"));
     await api().post(maps, configMap("map-9"));
     await api().delete(`${maps}/map-9`);
     await api().post(maps, configMap("map-35"));
     const second = await api().get(`${maps}?limit=3&continue=${token}`);
-    expect(namesIn(second.body)).toEqual(["map-3"]);
-    expect(versionIn(second.body)).toBe(versionIn(first.body));
+    expect(listNames(second.body)).toEqual(["map-3"]);
+    expect(getVersion(second.body)).toBe(getVersion(first.body));
     expect(at(second.body, "metadata", "continue")).toBeUndefined();
     await api().delete(`${maps}/map-35`);
   });
 
   it("does not count what remains when it selects", async () => {
     const answer = await api().get(`${maps}?limit=1&labelSelector=app`);
-    expect(textAt(answer.body, "metadata", "continue")).not.toBe("");
+    expect(getText(answer.body, "metadata", "continue")).not.toBe("");
     expect(at(answer.body, "metadata", "remainingItemCount")).toBeUndefined();
   });
 
@@ -135,7 +135,7 @@ export function describeLists(api: () => Api): void {
   });
 
   it("lists a state that is at least as new as asked for", async () => {
-    const version = versionIn((await api().get(maps)).body);
+    const version = getVersion((await api().get(maps)).body);
     expect(await list(maps, { resourceVersion: version })).toHaveLength(4);
     expect(await list(maps, { resourceVersion: version, resourceVersionMatch: "NotOlderThan" })).toHaveLength(4);
   });
@@ -143,9 +143,9 @@ export function describeLists(api: () => Api): void {
   it("lists exactly an earlier state", async () => {
     const before = await api().get(maps);
     await api().post(maps, configMap("later"));
-    const exact = await api().get(`${maps}?resourceVersion=${versionIn(before.body)}&resourceVersionMatch=Exact`);
-    expect(namesIn(exact.body)).toEqual(namesIn(before.body));
-    expect(versionIn(exact.body)).toBe(versionIn(before.body));
+    const exact = await api().get(`${maps}?resourceVersion=${getVersion(before.body)}&resourceVersionMatch=Exact`);
+    expect(listNames(exact.body)).toEqual(listNames(before.body));
+    expect(getVersion(exact.body)).toBe(getVersion(before.body));
     await api().delete(`${maps}/later`);
   });
 
@@ -181,13 +181,13 @@ export function describeLists(api: () => Api): void {
   ])("refuses the query %s", async (query, code, message) => {
     const answer = await api().get(`${maps}?${query}`);
     expect(answer.code, answer.text).toBe(code);
-    expect(textAt(answer.body, "message")).toMatch(message);
+    expect(getText(answer.body, "message")).toMatch(message);
   });
 
   it("reports all errors in one answer", async () => {
     const answer = await api().get(`${maps}?resourceVersionMatch=Roughly&continue=abc&sendInitialEvents=true`);
     expect(answer.code).toBe(422);
-    expect(listAt(answer.body, "details", "causes").map((cause) => textAt(cause, "field"))).toEqual([
+    expect(getList(answer.body, "details", "causes").map((cause) => getText(cause, "field"))).toEqual([
       "resourceVersionMatch",
       "resourceVersionMatch",
       "resourceVersionMatch",
@@ -197,11 +197,11 @@ export function describeLists(api: () => Api): void {
 
   it("takes a version of 0 with a further page, and no other", async () => {
     const first = await api().get(`${maps}?limit=1`);
-    const token = encodeURIComponent(textAt(first.body, "metadata", "continue"));
+    const token = encodeURIComponent(getText(first.body, "metadata", "continue"));
     expect((await api().get(`${maps}?continue=${token}&resourceVersion=0`)).code).toBe(200);
-    const refused = await api().get(`${maps}?continue=${token}&resourceVersion=${versionIn(first.body)}`);
+    const refused = await api().get(`${maps}?continue=${token}&resourceVersion=${getVersion(first.body)}`);
     expect(refused.code).toBe(400);
-    expect(textAt(refused.body, "message")).toBe("specifying resource version is not allowed when using continue");
+    expect(getText(refused.body, "message")).toBe("specifying resource version is not allowed when using continue");
   });
 
   describe("deleting a collection", () => {
@@ -211,8 +211,8 @@ export function describeLists(api: () => Api): void {
       const answer = await api().delete(`${place}?labelSelector=app%3Da`);
       expect(answer.code).toBe(200);
       expect(answer.body).toMatchObject({ kind: "ConfigMapList" });
-      expect(namesIn(answer.body)).toHaveLength(2);
-      expect(namesIn((await api().get(place)).body)).toHaveLength(1);
+      expect(listNames(answer.body)).toHaveLength(2);
+      expect(listNames((await api().get(place)).body)).toHaveLength(1);
     });
 
     it("accepts fields, options, and dry runs", async () => {
@@ -220,13 +220,13 @@ export function describeLists(api: () => Api): void {
       await api().post(place, pod("here", { spec: { nodeName: "here" } }));
       await api().post(place, pod("there", { spec: { nodeName: "there" } }));
       expect((await api().delete(`${place}?dryRun=All`)).code).toBe(200);
-      expect(namesIn((await api().get(place)).body)).toEqual(["here", "there"]);
+      expect(listNames((await api().get(place)).body)).toEqual(["here", "there"]);
       const marked = await api().delete(`${place}?fieldSelector=spec.nodeName%3Dhere`);
-      expect(namesIn(marked.body)).toEqual(["here"]);
+      expect(listNames(marked.body)).toEqual(["here"]);
       expect(at((await api().get(`${place}/here`)).body, "metadata", "deletionTimestamp")).toBeDefined();
       expect(at((await api().get(`${place}/there`)).body, "metadata", "deletionTimestamp")).toBeUndefined();
       await api().delete(place, { gracePeriodSeconds: 0 });
-      expect(namesIn((await api().get(place)).body)).toEqual([]);
+      expect(listNames((await api().get(place)).body)).toEqual([]);
     });
 
     it("refuses to delete in all namespaces together", async () => {

@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:https";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { textAt } from "../../src/apiserver/json.ts";
+import { getText } from "../../src/apiserver/json.ts";
 import { type Api, pod } from "./api.ts";
 
 type Answerer = (request: IncomingMessage, response: ServerResponse) => void;
@@ -56,12 +56,12 @@ export function describeLogs(api: () => Api): void {
   it("need a container when the pod has several", async () => {
     const unnamed = await api().get(`${pods}/two/log`);
     expect(unnamed.code).toBe(400);
-    expect(textAt(unnamed.body, "message")).toBe(
+    expect(getText(unnamed.body, "message")).toBe(
       "a container name must be specified for pod two, choose one of: [a b]",
     );
     const wrong = await api().get(`${pods}/two/log?container=c`);
     expect(wrong.code).toBe(400);
-    expect(textAt(wrong.body, "message")).toBe("container c is not valid for pod two");
+    expect(getText(wrong.body, "message")).toBe("container c is not valid for pod two");
     answerer = (_request, response) => response.end("of b");
     expect((await api().get(`${pods}/two/log?container=b`)).text).toBe("of b");
     expect(asked.at(-1)).toMatch(/\/two\/b$/);
@@ -110,7 +110,7 @@ export function describeLogs(api: () => Api): void {
     await api().post(pods, pod("unreachable", { spec: { nodeName: "silent" } }));
     const answer = await api().get(`${pods}/unreachable/log`);
     expect(answer.code).toBe(500);
-    expect(textAt(answer.body, "message")).toContain("127.0.0.1:1/containerLogs/");
+    expect(getText(answer.body, "message")).toContain("127.0.0.1:1/containerLogs/");
   });
 }
 

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { at, objectAt, textAt } from "../../src/apiserver/json.ts";
-import { type Api, configMap, nameIn, pod, versionIn } from "./api.ts";
+import { at, getObject, getText } from "../../src/apiserver/json.ts";
+import { type Api, configMap, nameIn, pod, getVersion } from "./api.ts";
 
 /** Creating, reading and updating single objects. */
 export function describeObjects(api: () => Api): void {
@@ -19,10 +19,10 @@ export function describeObjects(api: () => Api): void {
       const made = await api().post(maps, configMap("created"));
       expect(made.code).toBe(201);
       expect(made.body).toMatchObject({ kind: "ConfigMap", apiVersion: "v1", data: { key: "value" } });
-      expect(textAt(made.body, "metadata", "namespace")).toBe(maps.split("/")[4]);
-      expect(textAt(made.body, "metadata", "uid")).toMatch(/^[0-9a-f-]{36}$/);
-      expect(versionIn(made.body)).toMatch(/^[1-9]\d*$/);
-      expect(textAt(made.body, "metadata", "creationTimestamp")).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+      expect(getText(made.body, "metadata", "namespace")).toBe(maps.split("/")[4]);
+      expect(getText(made.body, "metadata", "uid")).toMatch(/^[0-9a-f-]{36}$/);
+      expect(getVersion(made.body)).toMatch(/^[1-9]\d*$/);
+      expect(getText(made.body, "metadata", "creationTimestamp")).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
     });
 
     it("ignores what only the server decides", async () => {
@@ -33,8 +33,8 @@ export function describeObjects(api: () => Api): void {
       };
       const made = await api().post(maps, configMap("server-decides", { metadata }));
       expect(made.code).toBe(201);
-      expect(textAt(made.body, "metadata", "uid")).not.toBe("mine");
-      expect(textAt(made.body, "metadata", "creationTimestamp")).not.toBe("2001-01-01T00:00:00Z");
+      expect(getText(made.body, "metadata", "uid")).not.toBe("mine");
+      expect(getText(made.body, "metadata", "creationTimestamp")).not.toBe("2001-01-01T00:00:00Z");
       expect(at(made.body, "metadata", "deletionTimestamp")).toBeUndefined();
     });
 
@@ -63,7 +63,7 @@ export function describeObjects(api: () => Api): void {
       const second = await api().post(maps, { metadata: { generateName: "made-up-" } });
       expect(nameIn(first.body)).toMatch(/^made-up-[a-z0-9]{5}$/);
       expect(nameIn(second.body)).not.toBe(nameIn(first.body));
-      expect(textAt(first.body, "metadata", "generateName")).toBe("made-up-");
+      expect(getText(first.body, "metadata", "generateName")).toBe("made-up-");
     });
 
     it("requires a name or a prefix", async () => {
@@ -113,13 +113,13 @@ export function describeObjects(api: () => Api): void {
       expect((await api().post(maps, { ...configMap("other"), apiVersion: "v2" })).code).toBe(400);
       const versioned = await api().post(maps, configMap("other", { metadata: { resourceVersion: "1" } }));
       expect(versioned.code).toBe(500);
-      expect(textAt(versioned.body, "message")).toBe("resourceVersion should not be set on objects to be created");
+      expect(getText(versioned.body, "message")).toBe("resourceVersion should not be set on objects to be created");
     });
 
     it("keeps nothing in a dry run", async () => {
       const dry = await api().post(`${maps}?dryRun=All`, configMap("dry"));
       expect(dry.code).toBe(201);
-      expect(versionIn(dry.body)).toBe("");
+      expect(getVersion(dry.body)).toBe("");
       expect((await api().get(`${maps}/dry`)).code).toBe(404);
       expect((await api().post(`${maps}?dryRun=Some`, configMap("dry"))).code).toBe(422);
     });
@@ -156,7 +156,7 @@ export function describeObjects(api: () => Api): void {
     it("refuses values of the wrong type and names the field", async () => {
       const made = await api().post(pods, pod("typed", { spec: { containers: [{ name: "main", image: 5 }] } }));
       expect(made.code).toBe(400);
-      expect(textAt(made.body, "message")).toBe(
+      expect(getText(made.body, "message")).toBe(
         'Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field Container.spec.containers.image of type string',
       );
     });
@@ -175,7 +175,7 @@ export function describeObjects(api: () => Api): void {
         pod("strict", { spec: { containers, alsoNot: 1 } }),
       );
       expect(made.code).toBe(400);
-      expect(textAt(made.body, "message")).toContain(
+      expect(getText(made.body, "message")).toContain(
         'strict decoding error: unknown field "spec.containers[0].notThere", unknown field "spec.alsoNot"',
       );
     });
@@ -191,13 +191,13 @@ export function describeObjects(api: () => Api): void {
         metadata: { name: "times" },
         spec: { renewTime: "2026-01-02T03:04:05.123456Z", holderIdentity: "me" },
       });
-      expect(textAt(made.body, "spec", "renewTime")).toBe("2026-01-02T03:04:05.123456Z");
+      expect(getText(made.body, "spec", "renewTime")).toBe("2026-01-02T03:04:05.123456Z");
       const event = await api().post(pods.replace(/pods$/, "events"), {
         metadata: { name: "times" },
         involvedObject: { kind: "Pod", name: "a", namespace: pods.split("/")[4] },
         firstTimestamp: "2026-01-02T03:04:05.678Z",
       });
-      expect(textAt(event.body, "firstTimestamp")).toBe("2026-01-02T03:04:05Z");
+      expect(getText(event.body, "firstTimestamp")).toBe("2026-01-02T03:04:05Z");
     });
 
     it("accepts numbers for quantities, and refuses invalid ones", async () => {
@@ -215,7 +215,7 @@ export function describeObjects(api: () => Api): void {
       const made = await api().call("POST", maps, { raw });
       expect(made.code).toBe(201);
       const read = await api().get(`${maps}/odd-keys`);
-      expect(Object.entries(objectAt(read.body, "data")).sort()).toEqual([
+      expect(Object.entries(getObject(read.body, "data")).sort()).toEqual([
         ["__proto__", "a"],
         ["constructor", "b"],
       ]);
@@ -290,8 +290,8 @@ export function describeObjects(api: () => Api): void {
       expect(written.code).toBe(200);
       expect(written.body).toMatchObject({ data: { other: "1" } });
       expect(at(written.body, "data", "key")).toBeUndefined();
-      expect(Number(versionIn(written.body))).toBeGreaterThan(Number(versionIn(made.body)));
-      expect(textAt(written.body, "metadata", "uid")).toBe(textAt(made.body, "metadata", "uid"));
+      expect(Number(getVersion(written.body))).toBeGreaterThan(Number(getVersion(made.body)));
+      expect(getText(written.body, "metadata", "uid")).toBe(getText(made.body, "metadata", "uid"));
     });
 
     it("refuses an outdated version with a conflict", async () => {
@@ -316,7 +316,7 @@ export function describeObjects(api: () => Api): void {
         spec: { holderIdentity: "b" },
       });
       expect(written.code).toBe(422);
-      expect(textAt(written.body, "message")).toContain(
+      expect(getText(written.body, "message")).toContain(
         "metadata.resourceVersion: Invalid value: 0: must be specified for an update",
       );
     });
@@ -325,17 +325,17 @@ export function describeObjects(api: () => Api): void {
       const made = await api().post(maps, configMap("same"));
       const written = await api().put(`${maps}/same`, made.body);
       expect(written.code).toBe(200);
-      expect(versionIn(written.body)).toBe(versionIn(made.body));
+      expect(getVersion(written.body)).toBe(getVersion(made.body));
     });
 
     it("refuses another name, and another uid", async () => {
       const made = await api().post(maps, configMap("named"));
       const other = await api().put(`${maps}/named`, configMap("other-name"));
       expect(other.code).toBe(400);
-      expect(textAt(other.body, "message")).toBe(
+      expect(getText(other.body, "message")).toBe(
         "the name of the object (other-name) does not match the name on the URL (named)",
       );
-      const metadata = { ...objectAt(made.body, "metadata"), uid: "another" };
+      const metadata = { ...getObject(made.body, "metadata"), uid: "another" };
       expect((await api().put(`${maps}/named`, { ...made.body, metadata })).code).toBe(409);
     });
 
@@ -348,7 +348,7 @@ export function describeObjects(api: () => Api): void {
       const made = await api().post(maps, { ...configMap("immutable"), immutable: true });
       const written = await api().put(`${maps}/immutable`, { ...made.body, data: { key: "changed" } });
       expect(written.code).toBe(422);
-      expect(textAt(written.body, "message")).toContain("field is immutable when `immutable` is set");
+      expect(getText(written.body, "message")).toContain("field is immutable when `immutable` is set");
     });
 
     it("encodes the plain data of a secret", async () => {

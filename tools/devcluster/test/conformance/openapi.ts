@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { at, isList, isObject, objectAt, textAt } from "../../src/apiserver/json.ts";
+import { at, isList, isObject, getObject, getText } from "../../src/apiserver/json.ts";
 import { definitions } from "../../src/apiserver/definitions.ts";
 import type { Api } from "./api.ts";
 
@@ -15,13 +15,13 @@ export function describeOpenApi(api: () => Api): void {
   it("lists a document for each group and version", async () => {
     const index = await api().get("/openapi/v3");
     for (const document of DOCUMENTS) {
-      expect(textAt(index.body, "paths", document, "serverRelativeURL")).toMatch(`/openapi/v3/${document}`);
+      expect(getText(index.body, "paths", document, "serverRelativeURL")).toMatch(`/openapi/v3/${document}`);
     }
   });
 
   it("describes kinds as the schemas that the embedded server is built from", async () => {
     const served = await Promise.all(DOCUMENTS.map((document) => api().get(`/openapi/v3/${document}`)));
-    const schemas = Object.assign({}, ...served.map(({ body }) => objectAt(body, "components", "schemas"))) as object;
+    const schemas = Object.assign({}, ...served.map(({ body }) => getObject(body, "components", "schemas"))) as object;
     const shared = Object.entries(definitions()).filter(([name]) => Object.hasOwn(schemas, name));
     expect(shared.length).toBeGreaterThan(150);
     const known = Object.fromEntries(shared);
@@ -34,7 +34,7 @@ export function describeOpenApi(api: () => Api): void {
     const { body } = await api().get("/openapi/v3/api/v1");
     const patch = at(body, "paths", "/api/v1/namespaces/{namespace}/configmaps/{name}", "patch");
     const parameters = isObject(patch) && isList(patch["parameters"]) ? patch["parameters"] : [];
-    expect(parameters.map((one) => textAt(one, "name"))).toEqual(
+    expect(parameters.map((one) => getText(one, "name"))).toEqual(
       expect.arrayContaining(["dryRun", "fieldManager", "fieldValidation", "force"]),
     );
     expect(at(patch, "x-kubernetes-group-version-kind")).toEqual({ group: "", kind: "ConfigMap", version: "v1" });

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { at, listAt, objectAt, textAt } from "../../src/apiserver/json.ts";
-import { type Api, configMap, pod, versionIn } from "./api.ts";
+import { at, getList, getObject, getText } from "../../src/apiserver/json.ts";
+import { type Api, configMap, pod, getVersion } from "./api.ts";
 import { install } from "./widgets.ts";
 
 /** The four ways to patch. */
@@ -33,20 +33,20 @@ export function describePatches(api: () => Api): void {
       const patched = await api().patch(path, "merge", { data: { changed: "2", gone: null, added: "1" } });
       expect(patched.code).toBe(200);
       expect(patched.body).toMatchObject({ kind: "ConfigMap" });
-      expect(objectAt(patched.body, "data")).toEqual({ kept: "1", changed: "2", added: "1" });
+      expect(getObject(patched.body, "data")).toEqual({ kept: "1", changed: "2", added: "1" });
     });
 
     it("replace lists as a whole", async () => {
       const path = await newMap({ metadata: { finalizers: ["a/b"] } });
       const patched = await api().patch(path, "merge", { metadata: { finalizers: ["c/d"] } });
-      expect(listAt(patched.body, "metadata", "finalizers")).toEqual(["c/d"]);
+      expect(getList(patched.body, "metadata", "finalizers")).toEqual(["c/d"]);
     });
 
     it("keep the version when they change nothing", async () => {
       const path = await newMap();
       const before = await api().get(path);
       const patched = await api().patch(path, "merge", { data: { key: "value" } });
-      expect(versionIn(patched.body)).toBe(versionIn(before.body));
+      expect(getVersion(patched.body)).toBe(getVersion(before.body));
     });
 
     it("conflict when they name an outdated version", async () => {
@@ -54,7 +54,7 @@ export function describePatches(api: () => Api): void {
       const before = await api().get(path);
       await api().patch(path, "merge", { data: { first: "1" } });
       const late = await api().patch(path, "merge", {
-        metadata: { resourceVersion: versionIn(before.body) },
+        metadata: { resourceVersion: getVersion(before.body) },
         data: { late: "1" },
       });
       expect(late.code).toBe(409);
@@ -90,7 +90,7 @@ export function describePatches(api: () => Api): void {
         { op: "replace", path: "/data/replaced", value: "6" },
         { op: "remove", path: "/metadata/annotations" },
       ]);
-      expect(objectAt(done.body, "data")).toEqual({ a: "10", moved: "3", copied: "10", added: "5", replaced: "6" });
+      expect(getObject(done.body, "data")).toEqual({ a: "10", moved: "3", copied: "10", added: "5", replaced: "6" });
       expect(at(done.body, "metadata", "annotations")).toBeUndefined();
     });
 
@@ -99,7 +99,7 @@ export function describePatches(api: () => Api): void {
       const patched = await api().patch(path, "json", [
         { op: "replace", path: "/metadata/annotations/a.b~1c", value: "new" },
       ]);
-      expect(objectAt(patched.body, "metadata", "annotations")).toEqual({ "a.b/c": "new" });
+      expect(getObject(patched.body, "metadata", "annotations")).toEqual({ "a.b/c": "new" });
     });
 
     it("insert into lists and append to them", async () => {
@@ -108,7 +108,7 @@ export function describePatches(api: () => Api): void {
         { op: "add", path: "/metadata/finalizers/0", value: "a/a" },
         { op: "add", path: "/metadata/finalizers/-", value: "c/c" },
       ]);
-      expect(listAt(patched.body, "metadata", "finalizers")).toEqual(["a/a", "b/b", "c/c"]);
+      expect(getList(patched.body, "metadata", "finalizers")).toEqual(["a/a", "b/b", "c/c"]);
     });
 
     it.each([
@@ -155,13 +155,13 @@ export function describePatches(api: () => Api): void {
       await status([{ type: "Initialized", status: "True" }]);
       await status([{ type: "Ready", status: "True" }]);
       const both = await api().get(path);
-      const summary = listAt(both.body, "status", "conditions").map(
-        (one) => `${textAt(one, "type")}=${textAt(one, "status")}`,
+      const summary = getList(both.body, "status", "conditions").map(
+        (one) => `${getText(one, "type")}=${getText(one, "status")}`,
       );
       expect(summary.sort()).toEqual(["Initialized=True", "Ready=True"]);
       await status([{ $patch: "delete", type: "Ready" }]);
       const one = await api().get(path);
-      expect(listAt(one.body, "status", "conditions").map((condition) => textAt(condition, "type"))).toEqual([
+      expect(getList(one.body, "status", "conditions").map((condition) => getText(condition, "type"))).toEqual([
         "Initialized",
       ]);
     });
@@ -170,17 +170,17 @@ export function describePatches(api: () => Api): void {
       const path = await newMap({ metadata: { finalizers: ["a/a"] } });
       await api().patch(path, "strategic", { metadata: { finalizers: ["b/b"] } });
       const both = await api().get(path);
-      expect([...listAt(both.body, "metadata", "finalizers")].sort()).toEqual(["a/a", "b/b"]);
+      expect([...getList(both.body, "metadata", "finalizers")].sort()).toEqual(["a/a", "b/b"]);
       const patched = await api().patch(path, "strategic", {
         metadata: { "$deleteFromPrimitiveList/finalizers": ["a/a"] },
       });
-      expect(listAt(patched.body, "metadata", "finalizers")).toEqual(["b/b"]);
+      expect(getList(patched.body, "metadata", "finalizers")).toEqual(["b/b"]);
     });
 
     it("replace a map that is marked so", async () => {
       const path = await newMap({ data: { a: "1", b: "2" } });
       const patched = await api().patch(path, "strategic", { data: { $patch: "replace", c: "3" } });
-      expect(objectAt(patched.body, "data")).toEqual({ c: "3" });
+      expect(getObject(patched.body, "data")).toEqual({ c: "3" });
     });
 
     it("replace tolerations and taints as a whole", async () => {
@@ -191,13 +191,13 @@ export function describePatches(api: () => Api): void {
       const patched = await api().patch("/api/v1/nodes/tainted", "strategic", {
         spec: { taints: [{ key: "b", effect: "NoExecute" }] },
       });
-      expect(listAt(patched.body, "spec", "taints").map((taint) => textAt(taint, "key"))).toEqual(["b"]);
+      expect(getList(patched.body, "spec", "taints").map((taint) => getText(taint, "key"))).toEqual(["b"]);
     });
 
     it("remove keys with null", async () => {
       const path = await newMap({ metadata: { labels: { a: "1", b: "2" } } });
       const patched = await api().patch(path, "strategic", { metadata: { labels: { a: null } } });
-      expect(objectAt(patched.body, "metadata", "labels")).toEqual({ b: "2" });
+      expect(getObject(patched.body, "metadata", "labels")).toEqual({ b: "2" });
     });
   });
 
@@ -221,7 +221,7 @@ export function describePatches(api: () => Api): void {
       const named = (data: object): object => configMap(`map-${made}`, { data });
       await apply(path, "one", named({ a: "1", b: "1" }));
       const patched = await apply(path, "two", named({ b: "2", c: "1" }));
-      expect(objectAt(patched.body, "data")).toEqual({ a: "1", b: "2", c: "1" });
+      expect(getObject(patched.body, "data")).toEqual({ a: "1", b: "2", c: "1" });
     });
 
     it("keeps the version when the same is applied again", async () => {
@@ -229,7 +229,7 @@ export function describePatches(api: () => Api): void {
       const path = `${maps}/map-${made}`;
       const first = await apply(path, "me", configMap(`map-${made}`));
       const second = await apply(path, "me", configMap(`map-${made}`));
-      expect(versionIn(second.body)).toBe(versionIn(first.body));
+      expect(getVersion(second.body)).toBe(getVersion(first.body));
     });
 
     it("merges containers by name", async () => {
@@ -238,7 +238,7 @@ export function describePatches(api: () => Api): void {
       const spec = { containers: [{ name: "main", image: "program:2" }] };
       const patched = await apply(path, "me", { apiVersion: "v1", kind: "Pod", metadata: { name }, spec });
       expect(patched.code, patched.text).toBe(200);
-      expect(textAt(listAt(patched.body, "spec", "containers")[0], "image")).toBe("program:2");
+      expect(getText(getList(patched.body, "spec", "containers")[0], "image")).toBe("program:2");
     });
 
     it("of custom resources merges objects and replaces lists", async () => {
@@ -264,7 +264,7 @@ export function describePatches(api: () => Api): void {
       const created = await apply(path, "one", widget({ free: { a: 1 }, list: ["a", "b"] }));
       expect(created.code, created.text).toBe(201);
       const changed = await apply(path, "two", widget({ free: { b: 2 }, list: ["c"] }));
-      expect(objectAt(changed.body, "spec")).toEqual({ size: "small", free: { a: 1, b: 2 }, list: ["c"] });
+      expect(getObject(changed.body, "spec")).toEqual({ size: "small", free: { a: 1, b: 2 }, list: ["c"] });
     });
 
     it("refuses a uid where nothing exists, and force where nothing is applied", async () => {

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { at, listAt, numberAt, objectAt, textAt, without } from "../../src/apiserver/json.ts";
+import { at, getList, findNumber, getObject, getText, removeKey } from "../../src/apiserver/json.ts";
 import { type Api, pod } from "./api.ts";
 import { describeGates } from "./gates.ts";
 
@@ -26,7 +26,7 @@ export function describeKinds(api: () => Api): void {
       ];
       const made = await api().post(pods, pod("defaults", { spec: { containers, volumes: [{ name: "scratch" }] } }));
       expect(made.code, made.text).toBe(201);
-      expect(without(objectAt(made.body, "spec"), "volumes")).toEqual({
+      expect(removeKey(getObject(made.body, "spec"), "volumes")).toEqual({
         containers: [
           {
             ...containers[0],
@@ -60,8 +60,8 @@ export function describeKinds(api: () => Api): void {
           tolerationSeconds: 300,
         })),
       });
-      expect(objectAt(made.body, "status")).toEqual({ phase: "Pending", qosClass: "Burstable" });
-      expect(listAt(made.body, "spec", "volumes")).toEqual([{ name: "scratch", emptyDir: {} }]);
+      expect(getObject(made.body, "status")).toEqual({ phase: "Pending", qosClass: "Burstable" });
+      expect(getList(made.body, "spec", "volumes")).toEqual([{ name: "scratch", emptyDir: {} }]);
     });
 
     it.each([
@@ -74,7 +74,7 @@ export function describeKinds(api: () => Api): void {
         metadata: { generateName: "pull-" },
         spec: { containers: [{ name: "main", image }] },
       });
-      expect(textAt(listAt(made.body, "spec", "containers")[0], "imagePullPolicy")).toBe(expected);
+      expect(getText(getList(made.body, "spec", "containers")[0], "imagePullPolicy")).toBe(expected);
     });
 
     it.each([
@@ -84,7 +84,7 @@ export function describeKinds(api: () => Api): void {
     ])("with the resources %j are of the class %s", async (resources, expected) => {
       const containers = [{ name: "main", image: "program", resources }];
       const made = await api().post(pods, { metadata: { generateName: "class-" }, spec: { containers } });
-      expect(textAt(made.body, "status", "qosClass")).toBe(expected);
+      expect(getText(made.body, "status", "qosClass")).toBe(expected);
     });
 
     it.each([
@@ -118,37 +118,37 @@ export function describeKinds(api: () => Api): void {
     ])("are refused for %s", async (field, spec) => {
       const made = await api().post(pods, pod("refused", { spec }));
       expect(made.code).toBe(422);
-      expect(listAt(made.body, "details", "causes").map((cause) => textAt(cause, "field"))).toContain(field);
+      expect(getList(made.body, "details", "causes").map((cause) => getText(cause, "field"))).toContain(field);
     });
 
     it("keep their spec, but for images and added tolerations", async () => {
       const made = await api().post(pods, pod("kept"));
-      const spec = objectAt(made.body, "spec");
+      const spec = getObject(made.body, "spec");
       const refused = await api().put(`${pods}/kept`, { ...made.body, spec: { ...spec, restartPolicy: "Never" } });
       expect(refused.code).toBe(422);
-      expect(textAt(refused.body, "message")).toContain(
+      expect(getText(refused.body, "message")).toContain(
         "spec: Forbidden: pod updates may not change fields other than",
       );
       const image = await api().patch(`${pods}/kept`, "strategic", {
         spec: { containers: [{ name: "main", image: "program:2" }] },
       });
       expect(image.code).toBe(200);
-      expect(numberAt(image.body, "metadata", "generation")).toBe(2);
-      const tolerations = [...listAt(spec, "tolerations"), { key: "more", operator: "Exists" }];
+      expect(findNumber(image.body, "metadata", "generation")).toBe(2);
+      const tolerations = [...getList(spec, "tolerations"), { key: "more", operator: "Exists" }];
       expect((await api().patch(`${pods}/kept`, "merge", { spec: { tolerations } })).code).toBe(200);
     });
 
     it("have a status that only the subresource writes, and a spec that it does not", async () => {
       const made = await api().post(pods, pod("status"));
       const main = await api().put(`${pods}/status`, { ...made.body, status: { phase: "Failed" } });
-      expect(textAt(main.body, "status", "phase")).toBe("Pending");
+      expect(getText(main.body, "status", "phase")).toBe("Pending");
       const status = { phase: "Running", podIP: "127.1.0.1" };
-      const spec = { ...objectAt(made.body, "spec"), nodeName: "smuggled" };
+      const spec = { ...getObject(made.body, "spec"), nodeName: "smuggled" };
       const written = await api().put(`${pods}/status/status`, { ...made.body, spec, status });
       expect(written.code).toBe(200);
       expect(written.body).toMatchObject({ status: { phase: "Running", podIP: "127.1.0.1" } });
       expect(at(written.body, "spec", "nodeName")).toBeUndefined();
-      expect(numberAt(written.body, "metadata", "generation")).toBe(1);
+      expect(findNumber(written.body, "metadata", "generation")).toBe(1);
       expect((await api().get(`${pods}/status/status`)).body).toMatchObject({
         kind: "Pod",
         status: { phase: "Running" },
@@ -165,7 +165,7 @@ export function describeKinds(api: () => Api): void {
         metadata,
         status: { phase: "Running" },
       });
-      expect(objectAt(written.body, "metadata", "labels")).toEqual({ seen: "yes" });
+      expect(getObject(written.body, "metadata", "labels")).toEqual({ seen: "yes" });
       expect(at(written.body, "metadata", "ownerReferences")).toBeUndefined();
     });
 
@@ -198,7 +198,7 @@ export function describeKinds(api: () => Api): void {
         });
         const again = await bind("bound");
         expect(again.code).toBe(409);
-        expect(textAt(again.body, "message")).toBe(
+        expect(getText(again.body, "message")).toBe(
           'Operation cannot be fulfilled on pods/binding "bound": pod bound is already assigned to node "target"',
         );
       });
@@ -231,7 +231,7 @@ export function describeKinds(api: () => Api): void {
       await api().post("/api/v1/nodes", { metadata: { name: "cordoned" } });
       await api().patch("/api/v1/nodes/cordoned", "strategic", { spec: { unschedulable: true } });
       const listed = await api().get("/api/v1/nodes?fieldSelector=spec.unschedulable%3Dtrue");
-      expect(listAt(listed.body, "items").map((node) => textAt(node, "metadata", "name"))).toEqual(["cordoned"]);
+      expect(getList(listed.body, "items").map((node) => getText(node, "metadata", "name"))).toEqual(["cordoned"]);
     });
   });
 
@@ -241,14 +241,14 @@ export function describeKinds(api: () => Api): void {
       const spec = { selector: { app: "a" }, ports: [{ port: 80 }] };
       const made = await api().post(services, { metadata: { name: "addressed" }, spec });
       expect(made.code).toBe(201);
-      expect(textAt(made.body, "spec", "clusterIP")).toMatch(/^10\.96\.\d+\.\d+$/);
+      expect(getText(made.body, "spec", "clusterIP")).toMatch(/^10\.96\.\d+\.\d+$/);
       expect(made.body).toMatchObject({
         spec: { type: "ClusterIP", ports: [{ port: 80, targetPort: 80, protocol: "TCP" }] },
       });
       const other = await api().post(services, { metadata: { name: "other" }, spec });
-      expect(textAt(other.body, "spec", "clusterIP")).not.toBe(textAt(made.body, "spec", "clusterIP"));
+      expect(getText(other.body, "spec", "clusterIP")).not.toBe(getText(made.body, "spec", "clusterIP"));
       const written = await api().put(`${services}/addressed`, { metadata: { name: "addressed" }, spec });
-      expect(textAt(written.body, "spec", "clusterIP")).toBe(textAt(made.body, "spec", "clusterIP"));
+      expect(getText(written.body, "spec", "clusterIP")).toBe(getText(made.body, "spec", "clusterIP"));
     });
 
     it("have none if they request none", async () => {

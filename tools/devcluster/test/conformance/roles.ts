@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { type JsonObject, listAt, objectAt, textAt } from "../../src/apiserver/json.ts";
+import { type JsonObject, getList, getObject, getText } from "../../src/apiserver/json.ts";
 import type { Answer, Api } from "./api.ts";
-import { kubectlOn } from "./run-kubectl.ts";
+import { makeKubectl } from "./run-kubectl.ts";
 
 const GROUP = "rbac.authorization.k8s.io";
 const RULE = { apiGroups: [""], resources: ["pods"], verbs: ["get", "list"] };
@@ -10,12 +10,12 @@ const ACCOUNT = { kind: "ServiceAccount", name: "robot", namespace: "default" };
 
 /** Roles and bindings as objects; their effect on requests is tested elsewhere. */
 export function describeRoles(api: () => Api): void {
-  const kubectl = kubectlOn(api);
+  const kubectl = makeKubectl(api);
   const at = (plural: string, name = ""): string =>
     `/apis/${GROUP}/v1/namespaces/${kubectl.namespace()}/${plural}/${name}`.replace(/\/$/, "");
   const everywhere = (plural: string, name = ""): string => `/apis/${GROUP}/v1/${plural}/${name}`.replace(/\/$/, "");
   const causes = ({ body }: Answer): string[] =>
-    listAt(body, "details", "causes").map((cause) => `${textAt(cause, "field")}: ${textAt(cause, "message")}`);
+    getList(body, "details", "causes").map((cause) => `${getText(cause, "field")}: ${getText(cause, "message")}`);
   const withoutMetadata = ({ body }: Answer): JsonObject =>
     Object.fromEntries(Object.entries(body).filter(([key]) => key !== "metadata"));
 
@@ -179,7 +179,7 @@ export function describeRoles(api: () => Api): void {
     it("deletes them", async () => {
       const gone = await kubectl.run("delete", "rolebinding/reads", "role/reader");
       expect(gone.out).toContain('rolebinding.rbac.authorization.k8s.io "reads" deleted');
-      expect(objectAt((await api().get(at("roles", "reader"))).body, "details")).toMatchObject({ kind: "roles" });
+      expect(getObject((await api().get(at("roles", "reader"))).body, "details")).toMatchObject({ kind: "roles" });
     });
   });
 }

@@ -1,5 +1,5 @@
 import { beforeAll, expect, it } from "vitest";
-import { textAt } from "../../src/apiserver/json.ts";
+import { getText } from "../../src/apiserver/json.ts";
 import type { Api } from "./api.ts";
 import { install } from "./widgets.ts";
 
@@ -120,19 +120,19 @@ export function describeRules(api: () => Api): void {
   ])("refuse %j", async (spec, expected) => {
     const answer = await api().post(tests, test(spec));
     expect(answer.code, answer.text).toBe(422);
-    expect(textAt(answer.body, "message")).toContain(expected);
+    expect(getText(answer.body, "message")).toContain(expected);
   });
 
   it("may refer to the name of the object", async () => {
     const answer = await api().post(tests, test({}, "much-too-long"));
-    expect(textAt(answer.body, "message")).toContain("<nil>: Invalid value: name too long");
+    expect(getText(answer.body, "message")).toContain("<nil>: Invalid value: name too long");
   });
 
   it("may concern changes", async () => {
     const spec = { name: "n", items: [{ k: "x", v: 2 }], nested: { x: 1 } };
     expect((await api().post(tests, test(spec, "changed"))).code).toBe(201);
     const change = async (next: object): Promise<string> =>
-      textAt((await api().patch(`${tests}/changed`, "merge", { spec: next })).body, "message");
+      getText((await api().patch(`${tests}/changed`, "merge", { spec: next })).body, "message");
     expect(await change({ name: "other" })).toContain('spec.name: Invalid value: "other": name is immutable');
     expect(await change({ items: [{ k: "x", v: 1 }] })).toContain(
       "spec.items[0].v: Invalid value: 1: v may not shrink",

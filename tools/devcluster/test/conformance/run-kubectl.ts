@@ -25,7 +25,7 @@ export type Kubectl = {
 };
 
 /** The real kubectl on a cluster, with a home and a namespace of its own. To be called where tests are collected. */
-export function kubectlOn(api: () => Api): Kubectl {
+export function makeKubectl(api: () => Api): Kubectl {
   const found = findKubectl();
   const program = "path" in found ? found.path : "";
   let home = "";

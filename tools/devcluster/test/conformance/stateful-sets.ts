@@ -1,6 +1,6 @@
 import { until } from "@muster/testkit";
 import { beforeAll, describe, expect, it } from "vitest";
-import { isObject, type JsonObject, listAt, numberAt, objectAt, textAt } from "../../src/apiserver/json.ts";
+import { isObject, type JsonObject, getList, findNumber, getObject, getText } from "../../src/apiserver/json.ts";
 import { type Answer, type Api, nameIn } from "./api.ts";
 
 /** Stateful sets, with the controllers that act for them; the pods have no node, and the test reports their status as a kubelet would. */
@@ -23,7 +23,7 @@ export function describeStatefulSets(api: () => Api): void {
     spec: { serviceName: name, selector: { matchLabels: { app: name } }, template: template(name), ...more },
   });
   const itemsOf = async (plural: string, app: string): Promise<JsonObject[]> =>
-    listAt((await api().get(`${core(plural)}?labelSelector=app%3D${app}`)).body, "items").filter(isObject);
+    getList((await api().get(`${core(plural)}?labelSelector=app%3D${app}`)).body, "items").filter(isObject);
   const podsUntil = (app: string, names: readonly string[]): Promise<JsonObject[]> =>
     until(`${app} has the pods ${names.join()}`, async () => {
       const found = await itemsOf("pods", app);
@@ -39,21 +39,21 @@ export function describeStatefulSets(api: () => Api): void {
   const statusUntil = (name: string, wanted: Record<string, number>): Promise<JsonObject> =>
     until(`${name} comes to ${JSON.stringify(wanted)}`, async () => {
       const { body } = await api().get(sets(name));
-      if (numberAt(body, "status", "observedGeneration") !== numberAt(body, "metadata", "generation")) return false;
-      return Object.entries(wanted).every(([key, value]) => (numberAt(body, "status", key) ?? 0) === value) && body;
+      if (findNumber(body, "status", "observedGeneration") !== findNumber(body, "metadata", "generation")) return false;
+      return Object.entries(wanted).every(([key, value]) => (findNumber(body, "status", key) ?? 0) === value) && body;
     });
-  const imageOf = (pod: JsonObject): string => textAt(listAt(pod, "spec", "containers")[0], "image");
+  const imageOf = (pod: JsonObject): string => getText(getList(pod, "spec", "containers")[0], "image");
   const skipWithoutController = (context: { skip: (condition: boolean, note: string) => void }): void =>
     context.skip(!api().cluster.collects, "pods of stateful sets are the work of a controller manager");
   const causes = ({ body }: Answer): string[] =>
-    listAt(body, "details", "causes").map((cause) => `${textAt(cause, "field")}: ${textAt(cause, "message")}`);
+    getList(body, "details", "causes").map((cause) => `${getText(cause, "field")}: ${getText(cause, "message")}`);
 
   describe("as it is written", () => {
     it("is completed", async () => {
       const made = await api().post(sets(), set("filled", { replicas: 0 }));
       expect(made.code, made.text).toBe(201);
       expect(made.body["status"]).toEqual({ replicas: 0, availableReplicas: 0 });
-      const { template: _template, ...spec } = objectAt(made.body, "spec");
+      const { template: _template, ...spec } = getObject(made.body, "spec");
       expect(spec).toEqual({
         replicas: 0,
         serviceName: "filled",
@@ -105,14 +105,14 @@ export function describeStatefulSets(api: () => Api): void {
       updatedReplicas: 1,
       availableReplicas: 1,
     });
-    const revision = textAt(first, "metadata", "labels", "controller-revision-hash");
+    const revision = getText(first, "metadata", "labels", "controller-revision-hash");
     expect(revision).toMatch(/^db-[a-z0-9]+$/);
-    expect(objectAt(status, "status")).toMatchObject({ currentRevision: revision, updateRevision: revision });
-    const uid = textAt(first, "metadata", "uid");
+    expect(getObject(status, "status")).toMatchObject({ currentRevision: revision, updateRevision: revision });
+    const uid = getText(first, "metadata", "uid");
     await api().delete(core("pods", "db-0"));
     await until("it is another of the same name", async () => {
       const { code, body } = await api().get(core("pods", "db-0"));
-      return code === 200 && textAt(body, "metadata", "uid") !== uid;
+      return code === 200 && getText(body, "metadata", "uid") !== uid;
     });
     await run("db-0");
     await api().patch(sets("db"), "merge", { spec: { replicas: 0 } });
@@ -136,6 +136,6 @@ export function describeStatefulSets(api: () => Api): void {
     });
     await run("rolls-0");
     const done = await statusUntil("rolls", { availableReplicas: 1, currentReplicas: 1, updatedReplicas: 1 });
-    expect(textAt(done, "status", "currentRevision")).toBe(textAt(done, "status", "updateRevision"));
+    expect(getText(done, "status", "currentRevision")).toBe(getText(done, "status", "updateRevision"));
   });
 }

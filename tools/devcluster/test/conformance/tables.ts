@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { at, isObject, type Json, type JsonObject, listAt, textAt } from "../../src/apiserver/json.ts";
+import { at, isObject, type JsonValue, type JsonObject, getList, getText } from "../../src/apiserver/json.ts";
 import { type Api, configMap, pod } from "./api.ts";
 
 const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
@@ -32,29 +32,29 @@ export function describeTables(api: () => Api): void {
   it.each(COLUMNS)("has the columns of %s", async (path, expected) => {
     const answer = await api().get(path, TABLE);
     expect(answer.body).toMatchObject({ kind: "Table", apiVersion: "meta.k8s.io/v1" });
-    const columns = listAt(answer.body, "columnDefinitions");
+    const columns = getList(answer.body, "columnDefinitions");
     const names = (wide: boolean): string =>
       columns
         .filter((column) => (at(column, "priority") !== 0) === wide)
-        .map((column) => textAt(column, "name"))
+        .map((column) => getText(column, "name"))
         .join(" ");
     expect(expected.includes("|") ? `${names(false)} | ${names(true)}` : names(false)).toBe(expected);
-    expect(columns.every((column) => textAt(column, "type") === "string")).toBe(true);
+    expect(columns.every((column) => getText(column, "type") === "string")).toBe(true);
   });
 
   it("carries the metadata of each row, or the object when asked for", async () => {
     const maps = `/api/v1/namespaces/${namespace}/configmaps`;
     await api().post(maps, configMap("row", { metadata: { labels: { a: "b" } } }));
     const one = await api().get(`${maps}/row`, TABLE);
-    expect(listAt(one.body, "rows")).toHaveLength(1);
-    expect(at(listAt(one.body, "rows")[0], "object")).toMatchObject({
+    expect(getList(one.body, "rows")).toHaveLength(1);
+    expect(at(getList(one.body, "rows")[0], "object")).toMatchObject({
       kind: "PartialObjectMetadata",
       apiVersion: "meta.k8s.io/v1",
       metadata: { name: "row", labels: { a: "b" } },
     });
     const whole = await api().get(`${maps}?includeObject=Object`, TABLE);
-    const rows = listAt(whole.body, "rows").filter(isObject);
-    expect(rows.map((row) => textAt(row, "object", "data", "key"))).toContain("value");
+    const rows = getList(whole.body, "rows").filter(isObject);
+    expect(rows.map((row) => getText(row, "object", "data", "key"))).toContain("value");
   });
 
   it("shows only metadata to clients that request no more", async () => {
@@ -66,7 +66,7 @@ export function describeTables(api: () => Api): void {
     expect(at(one.body, "data")).toBeUndefined();
     const list = await api().get(maps, form("PartialObjectMetadataList"));
     expect(list.body).toMatchObject({ kind: "PartialObjectMetadataList" });
-    expect(listAt(list.body, "items").some((item) => at(item, "data") !== undefined)).toBe(false);
+    expect(getList(list.body, "items").some((item) => at(item, "data") !== undefined)).toBe(false);
   });
 
   describe("of pods", () => {
@@ -157,7 +157,7 @@ export function describeTables(api: () => Api): void {
         metadata: { generateName: "printed-" },
         spec: { containers, initContainers },
       });
-      const path = `${pods}/${textAt(made.body, "metadata", "name")}`;
+      const path = `${pods}/${getText(made.body, "metadata", "name")}`;
       const written = await api().patch(`${path}/status`, "merge", { status });
       expect(written.code, written.text).toBe(200);
       const row = cells((await api().get(path, TABLE)).body);
@@ -259,16 +259,16 @@ export function describeTables(api: () => Api): void {
     });
     const printed = await api().get(`${base}/events/printed`, TABLE);
     const event = cells(printed.body);
-    const names = listAt(printed.body, "columnDefinitions").map((one) => textAt(one, "name"));
+    const names = getList(printed.body, "columnDefinitions").map((one) => getText(one, "name"));
     const cellOf = (name: string): unknown => event[names.indexOf(name)];
     expect(["Type", "Reason", "Object", "Message"].map(cellOf)).toEqual(["Warning", "Why", "pod/p", "what"]);
   });
 }
 
-function textOf(cell: Json): string {
+function textOf(cell: JsonValue): string {
   return typeof cell === "string" ? cell : JSON.stringify(cell);
 }
 
-function cells(table: JsonObject): readonly Json[] {
-  return listAt(listAt(table, "rows")[0], "cells");
+function cells(table: JsonObject): readonly JsonValue[] {
+  return getList(getList(table, "rows")[0], "cells");
 }

@@ -1,6 +1,6 @@
 import { until } from "@muster/testkit";
 import { beforeAll, describe, expect, it } from "vitest";
-import { listAt, objectAt, textAt } from "../../src/apiserver/json.ts";
+import { getList, getObject, getText } from "../../src/apiserver/json.ts";
 import { type Api, pod } from "./api.ts";
 
 /** The separation of tenants that share a cluster. */
@@ -25,13 +25,13 @@ export function describeTenancy(api: () => Api): void {
       );
       expect(made.code, made.text).toBe(201);
       expect(made.body).toMatchObject({ metadata: { generation: 1 } });
-      expect(objectAt(made.body, "spec")).toEqual({
+      expect(getObject(made.body, "spec")).toEqual({
         podSelector: { matchLabels: { app: "a" } },
         policyTypes: ["Ingress", "Egress"],
         egress: [{ ports: [{ port: 53, protocol: "TCP" }] }],
       });
       const all = await api().post(policies(), policy("all", { podSelector: {} }));
-      expect(objectAt(all.body, "spec")).toEqual({ podSelector: {}, policyTypes: ["Ingress"] });
+      expect(getObject(all.body, "spec")).toEqual({ podSelector: {}, policyTypes: ["Ingress"] });
     });
   });
 
@@ -47,7 +47,7 @@ export function describeTenancy(api: () => Api): void {
     const usedUntil = (name: string, used: object): Promise<unknown> =>
       until(`${name} has used ${JSON.stringify(used)}`, async () => {
         const { body } = await api().get(core("resourcequotas", name));
-        const found = objectAt(body, "status", "used");
+        const found = getObject(body, "status", "used");
         return Object.entries(used).every(([key, value]) => found[key] === value) && body;
       });
     const sized = (name: string, resources: object): object =>
@@ -75,7 +75,7 @@ export function describeTenancy(api: () => Api): void {
       await usedUntil("pods", { pods: "0", "requests.cpu": "0", "limits.memory": "0" });
       const unsized = await api().post(core("pods"), sized("unsized", {}));
       expect(unsized.code).toBe(403);
-      expect(textAt(unsized.body, "message")).toBe(
+      expect(getText(unsized.body, "message")).toBe(
         'pods "unsized" is forbidden: failed quota: pods: must specify limits.memory for: main; requests.cpu for: main',
       );
       const half = { requests: { cpu: "600m" }, limits: { memory: "128Mi" } };
@@ -83,7 +83,7 @@ export function describeTenancy(api: () => Api): void {
       await usedUntil("pods", { pods: "1", "requests.cpu": "600m", "limits.memory": "128Mi" });
       const second = await api().post(core("pods"), sized("second", half));
       expect(second.code).toBe(403);
-      expect(textAt(second.body, "message")).toBe(
+      expect(getText(second.body, "message")).toBe(
         'pods "second" is forbidden: exceeded quota: pods, requested: requests.cpu=600m, used: requests.cpu=600m, limited: requests.cpu=1',
       );
       await api().patch(`${core("pods", "first")}/status`, "merge", { status: { phase: "Succeeded" } });
@@ -110,7 +110,7 @@ export function describeTenancy(api: () => Api): void {
       await usedUntil("things", { persistentvolumeclaims: "1", "requests.storage": "6Gi" });
       const more = await api().post(core("persistentvolumeclaims"), claim("more", "5Gi"));
       expect(more.code).toBe(403);
-      expect(textAt(more.body, "message")).toBe(
+      expect(getText(more.body, "message")).toBe(
         'persistentvolumeclaims "more" is forbidden: exceeded quota: things, requested: requests.storage=5Gi, used: requests.storage=6Gi, limited: requests.storage=10Gi',
       );
       await until("a config map is one too many", async () => {
@@ -141,14 +141,14 @@ export function describeTenancy(api: () => Api): void {
     const resourcesOf = async (name: string, resources: object): Promise<unknown> => {
       const spec = { containers: [{ name: "main", image: "program:1", resources }] };
       const { body, text } = await api().post(core("pods"), pod(name, { spec }));
-      expect(textAt(body, "status", "qosClass"), text).toBe("Burstable");
-      return objectAt(listAt(body, "spec", "containers")[0], "resources");
+      expect(getText(body, "status", "qosClass"), text).toBe("Burstable");
+      return getObject(getList(body, "spec", "containers")[0], "resources");
     };
     // The server learns of a range a moment after it has taken it.
     await until("the range holds", async () => {
       const probe = pod("", { metadata: { name: undefined, generateName: "probe-" } });
       const { body } = await api().post(core("pods"), probe);
-      return textAt(body, "status", "qosClass") === "Burstable";
+      return getText(body, "status", "qosClass") === "Burstable";
     });
     expect(await resourcesOf("silent", {})).toEqual({
       limits: { cpu: "1", memory: "64Mi" },

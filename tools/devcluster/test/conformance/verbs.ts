@@ -3,12 +3,12 @@ import { createInterface } from "node:readline";
 import { until } from "@muster/testkit";
 import { beforeAll, describe, expect, it } from "vitest";
 import { type Api, configMap, pod } from "./api.ts";
-import { kubectlOn } from "./run-kubectl.ts";
+import { makeKubectl } from "./run-kubectl.ts";
 import { conditionIn, install } from "./widgets.ts";
 
 /** The operations of users on existing objects, with the real kubectl. */
 export function describeVerbs(api: () => Api): void {
-  const kubectl = kubectlOn(api);
+  const kubectl = makeKubectl(api);
   const at = (kind: string, name = ""): string => `/api/v1/namespaces/${kubectl.namespace()}/${kind}/${name}`;
   const addMap = async (name: string, more: Parameters<typeof configMap>[1] = {}): Promise<string> => {
     const made = await api().post(at("configmaps"), configMap(name, more));

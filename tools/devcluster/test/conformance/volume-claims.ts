@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { until } from "@muster/testkit";
-import { listAt, objectAt, textAt } from "../../src/apiserver/json.ts";
+import { getList, getObject, getText } from "../../src/apiserver/json.ts";
 import { type Api, pod } from "./api.ts";
 
 const FINALIZER = "kubernetes.io/pvc-protection";
@@ -28,10 +28,10 @@ export function describeVolumeClaims(api: () => Api): void {
     it("is Pending from its creation on, whatever status it comes with", async () => {
       const made = await api().post(claims, { ...claim("fresh"), status: { phase: "Bound" } });
       expect(made.code, made.text).toBe(201);
-      expect(objectAt(made.body, "status")).toEqual({ phase: "Pending" });
-      expect(objectAt(made.body, "spec")).toEqual({ ...spec, volumeMode: "Filesystem" });
+      expect(getObject(made.body, "status")).toEqual({ phase: "Pending" });
+      expect(getObject(made.body, "spec")).toEqual({ ...spec, volumeMode: "Filesystem" });
       const listed = await api().get(`${claims}?labelSelector=app%3Dfresh`);
-      expect(listAt(listed.body, "items").map((item) => textAt(item, "status", "phase"))).toEqual(["Pending"]);
+      expect(getList(listed.body, "items").map((item) => getText(item, "status", "phase"))).toEqual(["Pending"]);
     });
 
     it("may be labelled and named a volume once, but not changed otherwise", async () => {
@@ -49,7 +49,7 @@ export function describeVolumeClaims(api: () => Api): void {
       await api().post(claims, claim("bound"));
       const status = { phase: "Bound", accessModes: ["ReadWriteOnce"], capacity: { storage: "1Gi" } };
       const bound = await api().patch(`${claims}/bound/status`, "merge", { status });
-      expect(objectAt(bound.body, "status")).toEqual(status);
+      expect(getObject(bound.body, "status")).toEqual(status);
       const grown = await api().patch(`${claims}/bound`, "merge", {
         spec: { resources: { requests: { storage: "2Gi" } } },
       });
@@ -71,7 +71,7 @@ export function describeVolumeClaims(api: () => Api): void {
     it("is removed when it is deleted", async (context) => {
       skipWithoutController(context);
       const made = await api().post(claims, claim("gone"));
-      expect(listAt(made.body, "metadata", "finalizers")).toEqual([FINALIZER]);
+      expect(getList(made.body, "metadata", "finalizers")).toEqual([FINALIZER]);
       expect((await api().delete(`${claims}/gone`)).code).toBe(200);
       await until("it is gone", async () => (await api().get(`${claims}/gone`)).code === 404);
     });

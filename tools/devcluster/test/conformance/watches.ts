@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { at, listAt, textAt } from "../../src/apiserver/json.ts";
-import { type Api, configMap, type Event, nameIn, pod, versionIn } from "./api.ts";
+import { at, getList, getText } from "../../src/apiserver/json.ts";
+import { type Api, configMap, type Event, nameIn, pod, getVersion } from "./api.ts";
 
 /** Watches: their events, the order of these, and their end. */
 export function describeWatches(api: () => Api): void {
@@ -11,7 +11,7 @@ export function describeWatches(api: () => Api): void {
     maps = `/api/v1/namespaces/${namespace}/configmaps`;
     pods = `/api/v1/namespaces/${namespace}/pods`;
   });
-  const now = async (): Promise<string> => versionIn((await api().get(maps)).body);
+  const now = async (): Promise<string> => getVersion((await api().get(maps)).body);
   const summaries = (events: readonly Event[]): string[] =>
     events.map(({ type, object }) => `${type} ${nameIn(object)}`);
 
@@ -27,8 +27,8 @@ export function describeWatches(api: () => Api): void {
     const [added, modified, deleted] = events;
     expect(added?.object).toEqual(made.body);
     expect(modified?.object).toEqual(changed.body);
-    expect(textAt(deleted?.object, "data", "key")).toBe("changed");
-    expect(Number(versionIn(deleted?.object ?? {}))).toBeGreaterThan(Number(versionIn(changed.body)));
+    expect(getText(deleted?.object, "data", "key")).toBe("changed");
+    expect(Number(getVersion(deleted?.object ?? {}))).toBeGreaterThan(Number(getVersion(changed.body)));
   });
 
   it("sends changes immediately", async () => {
@@ -64,7 +64,7 @@ export function describeWatches(api: () => Api): void {
       apiVersion: "v1",
       metadata: { annotations: { "k8s.io/initial-events-end": "true" } },
     });
-    expect(Number(versionIn(bookmark?.object ?? {}))).toBeGreaterThanOrEqual(Number(versionIn(added?.object ?? {})));
+    expect(Number(getVersion(bookmark?.object ?? {}))).toBeGreaterThanOrEqual(Number(getVersion(added?.object ?? {})));
     await api().post(place, configMap("b"));
     expect(summaries(await watch.take(1))).toEqual(["ADDED b"]);
   });
@@ -87,7 +87,7 @@ export function describeWatches(api: () => Api): void {
       type: "ERROR",
       object: { kind: "Status", code: 504, reason: "Timeout", details: { retryAfterSeconds: 1 } },
     });
-    expect(textAt(refused?.object, "message")).toMatch(
+    expect(getText(refused?.object, "message")).toMatch(
       /^Timeout: Too large resource version: 999999999, current: \d+$/,
     );
   });
@@ -109,14 +109,14 @@ export function describeWatches(api: () => Api): void {
   ])("refuses a watch with %s alone", async (query, problems) => {
     const refused = await api().get(`${maps}?watch=true&${query}`);
     expect(refused.code).toBe(422);
-    const messages = listAt(refused.body, "details", "causes").map((cause) => textAt(cause, "message"));
+    const messages = getList(refused.body, "details", "causes").map((cause) => getText(cause, "message"));
     expect(messages).toEqual(problems.map((problem) => expect.stringContaining(problem) as string));
   });
 
   it("refuses a version that is no number", async () => {
     const refused = await api().get(`${maps}?watch=true&resourceVersion=abc`);
     expect(refused.code).toBe(500);
-    expect(textAt(refused.body, "message")).toBe(
+    expect(getText(refused.body, "message")).toBe(
       'resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax',
     );
   });
@@ -133,14 +133,14 @@ export function describeWatches(api: () => Api): void {
     for (const { type, object } of bookmarks) {
       expect(type).toBe("BOOKMARK");
       expect(object).toMatchObject({ kind: "ConfigMap", apiVersion: "v1" });
-      expect(Number(versionIn(object))).toBeGreaterThanOrEqual(Number(versionIn(made.body)));
+      expect(Number(getVersion(object))).toBeGreaterThanOrEqual(Number(getVersion(made.body)));
     }
     expect(summaries(await plain.rest())).toEqual(["ADDED before-the-bookmark"]);
   });
 
   it("waits for future versions, and is silent about earlier ones", async () => {
     const made = await api().post(maps, configMap("early"));
-    const far = String(Number(versionIn(made.body)) + 2);
+    const far = String(Number(getVersion(made.body)) + 2);
     await using watch = await api().watch(`${maps}?watch=true&resourceVersion=${far}&timeoutSeconds=1`);
     expect(watch.code).toBe(200);
     expect((await watch.rest()).filter(({ type }) => type !== "ERROR")).toEqual([]);
@@ -174,8 +174,8 @@ export function describeWatches(api: () => Api): void {
     const events = await watch.rest();
     expect(summaries(events)).toEqual(["ADDED moving", "MODIFIED moving", "DELETED moving"]);
     // The last state that the watcher could see, with the version of the change that took it away.
-    expect(textAt(events[2]?.object, "data", "step")).toBe("2");
-    expect(Number(versionIn(events[2]?.object ?? {}))).toBeGreaterThan(Number(versionIn(events[1]?.object ?? {})));
+    expect(getText(events[2]?.object, "data", "step")).toBe("2");
+    expect(Number(getVersion(events[2]?.object ?? {}))).toBeGreaterThan(Number(getVersion(events[1]?.object ?? {})));
   });
 
   it("follows the pods of one node", async () => {
@@ -208,7 +208,7 @@ export function describeWatches(api: () => Api): void {
     await using watch = await api().watch(`${place}?watch=true&${selectors}&resourceVersion=${since}&timeoutSeconds=1`);
     const events = await watch.rest();
     expect(summaries(events)).toEqual(["ADDED mover", "DELETED mover", "ADDED mover", "DELETED mover"]);
-    const versions = events.map(({ object }) => Number(versionIn(object)));
+    const versions = events.map(({ object }) => Number(getVersion(object)));
     expect(versions).toEqual(versions.toSorted((a, b) => a - b));
   });
 
@@ -224,8 +224,8 @@ export function describeWatches(api: () => Api): void {
   it("counts one version over all resources", async () => {
     const map = await api().post(maps, configMap("counted"));
     const made = await api().post(pods, pod("counted"));
-    expect(Number(versionIn(made.body))).toBeGreaterThan(Number(versionIn(map.body)));
-    await using watch = await api().watch(`${pods}?watch=true&resourceVersion=${versionIn(map.body)}`);
+    expect(Number(getVersion(made.body))).toBeGreaterThan(Number(getVersion(map.body)));
+    await using watch = await api().watch(`${pods}?watch=true&resourceVersion=${getVersion(map.body)}`);
     expect(summaries(await watch.take(1))).toEqual(["ADDED counted"]);
   });
 
@@ -242,7 +242,7 @@ export function describeWatches(api: () => Api): void {
       });
       expect(at(second?.object, "columnDefinitions") ?? null).toBeNull();
       expect(second?.object).toMatchObject({ rows: [{ object: { metadata: { name: "row-2" } } }] });
-      expect(listAt(listAt(second?.object, "rows")[0], "cells").slice(0, 2)).toEqual(["row-2", 1]);
+      expect(getList(getList(second?.object, "rows")[0], "cells").slice(0, 2)).toEqual(["row-2", 1]);
     });
   });
 }

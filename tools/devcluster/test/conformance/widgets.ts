@@ -1,5 +1,5 @@
 import { until } from "@muster/testkit";
-import { listAt, textAt } from "../../src/apiserver/json.ts";
+import { getList, getText } from "../../src/apiserver/json.ts";
 import type { Answer, Api } from "./api.ts";
 
 export const DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -47,6 +47,6 @@ export async function install(api: Api, given: Definition): Promise<Answer> {
 }
 
 export function conditionIn(object: Answer["body"], type: string): string {
-  const found = listAt(object, "status", "conditions").find((one) => textAt(one, "type") === type);
-  return found === undefined ? "" : `${textAt(found, "status")} ${textAt(found, "reason")}`;
+  const found = getList(object, "status", "conditions").find((one) => getText(one, "type") === type);
+  return found === undefined ? "" : `${getText(found, "status")} ${getText(found, "reason")}`;
 }

@@ -1,6 +1,6 @@
 import { until } from "@muster/testkit";
 import { beforeAll, describe, expect, it } from "vitest";
-import { at, isObject, type JsonObject, listAt, numberAt, objectAt, textAt } from "../../src/apiserver/json.ts";
+import { at, isObject, type JsonObject, getList, findNumber, getObject, getText } from "../../src/apiserver/json.ts";
 import { type Answer, type Api, nameIn } from "./api.ts";
 
 const RECREATE = { strategy: { type: "Recreate" } };
@@ -27,9 +27,9 @@ export function describeWorkloads(api: () => Api): void {
     spec: { selector: { matchLabels: { app: name } }, template: template(name), ...more },
   });
   const listOf = async (path: string, app: string): Promise<JsonObject[]> =>
-    listAt((await api().get(`${path}?labelSelector=app%3D${app}`)).body, "items").filter(isObject);
+    getList((await api().get(`${path}?labelSelector=app%3D${app}`)).body, "items").filter(isObject);
   const podsOf = async (app: string): Promise<JsonObject[]> =>
-    (await listOf(pods(), app)).filter((one) => textAt(one, "metadata", "deletionTimestamp") === "");
+    (await listOf(pods(), app)).filter((one) => getText(one, "metadata", "deletionTimestamp") === "");
   const podsUntil = (app: string, count: number): Promise<JsonObject[]> =>
     until(`${app} has ${count} pods`, async () => {
       const found = await podsOf(app);
@@ -49,17 +49,17 @@ export function describeWorkloads(api: () => Api): void {
   const statusUntil = (plural: string, name: string, wanted: Record<string, number>): Promise<JsonObject> =>
     until(`${name} comes to ${JSON.stringify(wanted)}`, async () => {
       const { body } = await api().get(apps(plural, name));
-      if (numberAt(body, "status", "observedGeneration") !== numberAt(body, "metadata", "generation")) return false;
-      return Object.entries(wanted).every(([key, value]) => (numberAt(body, "status", key) ?? 0) === value) && body;
+      if (findNumber(body, "status", "observedGeneration") !== findNumber(body, "metadata", "generation")) return false;
+      return Object.entries(wanted).every(([key, value]) => (findNumber(body, "status", key) ?? 0) === value) && body;
     });
   const condition = (workload: JsonObject, type: string): string => {
-    const found = listAt(workload, "status", "conditions").find((one) => textAt(one, "type") === type);
-    return `${textAt(found, "status")} ${textAt(found, "reason")}`;
+    const found = getList(workload, "status", "conditions").find((one) => getText(one, "type") === type);
+    return `${getText(found, "status")} ${getText(found, "reason")}`;
   };
   const skipWithoutController = (context: Skippable): void =>
     context.skip(!api().cluster.collects, "pods of workloads are the work of a controller manager");
   const causes = ({ body }: Answer): string[] =>
-    listAt(body, "details", "causes").map((cause) => `${textAt(cause, "field")}: ${textAt(cause, "message")}`);
+    getList(body, "details", "causes").map((cause) => `${getText(cause, "field")}: ${getText(cause, "message")}`);
 
   describe("a deployment as it is written", () => {
     it("is completed as its template is", async () => {
@@ -69,7 +69,7 @@ export function describeWorkloads(api: () => Api): void {
       );
       expect(made.code, made.text).toBe(201);
       expect(made.body).toMatchObject({ kind: "Deployment", metadata: { generation: 1 }, status: {} });
-      const { progressDeadlineSeconds: _only, ...spec } = objectAt(made.body, "spec");
+      const { progressDeadlineSeconds: _only, ...spec } = getObject(made.body, "spec");
       expect(spec).toEqual({
         replicas: 0,
         selector: { matchLabels: { app: "filled" } },
@@ -143,16 +143,16 @@ export function describeWorkloads(api: () => Api): void {
       const made = await api().post(apps("replicasets"), workload("ReplicaSet", "few"));
       expect(made.code, made.text).toBe(201);
       const first = await podsUntil("few", 1);
-      const uid = textAt(made.body, "metadata", "uid");
+      const uid = getText(made.body, "metadata", "uid");
       for (const one of first) {
         expect(nameIn(one)).toMatch(/^few-[a-z0-9]{5}$/);
-        expect(listAt(one, "metadata", "ownerReferences")).toEqual([
+        expect(getList(one, "metadata", "ownerReferences")).toEqual([
           { apiVersion: "apps/v1", kind: "ReplicaSet", name: "few", uid, controller: true, blockOwnerDeletion: true },
         ]);
       }
       await runAll("few");
       const running = await statusUntil("replicasets", "few", { replicas: 1, readyReplicas: 1, availableReplicas: 1 });
-      const { terminatingReplicas: _only, ...status } = objectAt(running, "status");
+      const { terminatingReplicas: _only, ...status } = getObject(running, "status");
       expect(status).toEqual({
         replicas: 1,
         fullyLabeledReplicas: 1,
@@ -202,10 +202,10 @@ export function describeWorkloads(api: () => Api): void {
         unavailableReplicas: 0,
       });
       expect(condition(web, "Available")).toBe("True MinimumReplicasAvailable");
-      expect(numberAt(web, "metadata", "generation")).toBe(1);
+      expect(findNumber(web, "metadata", "generation")).toBe(1);
       const [set = {}, ...others] = await listOf(apps("replicasets"), "web");
       expect(others).toEqual([]);
-      const hash = textAt(set, "metadata", "labels", "pod-template-hash");
+      const hash = getText(set, "metadata", "labels", "pod-template-hash");
       expect(nameIn(set)).toBe(`web-${hash}`);
       expect(set).toMatchObject({
         metadata: {
@@ -239,15 +239,15 @@ export function describeWorkloads(api: () => Api): void {
     const accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
     await api().post(apps("deployments"), workload("Deployment", "shown", { replicas: 0, ...RECREATE }));
     const table = await api().get(apps("deployments", "shown"), accept);
-    const columns = listAt(table.body, "columnDefinitions").filter((one) => at(one, "priority") === 0);
-    expect(columns.map((one) => [textAt(one, "name"), textAt(one, "type")])).toEqual([
+    const columns = getList(table.body, "columnDefinitions").filter((one) => at(one, "priority") === 0);
+    expect(columns.map((one) => [getText(one, "name"), getText(one, "type")])).toEqual([
       ["Name", "string"],
       ["Ready", "string"],
       ["Up-to-date", "string"],
       ["Available", "string"],
       ["Age", "string"],
     ]);
-    const cells = listAt(listAt(table.body, "rows")[0], "cells");
+    const cells = getList(getList(table.body, "rows")[0], "cells");
     expect(cells.slice(0, 4)).toEqual(["shown", "0/0", 0, 0]);
     expect(at(table.body, "kind")).toBe("Table");
   });

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { evolve, restoreLedger, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
+import { evolveLedger, restoreLedger, type Ledger, type LedgerEvent } from "@muster/reservation-manager/ledger";
 import { buildMachines, withCompleteness } from "@muster/reservation-manager/machines";
 import {
   fits,
@@ -27,9 +27,9 @@ import {
   type Decision,
   type Property,
 } from "@muster/reservation-manager/preemption-rules";
-import { settle, settleGrants } from "@muster/reservation-manager/plan-settlement";
+import { settleStep, settleGrants } from "@muster/reservation-manager/plan-settlement";
 import type { PairAmounts } from "@muster/reservation-manager/queue";
-import { finish } from "@muster/reservation-manager/steps";
+import { runToEnd } from "@muster/reservation-manager/steps";
 import type { CheckDecision, ReservationPolicy } from "../replicas/reservation-manager.ts";
 import { violateInto, type Violation } from "../step-checks.ts";
 import type { World } from "../world.ts";
@@ -87,7 +87,7 @@ function* eachGrant({
   let ledger = before;
   for (const event of events) {
     if (event.kind === "granted") yield { event, known: { ledger, nodes, nowMs } };
-    ledger = evolve(ledger, event);
+    ledger = evolveLedger(ledger, event);
   }
 }
 
@@ -147,7 +147,7 @@ function findUnlike(decision: PolicyDecision): string | undefined {
   const { events, nodes, areAllKnown, before, nowMs } = decision;
   // Changes of queues are a decision of their own, before the next pass.
   if (!areAllKnown || events.some(({ kind }) => kind === "queueChanged" || kind === "queueRemoved")) return undefined;
-  const after = { ledger: events.reduce(evolve, before), nodes, nowMs };
+  const after = { ledger: events.reduce(evolveLedger, before), nodes, nowMs };
   if (isHoldPossible(before, decision) || isHoldPossible(after.ledger, decision)) return undefined;
   for (const { event, known } of eachGrant(decision)) {
     const next = nextGrant(known);
@@ -202,11 +202,11 @@ function findOtherDecision({ before, events, nodes, areAllKnown, nowMs, policy }
   const causes = first === -1 ? events : events.slice(0, first);
   const decided = events.slice(causes.length);
   if (events.some(({ kind }) => kind === "queueChanged" || kind === "queueRemoved")) return undefined;
-  const ledger = rebuild(causes.reduce(evolve, before));
+  const ledger = rebuildLedger(causes.reduce(evolveLedger, before));
   const machines = withCompleteness(buildMachines(nodes, ledger), areAllKnown);
   const is = describePlan(decided);
   // Only passes preempt, and a pass has no cause.
-  const plans = causes.length > 0 ? [settleGrants] : [settle, settleGrants];
+  const plans = causes.length > 0 ? [settleGrants] : [settleStep, settleGrants];
   const start = { ledger, machines };
   const others = plans.map((plan) => describePlan(plan(start, policy, nowMs).events));
   if (others.includes(is)) return undefined;
@@ -226,9 +226,9 @@ function describePlan(events: readonly LedgerEvent[]): string {
 }
 
 /** The ledger without its computed parts. */
-export function rebuild({ reservations, nextSequence, limits, queues, beneficiaries, pastUse }: Ledger): Ledger {
+export function rebuildLedger({ reservations, nextSequence, limits, queues, beneficiaries, pastUse }: Ledger): Ledger {
   const rest = { limits: limits.entries(), queues: queues.values(), beneficiaries, pastUse };
-  return finish(restoreLedger([...reservations.values()], nextSequence, rest));
+  return runToEnd(restoreLedger([...reservations.values()], nextSequence, rest));
 }
 
 function sorted(amounts: PairAmounts): readonly (readonly [string, number])[] {

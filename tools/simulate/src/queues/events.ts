@@ -2,8 +2,8 @@ import type { Random } from "@muster/chaos/random";
 import type { Queue } from "@muster/reservation-manager/queue";
 import { toWireQueue } from "@muster/reservation-manager/queue-messages";
 import { muster } from "@muster/proto";
-import { write } from "../sim-bucket.ts";
-import { countFault } from "../weather.ts";
+import { writeKey } from "../sim-bucket.ts";
+import { countFault } from "../fault-risks.ts";
 import type { World } from "../world.ts";
 import { drawEdit } from "./draw-queues.ts";
 import { SIZE, type Machines, type SimMachine } from "./machines.ts";
@@ -100,14 +100,14 @@ function editedQueue(stage: Stage): Queue {
 
 function putQueue({ world, stated }: Stage, queue: Queue): string {
   stated.set(queue.name, queue);
-  write(world.queueStates, queue.name, muster.reservation.v1.Queue.encode(toWireQueue(queue)).finish());
+  writeKey(world.queueStates, queue.name, muster.reservation.v1.Queue.encode(toWireQueue(queue)).finish());
   return `puts ${describeQueue(queue)}`;
 }
 
 function removeQueue(stage: Stage): string {
   const { name } = pickQueue(stage);
   stage.stated.delete(name);
-  write(stage.world.queueStates, name, undefined);
+  writeKey(stage.world.queueStates, name, undefined);
   return `removes ${name}`;
 }
 

@@ -1,11 +1,11 @@
-import { emptyLedger, evolve, type Ledger } from "@muster/reservation-manager/ledger";
+import { emptyLedger, evolveLedger, type Ledger } from "@muster/reservation-manager/ledger";
 import { entryCodec, nodeCodec, toNodeFacts } from "@muster/reservation-manager/messages";
 import { admit, naiveWorldOf, waitingIn } from "@muster/reservation-manager/naive-world";
 import type { PairAmounts } from "@muster/reservation-manager/queue";
 import type { NodeFacts } from "@muster/reservation-manager/machines";
 import { violateInto, type Violation } from "../step-checks.ts";
 import type { World } from "../world.ts";
-import { nextGrant, rebuild } from "./decision-checks.ts";
+import { nextGrant, rebuildLedger } from "./decision-checks.ts";
 import type { Owners } from "./owners.ts";
 
 const POOL_LABEL = "pool";
@@ -19,7 +19,7 @@ function replayLog({ ledger }: World, entries = ledger.entries.length): Ledger {
   return ledger.entries
     .slice(0, entries)
     .flatMap(({ bytes }) => entryCodec.decode(bytes))
-    .reduce(evolve, emptyLedger);
+    .reduce(evolveLedger, emptyLedger);
 }
 
 /** Checks the ledger of each new leader, which it has read from a snapshot and the entries behind it. */
@@ -29,7 +29,7 @@ export function checkRecovered(world: World, violations: Violation[]): (ledger: 
     const replayed = replayLog(world, sequence);
     for (const [what, other] of [
       ["all entries", replayed],
-      ["its reservations", rebuild(replayed)],
+      ["its reservations", rebuildLedger(replayed)],
     ] as const) {
       const difference = findDifference(describeLedger(ledger), describeLedger(other));
       if (difference !== undefined) violate(undefined, SAME_RULE, `entry ${sequence}, from ${what}: ${difference}`);

@@ -1,6 +1,6 @@
 import { bucketKeys, muster } from "@muster/proto";
 import type { Machine } from "@muster/reservation-manager/reservation";
-import { write } from "../sim-bucket.ts";
+import { writeKey } from "../sim-bucket.ts";
 import type { World } from "../world.ts";
 
 type Amounts = Readonly<Record<string, number>>;
@@ -50,13 +50,13 @@ export function startMachines(world: World): Machines {
   );
   const publish = (machine: SimMachine): void => {
     if (!machine.exists) machine.pods.clear();
-    write(world.nodeStates, machine.name, machine.exists ? encode(machine) : undefined);
+    writeKey(world.nodeStates, machine.name, machine.exists ? encode(machine) : undefined);
   };
   const machinesOf = ({ id }: Owner): readonly SimMachine[] =>
     all.filter(({ pods }) => [...pods.values()].some(({ owner }) => owner.id === id));
   const mark = (): void => {
     const atMs = world.time.nowMs;
-    write(world.nodeStates, bucketKeys.nodesComplete, wire.NodesComplete.encode({ atMs }).finish());
+    writeKey(world.nodeStates, bucketKeys.nodesComplete, wire.NodesComplete.encode({ atMs }).finish());
     world.time.after(MARK_EVERY_MS, undefined, mark);
   };
   for (const machine of all) publish(machine);

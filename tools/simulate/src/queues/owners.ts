@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { client } from "@muster/bus";
-import { describeFault, faultOf, isRetryable } from "@muster/faults";
+import { makeClient } from "@muster/bus";
+import { describeFault, findFault, isRetryable } from "@muster/faults";
 import type { Owner } from "@muster/names";
 import { ReservationService } from "@muster/proto";
 import type { Random } from "@muster/chaos/random";
-import { emptyLedger, evolve, reservationOf, type Ledger } from "@muster/reservation-manager/ledger";
-import { idOf, type Reservation } from "@muster/reservation-manager/reservation";
-import { simBus } from "../sim-bus.ts";
+import { emptyLedger, evolveLedger, findReservation, type Ledger } from "@muster/reservation-manager/ledger";
+import { getReservationId, type Reservation } from "@muster/reservation-manager/reservation";
+import { makeSimBus } from "../sim-bus.ts";
 import type { Process } from "../task-queue.ts";
-import { countFault } from "../weather.ts";
+import { countFault } from "../fault-risks.ts";
 import type { World } from "../world.ts";
 import type { WorkPlan } from "./draw-work.ts";
 import type { Machines } from "./machines.ts";
@@ -45,7 +45,7 @@ type Job = {
 type OwnerDeps = {
   readonly world: World;
   readonly machines: Machines;
-  readonly service: ReturnType<typeof client<typeof ReservationService>>;
+  readonly service: ReturnType<typeof makeClient<typeof ReservationService>>;
   readonly gone: AbortSignal;
   readonly outcomes: Map<string, string>;
   readonly log: FollowedLog;
@@ -78,7 +78,7 @@ export function startOwners(world: World, { machines, plans, random, untilMs, en
     const gone = new AbortController();
     end.addEventListener("abort", () => gone.abort(), { once: true });
     world.time.as(process, () => {
-      const service = client(simBus(world.bus, process, gone.signal), ReservationService);
+      const service = makeClient(makeSimBus(world.bus, process, gone.signal), ReservationService);
       const deps: OwnerDeps = { world, machines, service, gone: gone.signal, outcomes, log };
       for (const job of jobs)
         runJob(deps, job).catch((error: unknown) => {
@@ -115,20 +115,20 @@ function followLog({ ledger, time, defects }: World, plans: readonly WorkPlan[])
   ledger.onEntry.push((events) => {
     const before = now;
     try {
-      now = events.reduce(evolve, before);
+      now = events.reduce(evolveLedger, before);
     } catch (error) {
       defects.push(`the log cannot be read: ${error instanceof Error ? error.message : String(error)}`);
       return;
     }
     for (const [id, wake] of waiting) {
       const owner = owners.get(id);
-      if (owner === undefined || reservationOf(before, owner) === reservationOf(now, owner)) continue;
+      if (owner === undefined || findReservation(before, owner) === findReservation(now, owner)) continue;
       waiting.delete(id);
       for (const each of wake) each();
     }
   });
   return {
-    reservationOf: (plan) => reservationOf(now, ownerOf(plan)),
+    reservationOf: (plan) => findReservation(now, ownerOf(plan)),
     changed: (id, ms) => {
       const process = time.current();
       return new Promise((resolve) => {
@@ -194,7 +194,11 @@ async function leave(
   };
   const nowMs = world.time.nowMs;
   const { owner, sequence } = reservation;
-  const request = { requestId: `${sequence}-${reservation.revision ?? 0}`, owner, reservationId: idOf(sequence) };
+  const request = {
+    requestId: `${sequence}-${reservation.revision ?? 0}`,
+    owner,
+    reservationId: getReservationId(sequence),
+  };
   const calls = { world, gone };
   if (!isAccepted) {
     // Clocks of ledgers are ahead of or behind this one.
@@ -228,7 +232,7 @@ async function tidyUp(deps: OwnerDeps, job: Job, reservation: Reservation | unde
   const lingersMs = (job.endedAtMs ?? 0) + lingerMs - world.time.nowMs;
   if (lingersMs <= 0 && machines.machinesOf(owner).length > 0) machines.endPods(owner);
   if (reservation === undefined) return lingersMs > 0 ? lingersMs : Number.POSITIVE_INFINITY;
-  const reservationId = idOf(reservation.sequence);
+  const reservationId = getReservationId(reservation.sequence);
   const request = { requestId: `release-${reservationId}`, owner, reservationId };
   await untilAnswered(deps, { id, wait: true }, (options) => service.unreserve(request, options));
   return RETRY_MS;
@@ -257,7 +261,7 @@ async function untilAnswered(
       await call({ timeoutMs: CALL_TIMEOUT_MS, signal: gone });
       return undefined;
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined) throw error;
       world.trace.note("owners", `${id}: ${describeFault(fault)}`);
       if (!isRetryable(fault) || (!wait && SHORT_NOW.includes(fault.code))) return fault.code;

@@ -1,12 +1,12 @@
 import { runParts } from "@muster/controller";
-import { serve } from "@muster/bus";
-import { faultOf, isRetryable } from "@muster/faults";
-import { buildResultBytes, nsFromMs } from "@muster/leases";
+import { serveMethods } from "@muster/bus";
+import { findFault, isRetryable } from "@muster/faults";
+import { buildResultBytes, toNanosecondsFromMs } from "@muster/leases";
 import { digest, readSigner, verifySignature } from "@muster/leases/keys";
-import { explainCalls, logNotRemoved } from "@muster/ledger-client";
+import { makeExplainCalls, logNotRemoved } from "@muster/ledger-client";
 import { LeaseService } from "@muster/proto";
-import { feedbackOver } from "@muster/provision-engine/feedback";
-import { openCleaner, type Cleaner } from "@muster/provision-engine/cleaner";
+import { makeBusFeedback } from "@muster/provision-engine/feedback";
+import { openCleaner, type LeaseCleaner } from "@muster/provision-engine/cleaner";
 import { readConfig } from "@muster/provision-engine/config";
 import { NO_PODS } from "@muster/provision-engine/crash-watch";
 import { DEBUG_WORKLOAD } from "@muster/provision-engine/debug";
@@ -15,19 +15,19 @@ import { runEngine } from "@muster/provision-engine/engine";
 import type { EngineOps } from "@muster/provision-engine/engine-ops";
 import { makeHandlers } from "@muster/provision-engine/handlers";
 import { openHistory } from "@muster/provision-engine/history";
-import { followLeases, openHoldings } from "@muster/provision-engine/holdings";
-import { leaseQueue } from "@muster/provision-engine/lease-queue";
-import { joinLeftovers, leaseLedger, openGrants, openLedgerLeftovers } from "@muster/provision-engine/ledger";
-import { machineWorkload } from "@muster/provision-engine/machine";
+import { followLeases, openLeaseRegistry } from "@muster/provision-engine/holdings";
+import { makeLeaseQueue } from "@muster/provision-engine/lease-queue";
+import { joinLeftovers, makeLeaseLedger, openGrants, openLedgerLeftovers } from "@muster/provision-engine/ledger";
+import { makeMachineWorkload } from "@muster/provision-engine/machine";
 import { recordCodec } from "@muster/provision-engine/messages";
-import { orderSecrets } from "@muster/provision-engine/order-secrets";
+import { makeOrderSecrets } from "@muster/provision-engine/order-secrets";
 import { consumeOrders } from "@muster/provision-engine/order-stream";
 import { makeRecords } from "@muster/provision-engine/records";
 import type { Workload } from "@muster/provision-engine/workload";
 import type { Leadership } from "@muster/store";
-import { simLead } from "../sim-leader-election.ts";
-import { simLeftovers, simWorkload } from "../sim-workload.ts";
-import { traceLogger, type World } from "../world.ts";
+import { runSimLead } from "../sim-leader-election.ts";
+import { makeSimLeftovers, makeSimWorkload } from "../sim-workload.ts";
+import { makeTraceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";
 import { openBucketView } from "./views.ts";
 
@@ -52,15 +52,15 @@ export const ENGINE_SIGNER = readSigner("PROVISION_KEY", "11".repeat(32));
 
 type Watched = { readonly tamper: TamperEngine; readonly watch: WatchWorkload };
 
-const nowNs = (): bigint => nsFromMs(Date.now());
+const nowNs = (): bigint => toNanosecondsFromMs(Date.now());
 
 /** Runs the service, composed as in its main, with simulated adapters. */
 export async function runProvisionEngine(world: World, replica: Replica, watched: Watched): Promise<void> {
   const { process, gone, stop, bus } = replica;
-  const logger = traceLogger(world, process);
+  const logger = makeTraceLogger(world, process);
   const { bucket, view } = await openBucketView(world, world.leases, recordCodec, gone.signal);
   const records = makeRecords(bucket);
-  const holdings = openHoldings(ENGINE.capacity, {});
+  const holdings = openLeaseRegistry(ENGINE.capacity, {});
   followLeases(view, holdings, ENGINE.order.engine);
   const cleaner = cleanerOf(world, replica, records);
   const history = openHistory(bus);
@@ -79,7 +79,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     history,
     capacity: ENGINE.capacity,
     // No Queue exists beside simulated leases.
-    asking: { ...explainCalls(bus), whyNoQueue: () => Promise.resolve(undefined) },
+    asking: { ...makeExplainCalls(bus), whyNoQueue: () => Promise.resolve(undefined) },
     cleaner,
     // Users send no dry runs here.
     foresee: () => Promise.resolve(""),
@@ -91,10 +91,10 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     view,
     records,
     history,
-    feedback: feedbackOver(bus, ENGINE.order.engine),
+    feedback: makeBusFeedback(bus, ENGINE.order.engine),
     holdings,
     workloads: workloadsOf(world, replica, watched.watch),
-    secrets: orderSecrets(ENGINE_SIGNER, { unsealed: false }),
+    secrets: makeOrderSecrets(ENGINE_SIGNER, { unsealed: false }),
     crashes: NO_PODS,
     grants,
     sign: (result) => ({ ...result, signature: ENGINE_SIGNER.sign(buildResultBytes(result)) }),
@@ -104,7 +104,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
   });
   const onDefect = (method: string, error: unknown): void =>
     logger.error({ method, err: error }, "a request failed inside the service");
-  await using _served = await serve(bus, LeaseService, makeHandlers(requests), {
+  await using _served = await serveMethods(bus, LeaseService, makeHandlers(requests), {
     version: "0",
     description: "",
     onDefect,
@@ -118,11 +118,11 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     signal: stop.signal,
   });
   const election = { ...world, lock: world.leaseLock, ttlMs: ENGINE.lockTtlMs };
-  await simLead(election, process, stop.signal, async (leadership) => {
+  await runSimLead(election, process, stop.signal, async (leadership) => {
     try {
       await lead(ops, cleaner, leadership);
     } catch (error) {
-      const fault = faultOf(error);
+      const fault = findFault(error);
       if (fault === undefined || !isRetryable(fault)) throw error;
       logger.warn({ err: error }, "the leadership of the engine ended after a temporary failure");
     }
@@ -130,17 +130,17 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
 }
 
 function workloadsOf(world: World, { process, bus }: Replica, watch: WatchWorkload): ReadonlyMap<string, Workload> {
-  const ledger = leaseLedger(bus);
+  const ledger = makeLeaseLedger(bus);
   const workloads = [
     DEBUG_WORKLOAD,
-    machineWorkload(ledger, leaseQueue(ledger, undefined)),
-    simWorkload(world, "network"),
-    simWorkload(world, "container"),
+    makeMachineWorkload(ledger, makeLeaseQueue(ledger, undefined)),
+    makeSimWorkload(world, "network"),
+    makeSimWorkload(world, "container"),
   ];
   return new Map(workloads.map((each) => [each.type, watch(process.name, each)]));
 }
 
-function reportsOf(logger: ReturnType<typeof traceLogger>): EngineOps["report"] {
+function reportsOf(logger: ReturnType<typeof makeTraceLogger>): EngineOps["report"] {
   return {
     failed: (lease, what, error) => logger.warn({ lease, what, err: error }, "a call or write failed; it is retried"),
     defect: (lease, error) => logger.error({ lease, err: error }, "internal error of a workload"),
@@ -151,17 +151,17 @@ function reportsOf(logger: ReturnType<typeof traceLogger>): EngineOps["report"] 
 }
 
 /** Runs the engine and the cleaner; a failure of one stops both. */
-function lead(ops: EngineOps, cleaner: Cleaner, leadership: Leadership): Promise<void> {
+function lead(ops: EngineOps, cleaner: LeaseCleaner, leadership: Leadership): Promise<void> {
   return runParts(leadership, [(own) => runEngine(ops, own), ({ signal }) => cleaner.run(signal)]);
 }
 
-function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["records"]): Cleaner {
-  const logger = traceLogger(world, process);
+function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["records"]): LeaseCleaner {
+  const logger = makeTraceLogger(world, process);
   const failed = (error: unknown): void => logger.warn({ err: error }, "clean-up cannot list all objects of leases");
-  const inLedger = openLedgerLeftovers(leaseLedger(bus), (_kind, error) => failed(error));
+  const inLedger = openLedgerLeftovers(makeLeaseLedger(bus), (_kind, error) => failed(error));
   return openCleaner(
     {
-      leftovers: joinLeftovers([inLedger, simLeftovers(world)]),
+      leftovers: joinLeftovers([inLedger, makeSimLeftovers(world)]),
       records,
       nowMs: Date.now,
       census: async () => ({ records: (await records.list()).length, bucketCreatedMs: world.startMs }),

@@ -1,8 +1,8 @@
 import type { Bus } from "@muster/bus";
 import { drawClockOffsetMs } from "../clocks.ts";
-import { simBus } from "../sim-bus.ts";
+import { makeSimBus } from "../sim-bus.ts";
 import type { Process } from "../task-queue.ts";
-import { watchedBuckets, type World } from "../world.ts";
+import { listWatchedBuckets, type World } from "../world.ts";
 
 export type Role = "session-controller" | "reservation-manager" | "watcher" | "provision-engine";
 
@@ -25,7 +25,13 @@ function startReplica(world: World, role: Role, name: string, main: Main): Repli
   const clockOffsetMs = drawClockOffsetMs(world.clocks);
   const process: Process = { name, alive: true, frozenUntilMs: 0, clockOffsetMs };
   const gone = new AbortController();
-  const replica = { role, process, stop: new AbortController(), gone, bus: simBus(world.bus, process, gone.signal) };
+  const replica = {
+    role,
+    process,
+    stop: new AbortController(),
+    gone,
+    bus: makeSimBus(world.bus, process, gone.signal),
+  };
   world.trace.note(name, `starts, its clock ${clockOffsetMs} ms ahead`);
   world.time.as(process, () => {
     main(world, replica).then(
@@ -50,7 +56,7 @@ function startReplica(world: World, role: Role, name: string, main: Main): Repli
 export function endReplica(world: World, { process, gone }: Replica): void {
   process.alive = false;
   world.time.as(undefined, () => gone.abort());
-  for (const bucket of watchedBuckets(world))
+  for (const bucket of listWatchedBuckets(world))
     for (const watch of bucket.watches) if (watch.process === process) bucket.watches.delete(watch);
 }
 

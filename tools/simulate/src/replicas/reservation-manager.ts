@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { serve } from "@muster/bus";
-import { faultOf, isRetryable } from "@muster/faults";
+import { serveMethods } from "@muster/bus";
+import { findFault, isRetryable } from "@muster/faults";
 import { ReservationService } from "@muster/proto";
 import { makeAnnouncer } from "@muster/reservation-manager/announcer";
 import { readConfig } from "@muster/reservation-manager/config";
 import { makeHandlers } from "@muster/reservation-manager/handlers";
 import { nodeCodec } from "@muster/reservation-manager/messages";
-import { nodeView, type NodeView } from "@muster/reservation-manager/node-view";
+import { makeNodeView, type NodeView } from "@muster/reservation-manager/node-view";
 import { queueCodec } from "@muster/reservation-manager/queue-messages";
 import { followQueues } from "@muster/reservation-manager/queue-view";
 import type { NodeFacts } from "@muster/reservation-manager/machines";
@@ -15,8 +15,8 @@ import type { Ledger, LedgerEvent } from "@muster/reservation-manager/ledger";
 import type { Leadership } from "@muster/store";
 import type { LogWriter } from "@muster/store/log-writer";
 import { openSimLog } from "../sim-log.ts";
-import { simLead } from "../sim-leader-election.ts";
-import { traceLogger, type World } from "../world.ts";
+import { runSimLead } from "../sim-leader-election.ts";
+import { makeTraceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";
 import { openBucketView } from "./views.ts";
 
@@ -60,13 +60,13 @@ export async function runManager(world: World, replica: Replica, options: Manage
   const { gone, stop, process } = replica;
   const { tamper = (nodes) => nodes } = options;
   const { view } = await openBucketView(world, world.nodeStates, nodeCodec, gone.signal);
-  const nodes = tamper(nodeView(view, CONFIG, () => performance.now()));
+  const nodes = tamper(makeNodeView(view, CONFIG, () => performance.now()));
   const queues =
     options.hasQueues === true
       ? (await openBucketView(world, world.queueStates, queueCodec, gone.signal)).view
       : undefined;
   const election = { ...world, lock: world.ledgerLock, ttlMs: CONFIG.lockTtlMs };
-  await simLead(election, process, stop.signal, (leadership) =>
+  await runSimLead(election, process, stop.signal, (leadership) =>
     keepLedger(world, replica, { ...options, nodes, queues }, leadership),
   );
 }
@@ -82,7 +82,7 @@ async function keepLedger(
   { nodes, queues, check, tamperEvents, policy = CONFIG.policy, onRecovered }: Keeping,
   leadership: Leadership,
 ): Promise<void> {
-  const logger = traceLogger(world, process);
+  const logger = makeTraceLogger(world, process);
   try {
     await using log = await openSimLog(world.ledger, world, leadership);
     onRecovered?.(log.state, log.sequence);
@@ -116,7 +116,7 @@ async function keepLedger(
     using following = new DisposableStack();
     following.defer(nodes.follow(keeper));
     if (queues !== undefined) following.defer(queues.onChange(() => keeper.queuesChanged()));
-    await using _served = await serve(
+    await using _served = await serveMethods(
       bus,
       ReservationService,
       makeHandlers(keeper, { scaledAtMs: () => 0, namespacesOf: () => undefined }),
@@ -128,7 +128,7 @@ async function keepLedger(
     );
     await keeper.run(log.deposed);
   } catch (error) {
-    const fault = faultOf(error);
+    const fault = findFault(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
     logger.warn({ err: error }, "the leadership of the ledger ended after a temporary failure");
   }

@@ -1,32 +1,39 @@
 import { makeBell, takeTurns, type Bell } from "@muster/backoff";
-import { client } from "@muster/bus";
-import { faultOf, throwFault } from "@muster/faults";
+import { makeClient } from "@muster/bus";
+import { findFault, throwFault } from "@muster/faults";
 import { annotations, bucketKeys, labels, muster, ReservationService, schedulingGates } from "@muster/proto";
 import type { Logger } from "@muster/service";
-import { act, collect, explainWaiting, listOwned, sessionLedger, type ActDeps } from "@muster/session-controller/act";
-import { announce } from "@muster/session-controller/announce";
+import {
+  performStep,
+  collectSessionLogs,
+  explainWaiting,
+  listOwned,
+  makeSessionLedger,
+  type ActDeps,
+} from "@muster/session-controller/act";
+import { publishSessionEvents } from "@muster/session-controller/announce";
 import { readConfig } from "@muster/session-controller/config";
-import { makeFollowers, type Followers } from "@muster/session-controller/followers";
+import { makeFollowers, type SessionFollowers } from "@muster/session-controller/followers";
 import { followGrants, followViews } from "@muster/session-controller/hints";
 import { leadSessions, type LeadDeps } from "@muster/session-controller/lead-sessions";
-import { digestCodec, podSeenOf, recordCodec } from "@muster/session-controller/messages";
+import { digestCodec, toPodSeen, recordCodec } from "@muster/session-controller/messages";
 import type { LogStore } from "@muster/session-controller/log-store";
-import { occupancyOf, type Occupant } from "@muster/session-controller/occupancy";
-import type { Pods } from "@muster/session-controller/pods";
-import { podsFreshOf } from "@muster/session-controller/pods-fresh";
+import { buildOccupancy, type Occupant } from "@muster/session-controller/occupancy";
+import type { SessionPods } from "@muster/session-controller/pods";
+import { arePodsFresh } from "@muster/session-controller/pods-fresh";
 import type { RequestDeps } from "@muster/session-controller/requests";
 import type { SessionDigest } from "@muster/session-controller/plan-sweep";
 import type { SessionRecord } from "@muster/session-controller/session";
-import type { Stored } from "@muster/session-controller/session-deps";
-import type { Led } from "@muster/session-controller/sessions";
-import { protoCodec, type Bucket, type View } from "@muster/store";
+import type { StoredSession } from "@muster/session-controller/session-deps";
+import type { HintReceivers } from "@muster/session-controller/sessions";
+import { makeProtoCodec, type Bucket, type View } from "@muster/store";
 import { openCrowding, viewNodes, type Nodes } from "@muster/watch";
 import { ROOT_CONTEXT } from "@opentelemetry/api";
-import { simBucket } from "../sim-bucket.ts";
-import { simLead } from "../sim-leader-election.ts";
-import { INSTALLATION, simPodLogs, simPods } from "../sim-pods.ts";
-import { simLogStore } from "../sim-log-store.ts";
-import { traceLogger, type World } from "../world.ts";
+import { makeSimBucket } from "../sim-bucket.ts";
+import { runSimLead } from "../sim-leader-election.ts";
+import { INSTALLATION, makeSimPodLogs, makeSimPods } from "../sim-pods.ts";
+import { makeSimLogStore } from "../sim-log-store.ts";
+import { makeTraceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";
 import { openBucketView } from "./views.ts";
 
@@ -50,12 +57,12 @@ type Parts = {
   readonly pods: View<muster.watch.v1.PodState>;
   readonly mark: View<muster.watch.v1.NodesComplete>;
   readonly nodes: Nodes;
-  readonly livePods: Pods;
+  readonly livePods: SessionPods;
   readonly logStore: LogStore;
-  readonly followers: Followers;
+  readonly followers: SessionFollowers;
   readonly leftover: Bell;
   readonly ledger: ActDeps["ledger"];
-  readonly load: (name: string) => Promise<Stored | undefined>;
+  readonly load: (name: string) => Promise<StoredSession | undefined>;
 };
 
 type Index = View<SessionDigest & Occupant>;
@@ -72,7 +79,7 @@ export async function runController(
 ): Promise<void> {
   const { process, gone, stop, bus } = replica;
   const parts = await openParts(world, replica);
-  let led: Led | undefined;
+  let led: HintReceivers | undefined;
   const hints = { ...parts, led: () => led };
   followViews(hints);
   await followGrants(bus, hints);
@@ -93,25 +100,25 @@ export async function runController(
     ...parts.logger,
     warn: (fields, message) => {
       const error: unknown = "err" in fields ? fields.err : undefined;
-      if (error instanceof Error && faultOf(error) === undefined)
+      if (error instanceof Error && findFault(error) === undefined)
         world.defects.push(`${process.name}: ${describeError(error)}`);
       parts.logger.warn(fields, message);
     },
   };
-  await simLead(election, process, stop.signal, (leadership) =>
+  await runSimLead(election, process, stop.signal, (leadership) =>
     leadSessions(deps, CONFIG, { logger, leadership, stop: stop.signal }),
   );
 }
 
 async function openParts(world: World, replica: Replica): Promise<Parts> {
   const { process, gone, bus } = replica;
-  const records = simBucket(world.sessions, recordCodec, world);
+  const records = makeSimBucket(world.sessions, recordCodec, world);
   const { view: index } = await openBucketView(world, world.sessions, digestCodec, gone.signal);
-  const podCodec = protoCodec(muster.watch.v1.PodState);
+  const podCodec = makeProtoCodec(muster.watch.v1.PodState);
   const { view: pods } = await openBucketView(world, world.podStates, podCodec, gone.signal, "session.>");
-  const stateCodec = protoCodec(muster.watch.v1.NodeState);
+  const stateCodec = makeProtoCodec(muster.watch.v1.NodeState);
   const { view: states } = await openBucketView(world, world.nodeStates, stateCodec, gone.signal);
-  const markCodec = protoCodec(muster.watch.v1.NodesComplete);
+  const markCodec = makeProtoCodec(muster.watch.v1.NodesComplete);
   const { view: mark } = await openBucketView(
     world,
     world.nodeStates,
@@ -123,16 +130,16 @@ async function openParts(world: World, replica: Replica): Promise<Parts> {
     world,
     replica,
     mark,
-    logger: traceLogger(world, process),
+    logger: makeTraceLogger(world, process),
     records,
     index,
     pods,
     nodes: viewNodes({ states, marks: mark, lostAfterMs: CONFIG.machineLostMs }),
-    livePods: simPods(world),
-    logStore: simLogStore(world),
+    livePods: makeSimPods(world),
+    logStore: makeSimLogStore(world),
     followers: makeFollowers(),
     leftover: makeBell(),
-    ledger: sessionLedger(client(bus, ReservationService)),
+    ledger: makeSessionLedger(makeClient(bus, ReservationService)),
     load: async (name) => {
       const entry = await records.get(name);
       return entry === undefined ? undefined : { record: entry.value, revision: entry.revision };
@@ -147,7 +154,7 @@ function sessionDeps(parts: Parts): LeadDeps["sessions"] {
     pods: livePods,
     load,
     reading: {
-      logs: simPodLogs(world),
+      logs: makeSimPodLogs(world),
       store: parts.logStore,
       limitBytes: CONFIG.logs.perContainerBytes,
       patienceMs: CONFIG.logs.patienceMs,
@@ -169,17 +176,17 @@ function sessionDeps(parts: Parts): LeadDeps["sessions"] {
     pods: (record) =>
       record.components.flatMap(({ pod }) => {
         const entry = pods.get(`session.${record.name}.${pod}`);
-        return entry === undefined ? [] : [podSeenOf(entry.value)];
+        return entry === undefined ? [] : [toPodSeen(entry.value)];
       }),
-    podsFresh: podsFreshOf(pods, parts.mark, Date.now),
+    podsFresh: arePodsFresh(pods, parts.mark, Date.now),
     nodesLost: (names, occupied, tolerations) =>
       parts.nodes.lostAmong(names, { nowMs: Date.now(), occupied, tolerations }),
     nodesUsable: (names, tolerations) => parts.nodes.usableAmong(names, Date.now(), tolerations),
     crowding: openCrowding(parts.nodes, CONFIG.machineLostMs),
     listPods: (record) => livePods.ofSession(record),
-    act: (record, step, isHeld) => act(acting, record, step, isHeld),
-    collectLogs: (record, step, onRead, signal) => collect(acting, record, step, onRead, signal),
-    announce: (record, from) => announce(replica.bus, record, from),
+    act: (record, step, isHeld) => performStep(acting, record, step, isHeld),
+    collectLogs: (record, step, onRead, signal) => collectSessionLogs(acting, record, step, onRead, signal),
+    announce: (record, from) => publishSessionEvents(replica.bus, record, from),
     left: () => undefined,
     span: (_record, name) => ({ name, parent: ROOT_CONTEXT, attributes: {} }),
   };
@@ -210,10 +217,10 @@ function requestDeps(parts: Parts, executor: RequestDeps["executor"]): RequestDe
     load,
     create: (record) => records.create(record.name, record),
     modify: (name, decide) => records.modify(name, decide),
-    occupancy: occupancyOf(index),
+    occupancy: buildOccupancy(index),
     explain: (record) => explainWaiting({ ledger, podPolicy: CONFIG.kube, chooseQueue }, record),
     askMachines: noMachines,
-    announce: (record, from) => announce(replica.bus, record, from),
+    announce: (record, from) => publishSessionEvents(replica.bus, record, from),
     finished: () => undefined,
     namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
     forget: ({ record, revision }) => records.delete(record.name, revision),

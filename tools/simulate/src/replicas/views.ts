@@ -1,5 +1,5 @@
 import { openView, type Bucket, type Codec, type View } from "@muster/store";
-import { simBucket, type BucketWorld } from "../sim-bucket.ts";
+import { makeSimBucket, type BucketWorld } from "../sim-bucket.ts";
 import type { World } from "../world.ts";
 
 /** Opens a bucket of the world, and a view of it for the calling process. */
@@ -10,6 +10,6 @@ export async function openBucketView<Value, Input = Value>(
   gone: AbortSignal,
   filter?: string,
 ): Promise<{ readonly bucket: Bucket<Value, Input>; readonly view: View<Value> }> {
-  const bucket = simBucket(bucketWorld, codec, world);
+  const bucket = makeSimBucket(bucketWorld, codec, world);
   return { bucket, view: await openView(bucket, { signal: gone, ...(filter === undefined ? {} : { filter }) }) };
 }

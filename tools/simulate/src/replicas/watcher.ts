@@ -2,35 +2,35 @@ import { makeBell } from "@muster/backoff";
 import { bucketKeys } from "@muster/proto";
 import { openBucketView } from "./views.ts";
 import { readConfig } from "@muster/watcher/config";
-import { makePodReader, watchedNode } from "@muster/watcher/kube-objects";
+import { makePodReader, toWatchedNode } from "@muster/watcher/kube-objects";
 import { nodeRecordCodec, podCodec } from "@muster/watcher/messages";
-import { nodesPublication } from "@muster/watcher/nodes-publication";
+import { makeNodesPublication } from "@muster/watcher/nodes-publication";
 import { makeObserver } from "@muster/watcher/observer";
 import type { PublishStep } from "@muster/watcher/plan-publish";
-import { publication, type Publication } from "@muster/watcher/publication";
+import { makePublication, type StatePublication } from "@muster/watcher/publication";
 import { keepPublished, type WatcherDeps, type WriteOutcome } from "@muster/watcher/keep-published";
-import { simInformer } from "../sim-informer.ts";
-import { traceLogger, type World } from "../world.ts";
+import { makeSimInformer } from "../sim-informer.ts";
+import { makeTraceLogger, type World } from "../world.ts";
 import type { Replica } from "./replica.ts";
 
 /** Informers that faults can interrupt, by replica. */
-export type Interruptible = Map<Replica, { interrupt(): void }[]>;
+export type InterruptibleInformers = Map<Replica, { interrupt(): void }[]>;
 
-export async function runWatcher(world: World, replica: Replica, informers: Interruptible): Promise<void> {
+export async function runWatcher(world: World, replica: Replica, informers: InterruptibleInformers): Promise<void> {
   const { time, network, cluster } = world;
   const { process, gone, stop } = replica;
   const { systemNamespaces, policy, ageLimitMs } = readConfig({});
-  const logger = traceLogger(world, process);
+  const logger = makeTraceLogger(world, process);
   const follow = { time, network, cluster, process, gone: gone.signal };
   const wakeup = makeBell();
-  const pods = simInformer(follow, "pods", makePodReader({ systemNamespaces, workNamespace: policy.namespace }));
-  const nodes = simInformer(follow, "nodes", watchedNode);
+  const pods = makeSimInformer(follow, "pods", makePodReader({ systemNamespaces, workNamespace: policy.namespace }));
+  const nodes = makeSimInformer(follow, "nodes", toWatchedNode);
   informers.set(replica, [pods, nodes]);
   const podBucket = await openBucketView(world, world.podStates, podCodec, gone.signal);
   const nodeBucket = await openBucketView(world, world.nodeStates, nodeRecordCodec, gone.signal);
   const failed = (_error: unknown, { key }: { readonly key: string }): void => logger.warn({ key }, "writing failed");
-  const podSide = publication(podBucket.bucket, podBucket.view, failed);
-  const { nodes: nodeSide, mark: markSide } = nodesPublication(nodeBucket.bucket, nodeBucket.view, failed);
+  const podSide = makePublication(podBucket.bucket, podBucket.view, failed);
+  const { nodes: nodeSide, mark: markSide } = makeNodesPublication(nodeBucket.bucket, nodeBucket.view, failed);
   const observer = makeObserver({
     pods,
     nodes,
@@ -43,7 +43,7 @@ export async function runWatcher(world: World, replica: Replica, informers: Inte
   });
   observer.onChange(wakeup.ring);
   const writing =
-    <State>(kind: "pods" | "nodes", side: Publication<State>) =>
+    <State>(kind: "pods" | "nodes", side: StatePublication<State>) =>
     async (step: PublishStep<State>): Promise<WriteOutcome> => {
       const outcome = await side.write(step);
       if (outcome === "lost" || outcome === "failed") observer.recheck(kind, step.key);

@@ -10,15 +10,22 @@ import {
 } from "@muster/kube";
 import { JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import { annotations, labels } from "@muster/proto";
-import { EXCLUSIVE, grantedAffinity, SHARED } from "@muster/resources";
+import { EXCLUSIVE, buildGrantedAffinity, SHARED } from "@muster/resources";
 import { QUEUE_GATE } from "../../domain/batch/batch-job.ts";
 import type { BatchStep } from "../../domain/batch/plan-batch-job.ts";
 import type { JobSpec } from "../../domain/batch/read-batch-job.ts";
 import { formatStartProgress, type StartProgress } from "../../domain/batch/start-progress.ts";
-import { ownerIdOfUnit } from "../../domain/build-units.ts";
+import { getUnitOwnerId } from "../../domain/build-units.ts";
 import { removeByForce, type ForceReason } from "../act.ts";
 import type { Machines } from "../machines.ts";
-import { BATCH_RESOURCES, ownerIdOfRow, podRow, type JobRow, type PodRow, type StoredJobSet } from "./batch-rows.ts";
+import {
+  BATCH_RESOURCES,
+  buildRowOwnerId,
+  toPodRow,
+  type JobRow,
+  type PodRow,
+  type StoredJobSet,
+} from "./batch-rows.ts";
 import type { BatchWorld } from "./follow-batch-jobs.ts";
 
 export type BatchActDeps = {
@@ -36,7 +43,7 @@ type Work = { readonly job: JobRow; readonly pods: readonly PodRow[] };
 
 /**
  * Carries out one step, which may run twice, and in two processes, without harm. Returns whether it changed anything: false for machines that a pod still
- * occupies. Rejects with an error that `kubeFault` reads.
+ * occupies. Rejects with an error that `toKubeFault` reads.
  */
 export async function actOnBatchJob(deps: BatchActDeps, { job, pods }: Work, step: BatchStep): Promise<boolean> {
   switch (step.kind) {
@@ -63,7 +70,7 @@ export async function actOnBatchJob(deps: BatchActDeps, { job, pods }: Work, ste
       await deps.machines[job.kind].accept(step.unitId);
       return true;
     case "requeue":
-      if (await isOccupied(deps.calls, { ...job, ownerId: ownerIdOfUnit(step.unitId) })) return false;
+      if (await isOccupied(deps.calls, { ...job, ownerId: getUnitOwnerId(step.unitId) })) return false;
       await deps.machines[job.kind].requeue(step.unitId);
       return true;
     case "place-pod":
@@ -92,7 +99,7 @@ export async function isOccupied(
 ): Promise<boolean> {
   const query = { labelSelector: `${labels.owner}=${ownerId},${labels.ownerKind}=${kind}` };
   for await (const pods of listPages<V1Pod>(calls, podsOf(namespace), { query }))
-    if (pods.some((pod) => !podRow(pod).finished)) return true;
+    if (pods.some((pod) => !toPodRow(pod).finished)) return true;
   return false;
 }
 
@@ -225,10 +232,10 @@ function placement(
   { affinity, gates }: PodRow,
   { node, component, isShared, start }: Extract<BatchStep, { readonly kind: "place-pod" }>,
 ): object {
-  const { nodeAffinity } = grantedAffinity(affinity, { node, exclusiveKey: labels.exclusive, isShared });
+  const { nodeAffinity } = buildGrantedAffinity(affinity, { node, exclusiveKey: labels.exclusive, isShared });
   const owner = {
     [labels.ownerKind]: job.kind,
-    [labels.owner]: ownerIdOfRow(job),
+    [labels.owner]: buildRowOwnerId(job),
     [labels.ownerUid]: job.uid,
     [labels.component]: component,
     [labels.exclusive]: isShared ? SHARED : EXCLUSIVE,
@@ -245,7 +252,7 @@ async function release(
   { unitId, because }: Extract<BatchStep, { readonly kind: "release" }>,
 ): Promise<boolean> {
   const mayHavePods = because === "label-removed" || because === "surplus";
-  if (!mayHavePods && (await isOccupied(calls, { kind, namespace, ownerId: ownerIdOfUnit(unitId) }))) return false;
+  if (!mayHavePods && (await isOccupied(calls, { kind, namespace, ownerId: getUnitOwnerId(unitId) }))) return false;
   await machines[kind].release(unitId);
   return true;
 }

@@ -1,27 +1,27 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import { makeBell } from "@muster/backoff";
 import type { NatsBus } from "@muster/bus";
-import { runController, runPeriodically, workQueue, type Lead } from "@muster/controller";
+import { runController, runPeriodically, workQueue, type ControllerLead } from "@muster/controller";
 import type { KubeCalls } from "@muster/kube";
 import { openLedgerClient, type ReservationCalls } from "@muster/ledger-client";
 import { BATCH_JOB, BATCH_KINDS, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import type { ServiceContext } from "@muster/service";
 import type { Nodes } from "@muster/watch";
 import type { Config } from "../../config.ts";
-import { ownerIdOfUnit } from "../../domain/build-units.ts";
+import { getUnitOwnerId } from "../../domain/build-units.ts";
 import type { Queues } from "../follow-queues.ts";
 import { makeMachines, type Machines } from "../machines.ts";
 import { countForced, countRequeued } from "../metrics.ts";
-import { batchReconcile, type BatchPassDeps } from "./batch-passes.ts";
-import { keyOfRow, type JobRow } from "./batch-rows.ts";
+import { makeBatchReconcile, type BatchPassDeps } from "./batch-passes.ts";
+import { buildRowKey, type JobRow } from "./batch-rows.ts";
 import { followBatchJobs, type BatchWorld } from "./follow-batch-jobs.ts";
-import { batchReports, type BatchReports } from "./report-batch-jobs.ts";
+import { makeBatchReports, type BatchReports } from "./report-batch-jobs.ts";
 import { sweepBatchJobs } from "./sweep-batch-jobs.ts";
 
 /** Work of Kubernetes that has a queue: Jobs of the API group `batch`, JobSets and pods. */
 export type BatchJobs = AsyncDisposable & {
   /** Runs them until the lead is lost or the service stops. */
-  run(lead: Lead, signal: AbortSignal): Promise<void>;
+  run(lead: ControllerLead, signal: AbortSignal): Promise<void>;
   /** Wakes all Jobs, because the queue of any of them may have changed. */
   wakeAll(): void;
   /** Describes the lists that the service may not read. */
@@ -37,7 +37,7 @@ type BatchDeps = {
   readonly queues: Pick<Queues, "choose" | "readyTimeoutOf">;
   readonly nodes: Pick<Nodes, "lostAmong" | "stateOf">;
   readonly installation: string;
-  readonly recordEvent: Parameters<typeof batchReports>[0];
+  readonly recordEvent: Parameters<typeof makeBatchReports>[0];
 };
 
 /** While machines of deleted Jobs are still occupied, the sweep repeats after this. */
@@ -51,12 +51,12 @@ export async function openBatchJobs(deps: BatchDeps): Promise<BatchJobs> {
   await using undo = new AsyncDisposableStack();
   const { defaults, discoverMs } = config;
   const world = undo.use(followBatchJobs(kube, { namespace, defaults, discoverMs, logger }));
-  const reports = batchReports(deps.recordEvent, logger);
+  const reports = makeBatchReports(deps.recordEvent, logger);
   const wakers = makeWakers(world, reports);
   const elapsedMs = (): number => performance.now();
   const { changed, wakeAll } = wakers;
   const open = async (ownerKind: BatchKind): Promise<Machines> => {
-    const client = await openLedgerClient({ bus, calls: ledger, ownerKind, groupOf: ownerIdOfUnit, elapsedMs });
+    const client = await openLedgerClient({ bus, calls: ledger, ownerKind, groupOf: getUnitOwnerId, elapsedMs });
     undo.use(client);
     return makeMachines({ ledger: client, calls: ledger, now: Date.now, elapsedMs, changed, listed: wakeAll });
   };
@@ -107,11 +107,11 @@ function makeWakers(world: BatchWorld, reports: BatchReports) {
     wakeAll,
     gone,
     changed: (ownerId: string) => {
-      for (const job of world.jobsOf(ownerId)) queue.add(keyOfRow(job));
+      for (const job of world.jobsOf(ownerId)) queue.add(buildRowKey(job));
     },
     newQueue: () => {
       queue = workQueue();
-      for (const job of allJobs(world)) queue.add(keyOfRow(job));
+      for (const job of allJobs(world)) queue.add(buildRowKey(job));
       return queue;
     },
   };
@@ -124,7 +124,7 @@ function allJobs(world: Pick<BatchWorld, "jobs">): readonly JobRow[] {
 /** Returns keys of unfinished work with a queue or a gate, because most Jobs of a cluster have no queue. */
 function queuedKeys(world: Pick<BatchWorld, "jobs">): readonly string[] {
   const queued = allJobs(world).filter(({ queue, gated, finished }) => !finished && (queue !== "" || gated));
-  return queued.map(keyOfRow);
+  return queued.map(buildRowKey);
 }
 
 type Running = {
@@ -134,7 +134,11 @@ type Running = {
   readonly sweep: () => Promise<boolean>;
 };
 
-async function run({ context, passing, wakers, sweep }: Running, lead: Lead, signal: AbortSignal): Promise<void> {
+async function run(
+  { context, passing, wakers, sweep }: Running,
+  lead: ControllerLead,
+  signal: AbortSignal,
+): Promise<void> {
   const { config, logger } = context;
   // The former leader may have released machines, and its notification may have been lost.
   const all = Object.values(passing.machines);
@@ -151,7 +155,7 @@ async function run({ context, passing, wakers, sweep }: Running, lead: Lead, sig
       resync: { everyMs: config.syncPeriodMs, keys: () => queuedKeys(passing.world) },
       stop: signal,
       lead,
-      reconcile: batchReconcile(passing, lead.isHeld),
+      reconcile: makeBatchReconcile(passing, lead.isHeld),
       onError: (error, key, failures, level) =>
         logger[level]({ job: key, failures, err: error }, "a pass over a batch Job failed and is retried"),
     }),

@@ -1,18 +1,18 @@
 import { forEachSome } from "@muster/backoff";
-import { reconciler, type Observed, type Reconcile, type Reconciled } from "@muster/controller";
-import { kubeFault } from "@muster/kube";
+import { makeReconciler, type ObservedInput, type Reconcile, type ReconcileResult } from "@muster/controller";
+import { toKubeFault } from "@muster/kube";
 import type { BatchKind } from "@muster/names";
-import { inSpan, contextOfIds } from "@muster/tracing";
+import { inSpan, buildContextOfIds } from "@muster/tracing";
 import type { Nodes } from "@muster/watch";
-import { setOfPlace, type BatchSnapshot } from "../../domain/batch/batch-job.ts";
-import { runningPods } from "../../domain/batch/find-places.ts";
+import { findPlaceSet, type BatchSnapshot } from "../../domain/batch/batch-job.ts";
+import { listRunningPods } from "../../domain/batch/find-places.ts";
 import { planBatchJob, type BatchPlan, type BatchPolicy, type BatchStep } from "../../domain/batch/plan-batch-job.ts";
-import { fenced, type Fence } from "../fence.ts";
+import { runWhileLeading, type LeadCheck } from "../lead-check.ts";
 import type { Queues } from "../follow-queues.ts";
 import type { Machines } from "../machines.ts";
-import { readyNodes } from "../observe.ts";
+import { findReadyNodes } from "../observe.ts";
 import { actOnBatchJob, type BatchActDeps } from "./act-batch-job.ts";
-import { keyOfRow, ownerIdOfRow, type JobRow, type PodRow } from "./batch-rows.ts";
+import { buildRowKey, buildRowOwnerId, type JobRow, type PodRow } from "./batch-rows.ts";
 import type { BatchWorld } from "./follow-batch-jobs.ts";
 import type { BatchReports } from "./report-batch-jobs.ts";
 
@@ -35,23 +35,23 @@ const STALE_MS = 180_000;
 const MAX_POD_STEPS = 8;
 
 /** Makes passes over batch Jobs, as long as this process leads. */
-export function batchReconcile(deps: BatchPassDeps, isHeld: Fence): Reconcile {
+export function makeBatchReconcile(deps: BatchPassDeps, isHeld: LeadCheck): Reconcile {
   const { world, reports, policy } = deps;
-  const act = fenced(isHeld, actOnBatchJob);
-  return reconciler<Seen, BatchPlan>({
+  const act = runWhileLeading(isHeld, actOnBatchJob);
+  return makeReconciler<Seen, BatchPlan>({
     tracer: "job-controller",
     observe: (key) => Promise.resolve(observe(deps, key)),
     plan: ({ snapshot }) => planBatchJob(snapshot, policy),
     span: ({ job }, { steps }) =>
       steps.length === 0
         ? undefined
-        : { name: "batch job pass", parent: contextOfJob(job), attributes: { "muster.job": keyOfRow(job) } },
-    act: async (seen, { steps, wait, recheckInMs }): Promise<Reconciled | "again"> => {
+        : { name: "batch job pass", parent: contextOfJob(job), attributes: { "muster.job": buildRowKey(job) } },
+    act: async (seen, { steps, wait, recheckInMs }): Promise<ReconcileResult | "again"> => {
       reports.waiting(seen.job, wait);
       const take = (step: BatchStep): Promise<boolean> =>
         inSpan("job-controller", step.kind, { attributes: { "muster.because": step.because } }, async () => {
           const isDone = await act(deps, seen, step).catch((error: unknown) => {
-            const fault = kubeFault(error);
+            const fault = toKubeFault(error);
             if (fault?.code === "invalid_request") reports.refused(seen.job, step, fault);
             throw error;
           });
@@ -63,31 +63,33 @@ export function batchReconcile(deps: BatchPassDeps, isHeld: Fence): Reconcile {
         return taken ?? (recheckInMs === undefined ? {} : { requeueAfterMs: recheckInMs });
       } catch (error) {
         // The next pass plans from the cached version, because the API server contradicts the version that this process wrote.
-        if (kubeFault(error)?.code === "conflict") world.forgetWrites(keyOfRow(seen.job), seen.pods);
+        if (toKubeFault(error)?.code === "conflict") world.forgetWrites(buildRowKey(seen.job), seen.pods);
         throw error;
       }
     },
   });
 }
 
-function observe({ world, machines, queues, nodes, now }: BatchPassDeps, key: string): Observed<Seen> {
+function observe({ world, machines, queues, nodes, now }: BatchPassDeps, key: string): ObservedInput<Seen> {
   const job = world.job(key);
   // The Jobs of a JobSet belong to the gang of the JobSet.
   if (job === undefined || job.parent !== undefined) return {};
   if (!world.isComplete(job.kind) || world.ageMs(job.kind) > STALE_MS) return { requeueAfterMs: RETRY_MS };
   const pods = world.podsOf(job);
-  const ownerId = ownerIdOfRow(job);
+  const ownerId = buildRowOwnerId(job);
   const units = machines[job.kind].unitsOf(ownerId);
   const gang = units.find(({ id }) => id === ownerId);
   const grantedBy = gang?.state === "granted" ? gang.queue : undefined;
   const nowMs = now();
-  const occupied = new Set(runningPods({ pods }).flatMap(({ place, scheduled }) => (scheduled ? (place ?? []) : [])));
+  const occupied = new Set(
+    listRunningPods({ pods }).flatMap(({ place, scheduled }) => (scheduled ? (place ?? []) : [])),
+  );
   const granted = units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []));
   const known = world.workOf(job);
   const tolerated = new Map(
     known.sets.map(({ name, need }) => [name, "problems" in need ? [] : (need.selection?.tolerations ?? [])]),
   );
-  const tolerations = new Map(granted.map(([place, node]) => [node, tolerated.get(setOfPlace(place)) ?? []]));
+  const tolerations = new Map(granted.map(([place, node]) => [node, tolerated.get(findPlaceSet(place)) ?? []]));
   const about = { nowMs, occupied, tolerations };
   const snapshot: BatchSnapshot = {
     nowMs,
@@ -98,7 +100,7 @@ function observe({ world, machines, queues, nodes, now }: BatchPassDeps, key: st
     priority: world.priorityOf(job.priorityClasses),
     readyTimeoutMs: grantedBy === undefined ? undefined : queues.readyTimeoutOf(grantedBy),
     nodesLost: [...nodes.lostAmong(new Set(tolerations.keys()), about).keys()],
-    ...readyNodes(nodes, { units, nowMs }, occupied),
+    ...findReadyNodes(nodes, { units, nowMs }, occupied),
   };
   return { seen: { job, pods, snapshot } };
 }
@@ -110,7 +112,7 @@ function observe({ world, machines, queues, nodes, now }: BatchPassDeps, key: st
 async function takeAll(
   steps: readonly BatchStep[],
   take: (step: BatchStep) => Promise<boolean>,
-): Promise<Reconciled | "again" | undefined> {
+): Promise<ReconcileResult | "again" | undefined> {
   const ofPods = steps.filter((step) => "pod" in step);
   let isChanged = false;
   for (const step of steps) if (!("pod" in step)) isChanged = (await take(step)) || isChanged;
@@ -129,7 +131,7 @@ async function takeAll(
 }
 
 /** Returns the trace context, which is equal in every process. */
-function contextOfJob({ uid }: JobRow): ReturnType<typeof contextOfIds> {
+function contextOfJob({ uid }: JobRow): ReturnType<typeof buildContextOfIds> {
   const traceId = uid.replaceAll("-", "");
-  return contextOfIds({ traceId, spanId: traceId.slice(16) });
+  return buildContextOfIds({ traceId, spanId: traceId.slice(16) });
 }

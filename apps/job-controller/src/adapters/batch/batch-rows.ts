@@ -1,8 +1,8 @@
 import type { V1Job, V1Pod, V1PodStatus } from "@kubernetes/client-node";
 import type { KubeObject, KubeResource } from "@muster/kube";
-import { BATCH_JOB, batchOwnerId, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
+import { BATCH_JOB, buildBatchOwnerId, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import { labels } from "@muster/proto";
-import { grantedNodeOf } from "@muster/resources";
+import { findGrantedNode } from "@muster/resources";
 import { ONLY_SET, type BatchPod } from "../../domain/batch/batch-job.ts";
 import {
   isJob,
@@ -46,20 +46,20 @@ export const BATCH_RESOURCES: Readonly<Record<BatchKind, Omit<KubeResource, "nam
 
 export type StoredJobSet = JobSetObject & KubeObject;
 
-export function jobRow(job: V1Job, defaults: KindDefaults): JobRow {
+export function toJobRow(job: V1Job, defaults: KindDefaults): JobRow {
   return { ...readBatchJob(job, defaults), ...storedOf(job) };
 }
 
-export function jobSetRow(jobSet: StoredJobSet, defaults: KindDefaults): JobRow {
+export function toJobSetRow(jobSet: StoredJobSet, defaults: KindDefaults): JobRow {
   return { ...readJobSet(jobSet, defaults), ...storedOf(jobSet) };
 }
 
 /** Returns undefined if the pod has no queue of its own. */
-export function queuedPodRow(pod: V1Pod, defaults: KindDefaults): QueuedPodRow | undefined {
+export function toQueuedPodRow(pod: V1Pod, defaults: KindDefaults): QueuedPodRow | undefined {
   const row = readQueuedPod(pod, defaults, pod.metadata?.labels?.[labels.ownerKind] === QUEUED_POD);
   if (row === undefined) return undefined;
   const stored = storedOf(pod);
-  return { metadata: stored.metadata, job: { ...row, ...stored }, pod: podRow(pod) };
+  return { metadata: stored.metadata, job: { ...row, ...stored }, pod: toPodRow(pod) };
 }
 
 function storedOf({ metadata }: KubeObject): Pick<JobRow, "metadata" | "labels"> {
@@ -68,15 +68,15 @@ function storedOf({ metadata }: KubeObject): Pick<JobRow, "metadata" | "labels">
 }
 
 /** Returns `kind/namespace/name`. */
-export function keyOfRow({ kind, namespace, name }: Pick<JobRow, "kind" | "namespace" | "name">): string {
+export function buildRowKey({ kind, namespace, name }: Pick<JobRow, "kind" | "namespace" | "name">): string {
   return `${kind}/${namespace}/${name}`;
 }
 
-export function ownerIdOfRow(row: Pick<JobRow, "kind" | "namespace" | "name" | "uid">): string {
-  return batchOwnerId(row.kind, row);
+export function buildRowOwnerId(row: Pick<JobRow, "kind" | "namespace" | "name" | "uid">): string {
+  return buildBatchOwnerId(row.kind, row);
 }
 
-export function podRow({ metadata = {}, spec, status }: V1Pod): PodRow {
+export function toPodRow({ metadata = {}, spec, status }: V1Pod): PodRow {
   const { uid = "", resourceVersion = "", namespace = "" } = metadata;
   const job = metadata.ownerReferences?.find((owner) => owner.controller === true && isJob(owner));
   const gates = spec?.schedulingGates ?? [];
@@ -91,7 +91,7 @@ export function podRow({ metadata = {}, spec, status }: V1Pod): PodRow {
     jobName: job?.name ?? "",
     ownerId: metadata.labels?.[labels.owner] ?? "",
     component: gated ? "" : (metadata.labels?.[labels.component] ?? ""),
-    place: spec?.nodeName ?? grantedNodeOf(spec?.affinity),
+    place: spec?.nodeName ?? findGrantedNode(spec?.affinity),
     scheduled: spec?.nodeName !== undefined,
     gated,
     gates,

@@ -1,8 +1,8 @@
 import type { KubeConfig, V1Job, V1Pod, V1PriorityClass } from "@kubernetes/client-node";
 import {
-  informer,
+  openInformer,
   isForbidden,
-  kubeFault,
+  toKubeFault,
   listWatch,
   openPodDefaults,
   type Informer,
@@ -11,18 +11,18 @@ import {
 import { BATCH_JOB, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import type { PodDefaults } from "@muster/resources";
 import type { Logger } from "@muster/service";
-import { setOfPlace, type BatchJob } from "../../domain/batch/batch-job.ts";
-import { batchJobOf } from "../../domain/batch/read-batch-job.ts";
+import { findPlaceSet, type BatchJob } from "../../domain/batch/batch-job.ts";
+import { toBatchJob } from "../../domain/batch/read-batch-job.ts";
 import type { KindDefaults } from "../../domain/kind.ts";
 import { QUEUE_LABEL } from "@muster/ledger-client/choose-queue";
-import { ownWrites } from "../own-writes.ts";
+import { makeOwnWrites } from "../own-writes.ts";
 import {
-  jobRow,
-  jobSetRow,
-  keyOfRow,
-  ownerIdOfRow,
-  podRow,
-  queuedPodRow,
+  toJobRow,
+  toJobSetRow,
+  buildRowKey,
+  buildRowOwnerId,
+  toPodRow,
+  toQueuedPodRow,
   type JobRow,
   type PodRow,
   type QueuedPodRow,
@@ -83,7 +83,7 @@ export function followBatchJobs(
   const onError =
     (resource: string) =>
     (error: unknown, retryInMs: number): void => {
-      const isRefused = isForbidden(error) || kubeFault(error)?.code === "not_found";
+      const isRefused = isForbidden(error) || toKubeFault(error)?.code === "not_found";
       if (isRefused && refused.has(resource)) return;
       if (isRefused) refused.add(resource);
       logger.warn({ err: error, resource, retryInMs }, "following the API server is interrupted");
@@ -150,32 +150,32 @@ function followObjects(
   onError: (resource: string) => (error: unknown, retryInMs: number) => void,
 ): Omit<Caches, "sets"> {
   return {
-    jobs: informer<V1Job, JobRow, "owner" | "set">({
+    jobs: openInformer<V1Job, JobRow, "owner" | "set">({
       source: listWatch<V1Job>(kube, `/apis/batch/v1${within}/jobs`),
-      project: (job) => jobRow(job, defaults),
+      project: (job) => toJobRow(job, defaults),
       indexes: {
-        owner: (job) => [ownerIdOfRow(job)],
+        owner: (job) => [buildRowOwnerId(job)],
         set: ({ parent }) => (parent === undefined ? [] : [parent.uid]),
       },
       onError: onError("jobs.batch"),
     }),
-    pods: informer<V1Pod, PodRow, "job" | "owner">({
+    pods: openInformer<V1Pod, PodRow, "job" | "owner">({
       source: listWatch<V1Pod>(kube, `/api/v1${within}/pods`, OF_JOBS),
-      project: podRow,
+      project: toPodRow,
       indexes: { job: ({ jobUid }) => [jobUid], owner: ({ ownerId }) => [ownerId] },
       onError: onError("pods"),
     }),
-    queued: informer<V1Pod, LabelledPod, "owner" | "id" | "uid">({
+    queued: openInformer<V1Pod, LabelledPod, "owner" | "id" | "uid">({
       source: listWatch<V1Pod>(kube, `/api/v1${within}/pods`, { labelSelector: QUEUE_LABEL }),
-      project: (pod) => ({ queued: queuedPodRow(pod, defaults) }),
+      project: (pod) => ({ queued: toQueuedPodRow(pod, defaults) }),
       indexes: {
         owner: ({ queued }) => (queued === undefined ? [] : [queued.pod.ownerId]),
-        id: ({ queued }) => (queued === undefined ? [] : [ownerIdOfRow(queued.job)]),
+        id: ({ queued }) => (queued === undefined ? [] : [buildRowOwnerId(queued.job)]),
         uid: ({ queued }) => (queued === undefined ? [] : [queued.job.uid]),
       },
       onError: onError("pods"),
     }),
-    classes: informer<V1PriorityClass, PriorityRow>({
+    classes: openInformer<V1PriorityClass, PriorityRow>({
       source: listWatch<V1PriorityClass>(kube, "/apis/scheduling.k8s.io/v1/priorityclasses"),
       project: ({ value, globalDefault }) => ({ value: value ?? 0, isDefault: globalDefault === true }),
       onError: onError(PRIORITY_CLASSES),
@@ -211,7 +211,7 @@ function viewCaches(caches: Caches, defaults: KindDefaults, podDefaults: (namesp
       if (!key.startsWith(`${QUEUED_POD}/`)) return writtenJobs.newest(key, cached(key));
       return newestQueued(queued.get(key.slice(QUEUED_POD.length + 1))?.queued)?.job;
     },
-    workOf: (row) => batchJobOf(row, jobs.byIndex("set", row.uid), podDefaults(row.namespace)),
+    workOf: (row) => toBatchJob(row, jobs.byIndex("set", row.uid), podDefaults(row.namespace)),
     podsOf: (row) => {
       if (row.kind === QUEUED_POD) return [queuedOf(row.uid)?.pod ?? []].flat();
       if (row.kind === BATCH_JOB) return pods.byIndex("job", row.uid).flatMap(newestPod);
@@ -223,14 +223,14 @@ function viewCaches(caches: Caches, defaults: KindDefaults, podDefaults: (namesp
       pods.byIndex("owner", ownerId).some(({ finished }) => !finished) ||
       queued.byIndex("owner", ownerId).some((each) => each.queued?.job.finished === false),
     recordJob: (kind, job) => {
-      const row = kind === JOB_SET ? jobSetRow(job, defaults) : jobRow(job, defaults);
+      const row = kind === JOB_SET ? toJobSetRow(job, defaults) : toJobRow(job, defaults);
       // The record of a Job that was deleted meanwhile would never be removed.
-      if (cached(keyOfRow(row))?.uid === row.uid) writtenJobs.record(keyOfRow(row), row);
+      if (cached(buildRowKey(row))?.uid === row.uid) writtenJobs.record(buildRowKey(row), row);
     },
     recordPod: (pod) => {
-      const row = podRow(pod);
+      const row = toPodRow(pod);
       if (pods.byIndex("job", row.jobUid).some(({ uid }) => uid === row.uid)) writtenPods.record(row.uid, row);
-      const own = queuedPodRow(pod, defaults);
+      const own = toQueuedPodRow(pod, defaults);
       if (own !== undefined && queued.byIndex("uid", row.uid).length > 0) writtenQueued.record(row.uid, own);
     },
     forgetWrites: (key, ofJob) => {
@@ -251,11 +251,11 @@ function viewCaches(caches: Caches, defaults: KindDefaults, podDefaults: (namesp
 }
 
 function keepWrites({ jobs, sets, pods, queued }: Caches) {
-  const writtenJobs = ownWrites<JobRow>();
-  const writtenPods = ownWrites<PodRow>();
-  const writtenQueued = ownWrites<QueuedPodRow>();
+  const writtenJobs = makeOwnWrites<JobRow>();
+  const writtenPods = makeOwnWrites<PodRow>();
+  const writtenQueued = makeOwnWrites<QueuedPodRow>();
   const forget = ({ before, after }: { readonly before: JobRow | undefined; readonly after: JobRow | undefined }) => {
-    if (after === undefined && before !== undefined) writtenJobs.forget(keyOfRow(before));
+    if (after === undefined && before !== undefined) writtenJobs.forget(buildRowKey(before));
   };
   jobs.onChange(forget);
   sets.onChange(forget);
@@ -280,14 +280,14 @@ function podsOfSet({ jobs, pods }: Caches, row: JobRow): readonly PodRow[] {
   const ofJobs = jobs.byIndex("set", row.uid).flatMap(({ uid }) => pods.byIndex("job", uid));
   const known = new Set(ofJobs.map(({ uid }) => uid));
   const bound = pods
-    .byIndex("owner", ownerIdOfRow(row))
+    .byIndex("owner", buildRowOwnerId(row))
     .filter(({ uid, namespace }) => namespace === row.namespace && !known.has(uid));
   return [...ofJobs, ...bound];
 }
 
 function setOf({ jobs }: Caches, { namespace, jobName, jobUid, component }: PodRow): string {
   const job = jobs.get(`${namespace}/${jobName}`);
-  return (job?.uid === jobUid ? job.parent?.set : undefined) ?? setOfPlace(component);
+  return (job?.uid === jobUid ? job.parent?.set : undefined) ?? findPlaceSet(component);
 }
 
 function listen(caches: Caches, listener: (key: string, goneUid: string | undefined) => void): void {
@@ -295,8 +295,8 @@ function listen(caches: Caches, listener: (key: string, goneUid: string | undefi
   const ofWork = ({ before, after }: { readonly before?: JobRow | undefined; readonly after?: JobRow | undefined }) => {
     const row = after ?? before;
     if (row === undefined) return;
-    if (row.parent === undefined) listener(keyOfRow(row), after === undefined ? row.uid : undefined);
-    else listener(keyOfRow({ ...row.parent, kind: JOB_SET }), undefined);
+    if (row.parent === undefined) listener(buildRowKey(row), after === undefined ? row.uid : undefined);
+    else listener(buildRowKey({ ...row.parent, kind: JOB_SET }), undefined);
   };
   jobs.onChange(ofWork);
   sets.onChange(ofWork);
@@ -306,8 +306,8 @@ function listen(caches: Caches, listener: (key: string, goneUid: string | undefi
     if (pod === undefined || pod.jobUid === "") return;
     const { namespace, jobName: name } = pod;
     const parent = jobs.get(`${namespace}/${name}`)?.parent;
-    if (parent !== undefined) listener(keyOfRow({ kind: JOB_SET, namespace, name: parent.name }), undefined);
-    else listener(keyOfRow({ kind: BATCH_JOB, namespace, name }), undefined);
-    for (const set of sets.byOwner(pod.ownerId)) listener(keyOfRow(set), undefined);
+    if (parent !== undefined) listener(buildRowKey({ kind: JOB_SET, namespace, name: parent.name }), undefined);
+    else listener(buildRowKey({ kind: BATCH_JOB, namespace, name }), undefined);
+    for (const set of sets.byOwner(pod.ownerId)) listener(buildRowKey(set), undefined);
   });
 }

@@ -1,8 +1,8 @@
 import type { KubeConfig } from "@kubernetes/client-node";
-import { informer, kubeFault, listWatch, type Informer } from "@muster/kube";
+import { openInformer, toKubeFault, listWatch, type Informer } from "@muster/kube";
 import { JOB_SET } from "@muster/names";
 import type { KindDefaults } from "../../domain/kind.ts";
-import { BATCH_RESOURCES, jobSetRow, ownerIdOfRow, type JobRow, type StoredJobSet } from "./batch-rows.ts";
+import { BATCH_RESOURCES, toJobSetRow, buildRowOwnerId, type JobRow, type StoredJobSet } from "./batch-rows.ts";
 
 /** A cache of JobSets for an API server that may not serve them. */
 export type JobSets = AsyncDisposable &
@@ -36,13 +36,13 @@ export function followJobSets(kube: KubeConfig, { within, defaults, discoverMs, 
   let absentAtMs = -Infinity;
   /** Whether the API server has answered a list since it last reported JobSets as missing. */
   const isServed = (): boolean => sets.ageMs() < performance.now() - absentAtMs;
-  const sets = informer<StoredJobSet, JobRow, "owner">({
+  const sets = openInformer<StoredJobSet, JobRow, "owner">({
     source: listWatch<StoredJobSet>(kube, `/apis/${apiVersion}${within}/${plural}`),
-    project: (jobSet) => jobSetRow(jobSet, defaults),
-    indexes: { owner: (row) => [ownerIdOfRow(row)] },
+    project: (jobSet) => toJobSetRow(jobSet, defaults),
+    indexes: { owner: (row) => [buildRowOwnerId(row)] },
     timing: { minBackoffMs: Math.min(MIN_BACKOFF_MS, discoverMs), maxBackoffMs: discoverMs },
     onError: (error, retryInMs) => {
-      if (kubeFault(error)?.code !== "not_found") {
+      if (toKubeFault(error)?.code !== "not_found") {
         onError(error, retryInMs);
         return;
       }

@@ -4,7 +4,7 @@ import type { Logger } from "@muster/service";
 import type { BatchStep, BatchWait } from "../../domain/batch/plan-batch-job.ts";
 import { QUEUE_UNKNOWN } from "@muster/ledger-client/choose-queue";
 import { FORCE_DESCRIPTIONS } from "../act.ts";
-import { BATCH_RESOURCES, keyOfRow, type JobRow } from "./batch-rows.ts";
+import { BATCH_RESOURCES, buildRowKey, type JobRow } from "./batch-rows.ts";
 
 type Event = { readonly type: "Normal" | "Warning"; readonly reason: string; readonly message: string };
 type RecordBatchEvent = (
@@ -38,7 +38,7 @@ const WARNINGS: ReadonlySet<string> = new Set([
   "LIMIT_EXCEEDED",
 ]);
 
-export function batchReports(record: RecordBatchEvent, logger: Pick<Logger, "info">): BatchReports {
+export function makeBatchReports(record: RecordBatchEvent, logger: Pick<Logger, "info">): BatchReports {
   const waits = new Map<string, string>();
   const report = ({ kind: owner, namespace, name, uid }: JobRow, event: Event): void => {
     const { apiVersion, kind } = BATCH_RESOURCES[owner];
@@ -46,7 +46,7 @@ export function batchReports(record: RecordBatchEvent, logger: Pick<Logger, "inf
   };
   return {
     done: (job, step) => {
-      logger.info({ job: keyOfRow(job), step: step.kind, because: step.because }, "done");
+      logger.info({ job: buildRowKey(job), step: step.kind, because: step.because }, "done");
       for (const event of eventsOf(job, step)) report(job, event);
     },
     waiting: (job, wait) => {

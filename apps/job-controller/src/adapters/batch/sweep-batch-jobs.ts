@@ -1,13 +1,13 @@
-import { kubeFault, listPages, type KubeCalls } from "@muster/kube";
+import { toKubeFault, listPages, type KubeCalls } from "@muster/kube";
 import { logNotRemoved, sweepOwners } from "@muster/ledger-client";
-import { batchOwnerId, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
+import { buildBatchOwnerId, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import type { Logger } from "@muster/service";
-import { ownerIdOfUnit } from "../../domain/build-units.ts";
+import { getUnitOwnerId } from "../../domain/build-units.ts";
 import { QUEUE_LABEL } from "@muster/ledger-client/choose-queue";
 import type { UnitSeen } from "../../domain/snapshot.ts";
 import type { Machines } from "../machines.ts";
 import { isOccupied } from "./act-batch-job.ts";
-import { BATCH_RESOURCES, ownerIdOfRow } from "./batch-rows.ts";
+import { BATCH_RESOURCES, buildRowOwnerId } from "./batch-rows.ts";
 import type { BatchWorld } from "./follow-batch-jobs.ts";
 
 type SweepDeps = {
@@ -33,7 +33,7 @@ export async function sweepBatchJobs({ kind, logger, calls, namespace, machines,
   const owners = machines.ownerIds();
   if (owners.size === 0) return false;
   if (!world.isComplete(kind)) return true;
-  const known = new Set(world.jobs(kind).map(ownerIdOfRow));
+  const known = new Set(world.jobs(kind).map(buildRowOwnerId));
   const gone = [...owners].filter((id) => !known.has(id));
   const ids = gone.filter((id) => !world.hasPods(id)).slice(0, MAX_OWNERS);
   if (ids.length === 0) return gone.length > 0;
@@ -48,7 +48,7 @@ export async function sweepBatchJobs({ kind, logger, calls, namespace, machines,
       return {
         objects,
         standingOf: ({ unit }) => {
-          const id = ownerIdOfUnit(unit.id);
+          const id = getUnitOwnerId(unit.id);
           if (jobs.has(id) || unit.state === "unknown") return { kind: "owned", because: `its ${name} exists` };
           return busy.has(id)
             ? { kind: "blocked", because: "pods may run on its machines" }
@@ -79,10 +79,10 @@ async function listOwnerIds(
   try {
     for await (const objects of listPages(calls, resource, kind === QUEUED_POD ? LABELLED : {}))
       for (const { metadata: { namespace: within = "", name = "", uid = "" } = {} } of objects)
-        ids.add(batchOwnerId(kind, { namespace: within, name, uid }));
+        ids.add(buildBatchOwnerId(kind, { namespace: within, name, uid }));
   } catch (error) {
     // JobSets cannot exist without their definition, and the caches have observed that it is missing.
-    if (kind !== JOB_SET || kubeFault(error)?.code !== "not_found") throw error;
+    if (kind !== JOB_SET || toKubeFault(error)?.code !== "not_found") throw error;
   }
   return ids;
 }

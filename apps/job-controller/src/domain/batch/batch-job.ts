@@ -1,6 +1,6 @@
-import { API_GROUP, batchOwnerId, type BatchKind } from "@muster/names";
+import { API_GROUP, buildBatchOwnerId, type BatchKind } from "@muster/names";
 import type { NodeSelection, Requests } from "@muster/resources";
-import { memberUnitId } from "../build-units.ts";
+import { buildMemberUnitId } from "../build-units.ts";
 import type { Problem } from "../kind.ts";
 import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { UnitSeen } from "../snapshot.ts";
@@ -97,16 +97,16 @@ export type BatchSnapshot = {
 export const ONLY_SET = "pod";
 
 /** Returns the name of the place with this number in a grant. */
-export function placeName(set: string, number: number): string {
+export function buildPlaceName(set: string, number: number): string {
   return `${set}-${number}`;
 }
 
 /** Returns the set to whose pods a place belongs. */
-export function setOfPlace(component: string): string {
+export function findPlaceSet(component: string): string {
   return component.slice(0, component.lastIndexOf("-"));
 }
 
-export function numberOfPlace(component: string): number {
+export function parsePlaceNumber(component: string): number {
   return Number(component.slice(component.lastIndexOf("-") + 1));
 }
 
@@ -116,11 +116,11 @@ export function countPods({ sets }: Pick<BatchJob, "sets">): number {
 }
 
 /** Returns the id of the gang's unit. */
-export function gangIdOf(job: Pick<BatchJob, "kind" | "namespace" | "name" | "uid">): string {
-  return batchOwnerId(job.kind, job);
+export function buildGangId(job: Pick<BatchJob, "kind" | "namespace" | "name" | "uid">): string {
+  return buildBatchOwnerId(job.kind, job);
 }
 
 /** Returns the id of the unit of one place beside the gang's. The id contains a hash if the name of the place is too long. */
-export function extraIdOf(job: BatchJob, component: string): string {
-  return memberUnitId(gangIdOf(job), placeName(ONLY_SET, numberOfPlace(component)));
+export function buildExtraId(job: BatchJob, component: string): string {
+  return buildMemberUnitId(buildGangId(job), buildPlaceName(ONLY_SET, parsePlaceNumber(component)));
 }

@@ -4,7 +4,7 @@ import { MAX_CLOCK_SKEW_MS } from "../decide-end-time.ts";
 import type { RestartPauses } from "../decide-restart.ts";
 import { describeTimeout } from "../plan-ready-timeout.ts";
 import type { UnitSeen } from "../snapshot.ts";
-import { setOfPlace, type BatchSnapshot, type PodSet } from "./batch-job.ts";
+import { findPlaceSet, type BatchSnapshot, type PodSet } from "./batch-job.ts";
 import { NO_PROGRESS, type StartProgress } from "./start-progress.ts";
 
 type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;
@@ -62,7 +62,7 @@ function countReadyOf({ name, pods: now }: PodSet, { pods }: BatchSnapshot, gang
     ({ finished, createdMs }) => finished && createdMs >= startMs - MAX_CLOCK_SKEW_MS,
   ).length;
   const ready = own.filter(({ finished, deleting }) => !finished && !deleting).length + succeeded;
-  const places = [...gang.nodes.keys()].filter((component) => setOfPlace(component) === name).length;
+  const places = [...gang.nodes.keys()].filter((component) => findPlaceSet(component) === name).length;
   const all = Math.min(places, now + succeeded);
   return { ready: Math.min(ready, all), all };
 }

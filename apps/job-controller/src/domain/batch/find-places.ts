@@ -1,8 +1,8 @@
 import type { UnitSeen } from "../snapshot.ts";
-import { numberOfPlace, setOfPlace, type BatchPod, type BatchSnapshot } from "./batch-job.ts";
+import { parsePlaceNumber, findPlaceSet, type BatchPod, type BatchSnapshot } from "./batch-job.ts";
 
 /** A granted machine, or a granted part of one, for one pod at a time. */
-export type Place = {
+export type PodPlace = {
   readonly unitId: string;
   readonly component: string;
   readonly node: string;
@@ -11,16 +11,16 @@ export type Place = {
 };
 
 /** A pod that must be deleted, so that Kubernetes replaces it. */
-export type Misplaced = { readonly pod: BatchPod; readonly because: "machine-lost" | "not-granted" | "place-taken" };
+export type MisplacedPod = { readonly pod: BatchPod; readonly because: "machine-lost" | "not-granted" | "place-taken" };
 
 /** The places of the pods of a Job, and the free places. */
 export type Placement = {
   /** The places by component. */
-  readonly places: ReadonlyMap<string, Place>;
+  readonly places: ReadonlyMap<string, PodPlace>;
   /** Components of places that have an unfinished pod. */
   readonly occupied: ReadonlySet<string>;
-  readonly misplaced: readonly Misplaced[];
-  readonly placed: readonly { readonly pod: BatchPod; readonly place: Place }[];
+  readonly misplaced: readonly MisplacedPod[];
+  readonly placed: readonly { readonly pod: BatchPod; readonly place: PodPlace }[];
   /** Gated pods without a place, the oldest first. */
   readonly unplaced: readonly BatchPod[];
 };
@@ -33,7 +33,7 @@ export function findPlaces({ units, pods, nodesLost }: Pick<BatchSnapshot, "unit
   const places = new Map(placesOf(units, new Set(nodesLost)).map((place) => [place.component, place]));
   const unfinished = pods.filter(({ finished }) => !finished).sort(byAge);
   const occupied = new Set<string>();
-  const misplaced: Misplaced[] = [];
+  const misplaced: MisplacedPod[] = [];
   for (const pod of unfinished.filter(({ component }) => component !== "")) {
     const because = whyMisplaced(pod, places.get(pod.component), occupied);
     if (because !== "not-granted") occupied.add(pod.component);
@@ -41,7 +41,7 @@ export function findPlaces({ units, pods, nodesLost }: Pick<BatchSnapshot, "unit
   }
   const waiting = unfinished.filter(({ component, gated, deleting }) => component === "" && gated && !deleting);
   const free = [...places.values()].filter(({ component, isLost }) => !isLost && !occupied.has(component));
-  const freeOf = Map.groupBy(free, ({ component }) => setOfPlace(component));
+  const freeOf = Map.groupBy(free, ({ component }) => findPlaceSet(component));
   const placed = waiting.flatMap((pod) => {
     const place = freeOf.get(pod.set)?.shift();
     return place === undefined ? [] : [{ pod, place }];
@@ -51,26 +51,26 @@ export function findPlaces({ units, pods, nodesLost }: Pick<BatchSnapshot, "unit
 }
 
 /** Lists pods that may run on granted machines. A gated pod without a place runs nowhere. */
-export function runningPods({ pods }: Pick<BatchSnapshot, "pods">): readonly BatchPod[] {
+export function listRunningPods({ pods }: Pick<BatchSnapshot, "pods">): readonly BatchPod[] {
   return pods.filter(({ finished, component, scheduled }) => !finished && (component !== "" || scheduled));
 }
 
-function placesOf(units: readonly UnitSeen[], lost: ReadonlySet<string>): Place[] {
+function placesOf(units: readonly UnitSeen[], lost: ReadonlySet<string>): PodPlace[] {
   const places = units.flatMap((unit) => {
     if (unit.state !== "granted") return [];
-    return [...unit.nodes].map(([component, node]): Place => {
+    return [...unit.nodes].map(([component, node]): PodPlace => {
       const isShared = unit.shares?.has(component) === true;
       return { unitId: unit.id, component, node, isShared, isLost: lost.has(node) };
     });
   });
-  return places.sort((one, other) => numberOfPlace(one.component) - numberOfPlace(other.component));
+  return places.sort((one, other) => parsePlaceNumber(one.component) - parsePlaceNumber(other.component));
 }
 
 function whyMisplaced(
   pod: BatchPod,
-  place: Place | undefined,
+  place: PodPlace | undefined,
   occupied: ReadonlySet<string>,
-): Misplaced["because"] | undefined {
+): MisplacedPod["because"] | undefined {
   if (place === undefined || place.node !== pod.place) return "not-granted";
   if (occupied.has(pod.component)) return "place-taken";
   return place.isLost && !pod.scheduled ? "machine-lost" : undefined;

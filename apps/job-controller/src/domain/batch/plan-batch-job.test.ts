@@ -1,7 +1,7 @@
 import { BATCH_JOB, JOB_SET, QUEUED_POD } from "@muster/names";
 import { describe, expect, it } from "vitest";
 import type { UnitSeen } from "../snapshot.ts";
-import { gangIdOf, type BatchJob, type BatchPod, type BatchSnapshot, type PodSet } from "./batch-job.ts";
+import { buildGangId, type BatchJob, type BatchPod, type BatchSnapshot, type PodSet } from "./batch-job.ts";
 import { planBatchJob, type BatchStep } from "./plan-batch-job.ts";
 import { NO_PROGRESS, type StartProgress } from "./start-progress.ts";
 
@@ -38,7 +38,7 @@ function job(more: Partial<BatchJob> = {}): BatchJob {
     ...more,
   };
 }
-const ID = gangIdOf(job());
+const ID = buildGangId(job());
 const RUNNING = { suspended: false, stopped: false, started: true };
 
 function pod(name: string, more: Partial<BatchPod> = {}): BatchPod {
@@ -534,7 +534,7 @@ describe("a JobSet", () => {
   const WORKERS: PodSet = { name: "worker", first: 1, pods: 2, need: { pool: "gpu", shared: { cpu: 200 } } };
   const set = (more: Partial<BatchJob> = {}): BatchJob =>
     job({ kind: JOB_SET, sets: [LEADER, WORKERS], started: false, ...more });
-  const id = gangIdOf(set());
+  const id = buildGangId(set());
   const beside = `${id}--pod-3`;
   const shares = new Map([
     ["leader-0", SHARE],
@@ -648,7 +648,7 @@ describe("a queued pod", () => {
   const waits: Partial<BatchJob> = { suspended: true, stopped: false };
   const bound: Partial<BatchJob> = { suspended: false, stopped: false };
   const single = (more: Partial<BatchJob>): BatchJob => job({ kind: QUEUED_POD, sets: [{ ...SET, pods: 1 }], ...more });
-  const id = gangIdOf(single({}));
+  const id = buildGangId(single({}));
   const gang = granted({ "pod-0": "n1" }, id);
   const preemption = { beneficiary: { kind: "job", id: "other" }, queue: "team-b", reason: "RECLAIM", deadlineMs: NOW };
   const taken = { ...gang, preemption: { ...preemption, accepted: true } } as UnitSeen;

@@ -1,26 +1,32 @@
 import { QUEUED_POD } from "@muster/names";
-import { restrictToGrant, type Unit } from "../build-units.ts";
-import { isSameRequest, priorityIn, refusedUntilMs, type WaitingUnit } from "../plan-job-machines.ts";
+import { restrictToGrant, type RequestUnit } from "../build-units.ts";
+import { isSameRequest, computePriority, computeRefusedUntilMs, type WaitingUnit } from "../plan-job-machines.ts";
 import type { RestartPauses } from "../decide-restart.ts";
 import type { Problem } from "../kind.ts";
-import { READY_TIMEOUT, requeueAtMs } from "../plan-ready-timeout.ts";
-import { isPreempted, planOverdue, untilForce, type ForcePreempted, type PreemptedUnit } from "../plan-preemption.ts";
+import { READY_TIMEOUT, computeRequeueAtMs } from "../plan-ready-timeout.ts";
+import {
+  isPreempted,
+  planOverduePods,
+  computeForceDelayMs,
+  type ForcePreempted,
+  type PreemptedUnit,
+} from "../plan-preemption.ts";
 import { QUEUE_UNKNOWN } from "@muster/ledger-client/choose-queue";
-import { holds } from "../requests.ts";
+import { canHoldRequests } from "../requests.ts";
 import type { JobPolicy, UnitSeen } from "../snapshot.ts";
 import {
   countPods,
-  extraIdOf,
-  gangIdOf,
-  numberOfPlace,
-  placeName,
-  setOfPlace,
+  buildExtraId,
+  buildGangId,
+  parsePlaceNumber,
+  buildPlaceName,
+  findPlaceSet,
   type BatchSnapshot,
   type PodNeed,
   type PodSet,
 } from "./batch-job.ts";
 import { beginStart, decideStart, type LateStart } from "./decide-start.ts";
-import { findPlaces, runningPods, type Misplaced, type Place, type Placement } from "./find-places.ts";
+import { findPlaces, listRunningPods, type MisplacedPod, type PodPlace, type Placement } from "./find-places.ts";
 import type { StartProgress } from "./start-progress.ts";
 
 /** Why admitted work is suspended, and requests its machines again. */
@@ -36,10 +42,10 @@ export type BatchStep =
   | { readonly kind: "ungate"; readonly because: "label-removed" }
   | {
       readonly kind: "reserve";
-      readonly unit: Unit;
+      readonly unit: RequestUnit;
       readonly priority: number;
       readonly loweredFrom?: number;
-      readonly because: Unit["because"];
+      readonly because: RequestUnit["because"];
     }
   | {
       readonly kind: "release";
@@ -71,7 +77,7 @@ export type BatchStep =
       readonly kind: "delete-pod";
       readonly pod: string;
       readonly uid: string;
-      readonly because: Misplaced["because"];
+      readonly because: MisplacedPod["because"];
     }
   | ForcePreempted;
 
@@ -108,7 +114,7 @@ export function planBatchJob(snapshot: BatchSnapshot, policy: BatchPolicy): Batc
 /** Plans the suspension of the Job, which requests its machines again in the next passes. */
 function planRequeue(snapshot: BatchSnapshot, because: RequeueReason): readonly BatchStep[] {
   // Only the gang is released here, because the reason must last until then. Without the gang, the next pass releases the rest.
-  return planEnd(snapshot, because, [{ kind: "release", unitId: gangIdOf(snapshot.job), because }]);
+  return planEnd(snapshot, because, [{ kind: "release", unitId: buildGangId(snapshot.job), because }]);
 }
 
 /**
@@ -120,7 +126,7 @@ function planPreempted(snapshot: BatchSnapshot, preempted: readonly PreemptedUni
   const unknown = preempted.filter(({ preemption }) => !preemption.accepted);
   if (unknown.length > 0)
     return { steps: unknown.map(({ id }) => ({ kind: "accept-preemption", unitId: id, because })) };
-  const gangId = gangIdOf(snapshot.job);
+  const gangId = buildGangId(snapshot.job);
   const last = preempted.map(({ id }): BatchStep => {
     return { kind: id === gangId ? "requeue" : "release", unitId: id, because };
   });
@@ -131,14 +137,14 @@ type Ending = { readonly steps: readonly BatchStep[]; readonly preempted: readon
 
 /** Plans forced deletions for pods of work that leaves its machines. One preempted place ends all pods, so the earliest deadline counts. */
 function withForce(snapshot: BatchSnapshot, { steps, preempted }: Ending, policy: BatchPolicy): BatchPlan {
-  const running = runningPods(snapshot);
+  const running = listRunningPods(snapshot);
   const [first, ...others] = preempted.map(({ preemption }) => preemption.deadlineMs);
   if (first === undefined || running.length === 0) return { steps };
   const earliest = { deadlineMs: Math.min(first, ...others) };
   const pods = running.map(({ place, scheduled, ...pod }) => ({ ...pod, node: scheduled ? place : undefined }));
   return {
-    steps: [...steps, ...planOverdue(snapshot, pods, earliest)],
-    recheckInMs: untilForce(snapshot, [earliest], policy),
+    steps: [...steps, ...planOverduePods(snapshot, pods, earliest)],
+    recheckInMs: computeForceDelayMs(snapshot, [earliest], policy),
   };
 }
 
@@ -148,13 +154,13 @@ function withForce(snapshot: BatchSnapshot, { steps, preempted }: Ending, policy
  */
 function planEnd(snapshot: BatchSnapshot, because: RequeueReason, last: readonly BatchStep[]): readonly BatchStep[] {
   if (!snapshot.job.suspended) return [{ kind: "suspend", because }];
-  return runningPods(snapshot).length > 0 ? [] : last;
+  return listRunningPods(snapshot).length > 0 ? [] : last;
 }
 
 type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;
 
 function gangOf({ job, units }: BatchSnapshot): UnitSeen {
-  const id = gangIdOf(job);
+  const id = buildGangId(job);
   return units.find((unit) => unit.id === id) ?? { id, state: "none" };
 }
 
@@ -178,8 +184,8 @@ function whyRequeue(
 function isOutgrown({ nodes, shares }: GrantedUnit, sets: readonly PodSet[]): boolean {
   const needs = new Map(sets.map(({ name, need }) => [name, need]));
   return [...nodes.keys()].some((component) => {
-    const need = needs.get(setOfPlace(component));
-    return need !== undefined && !("problems" in need) && !holds(shares?.get(component), need.shared);
+    const need = needs.get(findPlaceSet(component));
+    return need !== undefined && !("problems" in need) && !canHoldRequests(shares?.get(component), need.shared);
   });
 }
 
@@ -188,7 +194,7 @@ function planReleases(
   snapshot: BatchSnapshot,
   because: Extract<BatchStep, { readonly kind: "release" }>["because"],
 ): BatchStep[] {
-  const isBusy = runningPods(snapshot).length > 0;
+  const isBusy = listRunningPods(snapshot).length > 0;
   return snapshot.units
     .filter(({ state }) => state === "waiting" || (state === "granted" && !isBusy))
     .map(({ id }) => ({ kind: "release", unitId: id, because }));
@@ -230,8 +236,8 @@ function planQueued(snapshot: BatchSnapshot, gang: UnitSeen, policy: BatchPolicy
   if (!job.gated) return planGate(snapshot);
   if (countPods(job) === 0) return { steps: [{ kind: "resume", nodes: [], start: job.start, because: "no-pods" }] };
   // Its former pods still run on machines that it has released or is about to release.
-  if (runningPods(snapshot).length > 0) return { steps: [] };
-  const againMs = requeueAtMs(job.start, policy, nowMs);
+  if (listRunningPods(snapshot).length > 0) return { steps: [] };
+  const againMs = computeRequeueAtMs(job.start, policy, nowMs);
   if (againMs !== undefined) return planPause(snapshot, againMs, policy);
   return planRequest(snapshot, gang, buildGang(snapshot, queue.name), policy);
 }
@@ -266,15 +272,15 @@ function planGate({ job }: BatchSnapshot): BatchPlan {
   return { steps: withStartReset(job, [{ kind: "gate", because: "not-gated" }], "not-gated") };
 }
 
-function buildGang({ job }: BatchSnapshot, queue: string): Unit {
+function buildGang({ job }: BatchSnapshot, queue: string): RequestUnit {
   const needs = job.sets.flatMap(({ name, first, pods, need }) => {
     if ("problems" in need) return [];
-    return Array.from({ length: pods }, (_, index) => needOf(need, placeName(name, first + index)));
+    return Array.from({ length: pods }, (_, index) => needOf(need, buildPlaceName(name, first + index)));
   });
-  return { id: gangIdOf(job), needs, topology: job.topology, queue, graceMs: job.graceMs, because: "gang" };
+  return { id: buildGangId(job), needs, topology: job.topology, queue, graceMs: job.graceMs, because: "gang" };
 }
 
-function needOf({ pool, otherPools, shared, selection }: PodNeed, component: string): Unit["needs"][number] {
+function needOf({ pool, otherPools, shared, selection }: PodNeed, component: string): RequestUnit["needs"][number] {
   const accepted = { pool, ...(otherPools && { otherPools }) };
   return {
     component,
@@ -284,16 +290,16 @@ function needOf({ pool, otherPools, shared, selection }: PodNeed, component: str
   };
 }
 
-function planRequest(snapshot: BatchSnapshot, gang: UnitSeen, unit: Unit, policy: BatchPolicy): BatchPlan {
+function planRequest(snapshot: BatchSnapshot, gang: UnitSeen, unit: RequestUnit, policy: BatchPolicy): BatchPlan {
   const { queue, priority, nowMs, units } = snapshot;
   const extras = units
     .filter(({ id, state }) => id !== gang.id && (state === "waiting" || state === "granted"))
     .map(({ id }): BatchStep => ({ kind: "release", unitId: id, because: "surplus" }));
-  const reserve: BatchStep = { kind: "reserve", unit, ...priorityIn(queue, priority), because: unit.because };
+  const reserve: BatchStep = { kind: "reserve", unit, ...computePriority(queue, priority), because: unit.because };
   if (!isWaiting(gang)) return { steps: [...extras, reserve] };
   const wait = { code: gang.because.code, text: gang.because.text };
   if (gang.state === "refused") {
-    const isDue = nowMs >= refusedUntilMs(gang, policy);
+    const isDue = nowMs >= computeRefusedUntilMs(gang, policy);
     return { steps: [...extras, ...(isDue ? [reserve] : [])], wait };
   }
   const isSame = isSameRequest(gang, unit) && (gang.dropsConstraints === true || gang.queue === unit.queue);
@@ -346,7 +352,7 @@ function planExtras(
   const extras = snapshot.units.filter(({ id }) => id !== gang.id);
   const numbers = unusedNumbers(snapshot.units);
   return snapshot.job.sets.flatMap((set) => {
-    const ofSet = extras.filter((unit) => placesOf(unit).some((component) => setOfPlace(component) === set.name));
+    const ofSet = extras.filter((unit) => placesOf(unit).some((component) => findPlaceSet(component) === set.name));
     return planExtrasOfSet({ snapshot, gang, placement, policy, set, extras: ofSet, numbers });
   });
 }
@@ -365,7 +371,7 @@ type ExtrasOfSet = {
 
 function planExtrasOfSet({ snapshot, gang, placement, policy, set, extras, numbers }: ExtrasOfSet): BatchStep[] {
   const waiting = extras.filter(isWaiting);
-  const isOfSet = ({ component, isLost }: Place): boolean => setOfPlace(component) === set.name && !isLost;
+  const isOfSet = ({ component, isLost }: PodPlace): boolean => findPlaceSet(component) === set.name && !isLost;
   const usable = [...placement.places.values()].filter(isOfSet).length;
   const unplaced = placement.unplaced.filter((pod) => pod.set === set.name).length;
   const wanted = Math.min(unplaced, Math.max(0, set.pods - usable));
@@ -375,10 +381,10 @@ function planExtrasOfSet({ snapshot, gang, placement, policy, set, extras, numbe
     .map(({ id }): BatchStep => ({ kind: "release", unitId: id, because: "surplus" }));
   const due = waiting
     .slice(0, wanted)
-    .filter((unit) => unit.state === "refused" && snapshot.nowMs >= refusedUntilMs(unit, policy))
+    .filter((unit) => unit.state === "refused" && snapshot.nowMs >= computeRefusedUntilMs(unit, policy))
     .flatMap(({ components }) => components);
   const missing = Math.max(0, wanted - waiting.length);
-  const names = [...due, ...Array.from({ length: missing }, () => placeName(set.name, numbers.next().value))];
+  const names = [...due, ...Array.from({ length: missing }, () => buildPlaceName(set.name, numbers.next().value))];
   return [...releases, ...names.flatMap((name) => planExtra(snapshot, gang, { placement, set, name }))];
 }
 
@@ -402,7 +408,7 @@ function placesOf(unit: UnitSeen): readonly string[] {
 }
 
 function* unusedNumbers(units: readonly UnitSeen[]): Generator<number, never> {
-  const used = new Set(units.flatMap(placesOf).map(numberOfPlace));
+  const used = new Set(units.flatMap(placesOf).map(parsePlaceNumber));
   for (let number = 0; ; number += 1) if (!used.has(number)) yield number;
 }
 
@@ -415,6 +421,6 @@ function planExtra(
   const isLost = [...placement.places.values()].some((place) => place.isLost);
   const because = isLost ? "machine-lost" : "scaled-up";
   const needs = [restrictToGrant(gang, needOf(set.need, name))];
-  const unit: Unit = { id: extraIdOf(job, name), needs, queue: gang.queue, graceMs: job.graceMs, because };
-  return [{ kind: "reserve", unit, ...priorityIn(queue, priority), because }];
+  const unit: RequestUnit = { id: buildExtraId(job, name), needs, queue: gang.queue, graceMs: job.graceMs, because };
+  return [{ kind: "reserve", unit, ...computePriority(queue, priority), because }];
 }

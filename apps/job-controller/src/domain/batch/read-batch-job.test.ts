@@ -2,7 +2,7 @@ import { NO_DEFAULTS } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import { DEFAULTS } from "../../../test/manifests.ts";
 import type { KindDefaults } from "../kind.ts";
-import { batchJobOf, readBatchJob, readJobSet, readQueuedPod, type BatchJobObject } from "./read-batch-job.ts";
+import { toBatchJob, readBatchJob, readJobSet, readQueuedPod, type BatchJobObject } from "./read-batch-job.ts";
 import { NO_PROGRESS } from "./start-progress.ts";
 
 type Spec = NonNullable<BatchJobObject["spec"]>;
@@ -36,7 +36,7 @@ describe("the pods that a batch Job runs concurrently", () => {
     ["are none after the last completion", { parallelism: 4, completions: 5 }, { succeeded: 5 }, 0],
     ["are none with a parallelism of 0", { parallelism: 0 }, {}, 0],
   ])("%s", (_title, spec, status, pods) => {
-    expect(batchJobOf(written({ spec, status }), [], NO_DEFAULTS).sets).toMatchObject([
+    expect(toBatchJob(written({ spec, status }), [], NO_DEFAULTS).sets).toMatchObject([
       { name: "pod", first: 0, pods },
     ]);
   });
@@ -130,10 +130,10 @@ describe("a JobSet", () => {
     return readBatchJob({ metadata, spec, ...(more.status && { status: more.status }) }, DEFAULTS);
   };
   const podsOf = (row: ReturnType<typeof jobSet>, jobs: readonly ReturnType<typeof child>[]) =>
-    batchJobOf(row, jobs, NO_DEFAULTS).sets.map(({ name, first, pods }) => `${name} ${first} ${pods}`);
+    toBatchJob(row, jobs, NO_DEFAULTS).sets.map(({ name, first, pods }) => `${name} ${first} ${pods}`);
 
   it("has a set of pods for each replicated job, with its own need", () => {
-    expect(batchJobOf(jobSet(), [], NO_DEFAULTS)).toMatchObject({
+    expect(toBatchJob(jobSet(), [], NO_DEFAULTS)).toMatchObject({
       kind: "job-set",
       gated: false,
       sets: [
@@ -160,10 +160,10 @@ describe("a JobSet", () => {
 
   it("counts as stopped once its Jobs are suspended or finished", () => {
     const row = jobSet({ spec: { suspend: true }, status: condition("Suspended") });
-    expect(batchJobOf(row, [child("leader")], NO_DEFAULTS).stopped).toBe(false);
+    expect(toBatchJob(row, [child("leader")], NO_DEFAULTS).stopped).toBe(false);
     const idle = [child("leader", { spec: { suspend: true } }), child("worker", { status: condition("Complete") })];
-    expect(batchJobOf(row, idle, NO_DEFAULTS).stopped).toBe(true);
-    expect(batchJobOf(jobSet({ spec: { suspend: true } }), idle, NO_DEFAULTS).stopped).toBe(false);
+    expect(toBatchJob(row, idle, NO_DEFAULTS).stopped).toBe(true);
+    expect(toBatchJob(jobSet({ spec: { suspend: true } }), idle, NO_DEFAULTS).stopped).toBe(false);
     expect(jobSet({ status: condition("Completed") }).finished).toBe(true);
   });
 
@@ -176,7 +176,7 @@ describe("a JobSet", () => {
 
   it("names the unreadable field of the template", () => {
     const field = "spec.replicatedJobs[1].template.spec.template.spec.nodeName";
-    expect(batchJobOf(jobSet({ workers: { nodeName: "n1" } }), [], NO_DEFAULTS).sets[1]).toMatchObject({
+    expect(toBatchJob(jobSet({ workers: { nodeName: "n1" } }), [], NO_DEFAULTS).sets[1]).toMatchObject({
       need: { problems: [{ field }] },
     });
   });
@@ -203,7 +203,7 @@ describe("a pod with a queue label", () => {
   it("waits for one machine while it has the gate", () => {
     const row = queuedPod(gates);
     expect(row).toMatchObject({ kind: "queued-pod", queue: "team-a", suspended: true, finished: false });
-    const sets = row && batchJobOf(row, [], NO_DEFAULTS).sets;
+    const sets = row && toBatchJob(row, [], NO_DEFAULTS).sets;
     expect(sets).toEqual([{ name: "pod", first: 0, pods: 1, need: { pool: "workers" } }]);
   });
 

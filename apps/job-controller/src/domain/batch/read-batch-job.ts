@@ -1,13 +1,13 @@
 import { BATCH_JOB, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
-import { NO_DEFAULTS, nodeSelectionOf, type PodDefaults } from "@muster/resources";
+import { NO_DEFAULTS, readNodeSelection, type PodDefaults } from "@muster/resources";
 import { choosePool, POOL_ANNOTATION } from "../choose-pool.ts";
 import { parseIndexes } from "../completed-indexes.ts";
 import type { PodTemplate } from "../job.ts";
 import type { KindDefaults } from "../kind.ts";
 import { QUEUE_LABEL } from "@muster/ledger-client/choose-queue";
-import { graceOf } from "../read-preemptible.ts";
-import { fieldsOf, type Fields, type Notes } from "../read-fields.ts";
-import { readIsShared, readJobSharing, replicaWith } from "../read-sharing.ts";
+import { findGracePeriod } from "../read-preemptible.ts";
+import { toFields, type Fields, type ReadNotes } from "../read-fields.ts";
+import { readIsShared, readJobSharing, addReplicaRequests } from "../read-sharing.ts";
 import { readTemplate } from "../read-template.ts";
 import { readTopology } from "../read-topology.ts";
 import { ONLY_SET, QUEUE_GATE, type BatchJob, type PodNeed, type PodSet } from "./batch-job.ts";
@@ -182,7 +182,7 @@ export function readQueuedPod(
 }
 
 /** Builds the current work. A completed Job of a JobSet needs no places, and one that does not exist yet needs all. */
-export function batchJobOf(row: BatchJobRow, jobs: readonly BatchJobRow[], defaults: PodDefaults): BatchJob {
+export function toBatchJob(row: BatchJobRow, jobs: readonly BatchJobRow[], defaults: PodDefaults): BatchJob {
   const current = jobs.filter(({ parent }) => (parent?.restarts ?? 0) >= row.restarts);
   const ofSet = Map.groupBy(current, ({ parent }) => parent?.set);
   let first = 0;
@@ -262,8 +262,8 @@ function readSets(object: object, { shapes, isRead, specOf }: Reading, defaults:
   let topology: string | undefined;
   const replicas: Replica[] = [];
   const sets = shapes.map((shape, index): SetRow => {
-    const notes: Notes = { problems: [], warnings: [] };
-    const root = isRead ? fieldsOf(object, "", notes) : undefined;
+    const notes: ReadNotes = { problems: [], warnings: [] };
+    const root = isRead ? toFields(object, "", notes) : undefined;
     const metadata = root?.object("metadata");
     topology = readTopology(metadata);
     const spec = root === undefined ? undefined : specOf(root, index);
@@ -274,10 +274,10 @@ function readSets(object: object, { shapes, isRead, specOf }: Reading, defaults:
       needWith: (podDefaults) =>
         replica === undefined || notes.problems.length > 0
           ? { problems: notes.problems }
-          : needOf(replicaWith(replica, podDefaults)),
+          : needOf(addReplicaRequests(replica, podDefaults)),
     };
   });
-  return { topology, sets, graceMs: graceOf({ replicas }) };
+  return { topology, sets, graceMs: findGracePeriod({ replicas }) };
 }
 
 type Replica = PodNeed & { readonly template: PodTemplate };
@@ -286,7 +286,7 @@ function readReplica(
   spec: Fields,
   metadata: Fields | undefined,
   defaults: KindDefaults,
-  notes: Notes,
+  notes: ReadNotes,
 ): Replica | undefined {
   const isShared = readIsShared(spec, readJobSharing(metadata));
   const template = readTemplate(spec, notes);
@@ -294,10 +294,10 @@ function readReplica(
   const field = { known: false, pool: undefined };
   const { pool, otherPools } = choosePool({ path: spec.path, field, template, annotation }, defaults, notes);
   if (template === undefined || pool === undefined) return undefined;
-  const selection = nodeSelectionOf(template.spec, defaults.poolLabel);
+  const selection = readNodeSelection(template.spec, defaults.poolLabel);
   const accepted = { pool, ...(otherPools && { otherPools }) };
   const replica = { template, ...accepted, ...(selection && { selection }), ...(isShared && { shared: {} }) };
-  return replicaWith(replica, NO_DEFAULTS);
+  return addReplicaRequests(replica, NO_DEFAULTS);
 }
 
 function needOf({ pool, otherPools, shared, selection }: Replica): PodNeed {

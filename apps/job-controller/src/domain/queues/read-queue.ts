@@ -1,8 +1,8 @@
 import { parseDuration } from "@muster/faults";
 import type { NamespaceSelector } from "@muster/ledger-client/choose-queue";
-import { amountOf, COUNTABLE, parseQuantity, printAmount } from "@muster/resources";
+import { parseAmount, COUNTABLE, parseQuantity, printAmount } from "@muster/resources";
 import type { Problem } from "../kind.ts";
-import { type Fields, fieldsOf, INT32, type Notes } from "../read-fields.ts";
+import { type Fields, toFields, INT32, type ReadNotes } from "../read-fields.ts";
 
 /** A queue as the ledger follows it, with the fields of its message. Amounts are millicores of cpu, and otherwise bytes or pieces. */
 export type QueueRecord = {
@@ -76,10 +76,10 @@ const MAX_SHOWN = 40;
  * being lost. The schema refuses most such fields, but not those of an older definition, and not quantities that the ledger cannot count.
  */
 export function readQueue(name: string, spec: unknown): QueueRecord {
-  const notes: Notes = { problems: [], warnings: [] };
+  const notes: ReadNotes = { problems: [], warnings: [] };
   const tooLong = findTooLong(name, MAX_LABEL_VALUE);
   if (tooLong !== undefined) notes.problems.push({ field: "metadata.name", reason: tooLong });
-  const fields = fieldsOf(spec ?? {}, "spec", notes);
+  const fields = toFields(spec ?? {}, "spec", notes);
   const read = fields === undefined ? EMPTY : readSpec(fields);
   return { name, ...read, problem: describeProblems(notes.problems) };
 }
@@ -232,7 +232,7 @@ function readAmount(fields: Fields, field: string, resource: string): number | u
   const written = fields.raw(field);
   if (written === undefined) return undefined;
   const text = typeof written === "string" || typeof written === "number" ? String(written).trim() : "";
-  const amount = amountOf(resource, text);
+  const amount = parseAmount(resource, text);
   if (amount === undefined || amount < 0) {
     fields.refuse(field, `must be ${COUNTABLE}, not ${show(written)}`);
     return undefined;

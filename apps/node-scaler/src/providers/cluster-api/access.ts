@@ -1,16 +1,16 @@
 import { retryOnConflict } from "@muster/backoff";
-import { type KubeCalls, kubeFault, unlessMissing } from "@muster/kube";
+import { type KubeCalls, toKubeFault, unlessMissing } from "@muster/kube";
 import {
-  buildHoldingsPatch,
+  buildHeldNodesPatch,
   DELETE_ANNOTATION,
-  type Holdings,
+  type HeldNodes,
   type MachineDeployment,
-  readHoldings,
-} from "./holdings.ts";
-import { type Machine, nameOf } from "./plan-deployment-machines.ts";
+  readHeldNodes,
+} from "./held-nodes.ts";
+import { type Machine, parseMachineName } from "./plan-deployment-machines.ts";
 
 /** A MachineDeployment as read, and the nodes that the scaler has in it. */
-type HeldDeployment = { readonly object: MachineDeployment; readonly holdings: Holdings };
+type HeldDeployment = { readonly object: MachineDeployment; readonly holdings: HeldNodes };
 
 const API = "cluster.x-k8s.io/v1beta2";
 const DEPLOYMENT_LABEL = "cluster.x-k8s.io/deployment-name";
@@ -18,12 +18,12 @@ const DEPLOYMENT_LABEL = "cluster.x-k8s.io/deployment-name";
 export type ClusterApiAccess = {
   read(deployment: string, signal: AbortSignal): Promise<HeldDeployment>;
   /** Rejects with a conflict if the MachineDeployment has changed since it was read. */
-  write(held: HeldDeployment, holdings: Holdings, signal: AbortSignal): Promise<void>;
+  write(held: HeldDeployment, holdings: HeldNodes, signal: AbortSignal): Promise<void>;
   /** Writes as `write` does, and retries on a conflict. `decide` is called for each attempt, and returns its argument if nothing changes. */
   change(
     deployment: string,
     signal: AbortSignal,
-    decide: (holdings: Holdings) => Holdings | Promise<Holdings>,
+    decide: (holdings: HeldNodes) => HeldNodes | Promise<HeldNodes>,
   ): Promise<void>;
   machines(deployment: string, signal: AbortSignal): Promise<readonly Machine[]>;
   /** Marks the machine that is deleted first when its MachineDeployment shrinks. A missing machine is no error. */
@@ -31,7 +31,7 @@ export type ClusterApiAccess = {
 };
 
 /** Reads and writes MachineDeployments of this controller, and their machines. */
-export function clusterApiAccess(
+export function makeClusterApiAccess(
   calls: KubeCalls,
   { namespace, controller }: { readonly namespace: string; readonly controller: string },
 ): ClusterApiAccess {
@@ -40,24 +40,24 @@ export function clusterApiAccess(
 
   const read = async (deployment: string, signal: AbortSignal): Promise<HeldDeployment> => {
     const object = await calls.get<MachineDeployment>(deploymentsOf, deployment, { signal });
-    return { object, holdings: readHoldings(object, controller) };
+    return { object, holdings: readHeldNodes(object, controller) };
   };
-  const write = async ({ object }: HeldDeployment, holdings: Holdings, signal: AbortSignal): Promise<void> => {
-    const body = buildHoldingsPatch(object, holdings, controller);
-    await calls.patch(deploymentsOf, nameOf(object), { kind: "merge", body }, { signal });
+  const write = async ({ object }: HeldDeployment, holdings: HeldNodes, signal: AbortSignal): Promise<void> => {
+    const body = buildHeldNodesPatch(object, holdings, controller);
+    await calls.patch(deploymentsOf, parseMachineName(object), { kind: "merge", body }, { signal });
   };
   const change = async (
     deployment: string,
     signal: AbortSignal,
-    decide: (holdings: Holdings) => Holdings | Promise<Holdings>,
+    decide: (holdings: HeldNodes) => HeldNodes | Promise<HeldNodes>,
   ): Promise<void> => {
     const attempt = async (): Promise<void> => {
       const held = await read(deployment, signal);
       const next = await decide(held.holdings);
-      if (next === held.holdings && replicasOf(held) === Object.keys(next).length) return;
+      if (next === held.holdings && getReplicas(held) === Object.keys(next).length) return;
       await write(held, next, signal);
     };
-    await retryOnConflict(deployment, () => ({ write: attempt }), { faultOf: kubeFault });
+    await retryOnConflict(deployment, () => ({ write: attempt }), { faultOf: toKubeFault });
   };
   const machines = async (deployment: string, signal: AbortSignal): Promise<readonly Machine[]> => {
     const query = { labelSelector: `${DEPLOYMENT_LABEL}=${deployment}` };
@@ -71,6 +71,6 @@ export function clusterApiAccess(
   return { read, write, change, machines, markForDeletion };
 }
 
-export function replicasOf({ object }: HeldDeployment): number {
+export function getReplicas({ object }: HeldDeployment): number {
   return object.spec?.replicas ?? 1;
 }

@@ -1,13 +1,13 @@
 import { retryOnConflict } from "@muster/backoff";
 import { describeFault, throwFault } from "@muster/faults";
-import { kubeFault, type KubeCalls } from "@muster/kube";
+import { toKubeFault, type KubeCalls } from "@muster/kube";
 import { buildKinds } from "../../domain/build-kinds.ts";
 import type { PoolPolicy } from "../../domain/pool.ts";
-import { providerCall } from "../provider-call.ts";
-import type { Boot, Instance, NodeProvider, Started } from "../provider.ts";
-import { clusterApiAccess, type ClusterApiAccess, replicasOf } from "./access.ts";
-import { MAX_NODES, withoutNode } from "./holdings.ts";
-import { idOf, planDeploymentMachines } from "./plan-deployment-machines.ts";
+import { callProvider } from "../provider-call.ts";
+import type { BootRequest, Instance, NodeProvider, BootOutcome } from "../provider.ts";
+import { makeClusterApiAccess, type ClusterApiAccess, getReplicas } from "./access.ts";
+import { MAX_NODES, withoutNode } from "./held-nodes.ts";
+import { buildMachineId, planDeploymentMachines } from "./plan-deployment-machines.ts";
 import type { ClusterApiSettings, DeploymentSettings } from "./settings.ts";
 
 type ClusterApiDeps = {
@@ -21,16 +21,16 @@ type ClusterApiDeps = {
 /** Opens a provider of nodes that Cluster API creates, as replicas of MachineDeployments that only the scaler changes. */
 export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiDeps): NodeProvider {
   const { controller, namespace, deployments } = settings;
-  const access = clusterApiAccess(calls, { namespace, controller });
+  const access = makeClusterApiAccess(calls, { namespace, controller });
   const call = <T>(doing: string, outer: AbortSignal, body: (signal: AbortSignal) => Promise<T>): Promise<T> =>
-    providerCall({ doing, timeoutMs, outer }, kubeFault, body);
+    callProvider({ doing, timeoutMs, outer }, toKubeFault, body);
 
-  const start = async (boot: Boot, signal: AbortSignal): Promise<Started> => {
+  const start = async (boot: BootRequest, signal: AbortSignal): Promise<BootOutcome> => {
     const fitting = deployments.filter((deployment) => isFor(deployment, boot));
     if (fitting.length === 0) return { kind: "unsupported", message: describeMissing(boot) };
     const held = await Promise.all(fitting.map(async (one) => ({ one, held: await access.read(one.name, signal) })));
     const started = held.find(({ held: { holdings } }) => boot.nodeName in holdings)?.one;
-    const [smallest] = held.toSorted((a, b) => replicasOf(a.held) - replicasOf(b.held));
+    const [smallest] = held.toSorted((a, b) => getReplicas(a.held) - getReplicas(b.held));
     const chosen = started ?? smallest?.one;
     if (chosen === undefined) throw new Error("no MachineDeployment was chosen out of some");
     await access.change(chosen.name, signal, (holdings) => {
@@ -40,7 +40,7 @@ export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiD
       }
       return { ...holdings, [boot.nodeName]: null };
     });
-    return { kind: "started", instanceId: idOf(chosen.name, boot.nodeName), zone: chosen.zone };
+    return { kind: "started", instanceId: buildMachineId(chosen.name, boot.nodeName), zone: chosen.zone };
   };
 
   const stop = async (instance: Pick<Instance, "instanceId" | "nodeName">, signal: AbortSignal): Promise<void> => {
@@ -69,7 +69,7 @@ export function openClusterApi({ name, settings, calls, timeoutMs }: ClusterApiD
       if (plan.holdings !== held.holdings) await access.write(held, plan.holdings, signal);
       return plan.instances;
     };
-    return retryOnConflict(deployment, () => ({ write: attempt }), { faultOf: kubeFault });
+    return retryOnConflict(deployment, () => ({ write: attempt }), { faultOf: toKubeFault });
   };
 
   return {
@@ -102,7 +102,7 @@ async function findProblem(
     await access.read(name, signal);
     return undefined;
   } catch (error) {
-    const fault = kubeFault(error);
+    const fault = toKubeFault(error);
     if (fault?.code === "not_found") return `there is no MachineDeployment ${name}`;
     if (fault?.code === "invalid_request") return describeFault(fault);
     throw error;
@@ -119,7 +119,7 @@ function findMissing(policy: PoolPolicy, own: readonly DeploymentSettings[]): re
   });
 }
 
-type Wanted = Pick<Boot, "pool" | "instanceType" | "spot" | "zone">;
+type Wanted = Pick<BootRequest, "pool" | "instanceType" | "spot" | "zone">;
 
 function isFor({ pool, instanceType, spot, zone }: DeploymentSettings, boot: Wanted): boolean {
   return (

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { DELETE_ANNOTATION } from "./holdings.ts";
+import { DELETE_ANNOTATION } from "./held-nodes.ts";
 import { type Machine, planDeploymentMachines } from "./plan-deployment-machines.ts";
 
 const deployment = { name: "large", zone: "a" };

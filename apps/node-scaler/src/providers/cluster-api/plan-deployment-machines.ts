@@ -1,6 +1,6 @@
 import type { KubeObject } from "@muster/kube";
 import type { Instance } from "../provider.ts";
-import { DELETE_ANNOTATION, type Holdings } from "./holdings.ts";
+import { DELETE_ANNOTATION, type HeldNodes } from "./held-nodes.ts";
 
 export type Machine = KubeObject & {
   readonly status?: {
@@ -12,7 +12,7 @@ export type Machine = KubeObject & {
 
 type MachinesPlan = {
   /** The nodes with machines for those that had none. The same object if nothing changes. */
-  readonly holdings: Holdings;
+  readonly holdings: HeldNodes;
   readonly instances: readonly Instance[];
 };
 
@@ -22,15 +22,15 @@ type MachinesPlan = {
  */
 export function planDeploymentMachines(
   deployment: { readonly name: string; readonly zone: string | undefined },
-  before: Holdings,
+  before: HeldNodes,
   machines: readonly Machine[],
 ): MachinesPlan {
-  const byName = new Map(machines.map((machine) => [nameOf(machine), machine]));
+  const byName = new Map(machines.map((machine) => [parseMachineName(machine), machine]));
   const holdings = assign(before, machines);
   const held = new Set(Object.values(holdings));
   const instance = (nodeName: string, machine: Machine | undefined): Instance => ({
     ...readMachine(machine),
-    instanceId: idOf(deployment.name, nodeName === "" ? nameOf(machine) : nodeName),
+    instanceId: buildMachineId(deployment.name, nodeName === "" ? parseMachineName(machine) : nodeName),
     nodeName,
     zone: deployment.zone,
   });
@@ -39,26 +39,30 @@ export function planDeploymentMachines(
     const machine = byName.get(machineName);
     return machine === undefined ? [] : [instance(nodeName, machine)];
   });
-  const ofNobody = machines.filter((machine) => !held.has(nameOf(machine))).map((machine) => instance("", machine));
+  const ofNobody = machines
+    .filter((machine) => !held.has(parseMachineName(machine)))
+    .map((machine) => instance("", machine));
   return { holdings, instances: [...ofNodes, ...ofNobody] };
 }
 
 /** Returns the id of a node's instance, which is equal before and after its machine is known. */
-export function idOf(deployment: string, nodeName: string): string {
+export function buildMachineId(deployment: string, nodeName: string): string {
   return `${deployment}/${nodeName}`;
 }
 
-export function nameOf(object: KubeObject | undefined): string {
+export function parseMachineName(object: KubeObject | undefined): string {
   return object?.metadata?.name ?? "";
 }
 
-function assign(before: Holdings, machines: readonly Machine[]): Holdings {
+function assign(before: HeldNodes, machines: readonly Machine[]): HeldNodes {
   const held = new Set(Object.values(before));
-  const free = machines.filter((machine) => !held.has(nameOf(machine)) && !isGoing(machine)).toSorted(compareAges);
+  const free = machines
+    .filter((machine) => !held.has(parseMachineName(machine)) && !isGoing(machine))
+    .toSorted(compareAges);
   const waiting = Object.keys(before).filter((name) => before[name] === null);
   if (free.length === 0 || waiting.length === 0) return before;
-  const given = waiting.slice(0, free.length).map((name, index) => [name, nameOf(free[index])]);
-  return { ...before, ...Object.fromEntries(given) } as Holdings;
+  const given = waiting.slice(0, free.length).map((name, index) => [name, parseMachineName(free[index])]);
+  return { ...before, ...Object.fromEntries(given) } as HeldNodes;
 }
 
 /** Whether the machine is being deleted or marked for it: a node that got it would lose it. */
@@ -83,6 +87,6 @@ function readMachine(
     addresses: addresses.map(({ address }) => address),
     kubernetesNode: nodeRef?.name,
     lostAtMs: deletedAt === undefined ? undefined : Date.parse(String(deletedAt)),
-    failure: phase === "Failed" ? `the phase of machine ${nameOf(machine)} is Failed` : undefined,
+    failure: phase === "Failed" ? `the phase of machine ${parseMachineName(machine)} is Failed` : undefined,
   };
 }

@@ -1,23 +1,23 @@
 import { EC2ServiceException } from "@aws-sdk/client-ec2";
-import { faultOf, type Fault } from "@muster/faults";
+import { findFault, type Fault } from "@muster/faults";
 
 const THROTTLED_RETRY_MS = 5_000;
 const UNAVAILABLE_RETRY_MS = 10_000;
 const DENIED = ["UnauthorizedOperation", "AuthFailure", "AccessDenied", "CredentialsProviderError"];
 
 /** Returns the service's error code; empty if the error is not from the service. */
-export function codeOf(error: unknown): string {
+export function getAwsErrorCode(error: unknown): string {
   return error instanceof Error ? error.name : "";
 }
 
 /** Converts an error of the SDK into a fault for the caller. */
-export function awsFault(
+export function toAwsFault(
   error: unknown,
   { provider, doing, timeoutMs }: { readonly provider: string; readonly doing: string; readonly timeoutMs: number },
 ): Fault {
-  const known = faultOf(error);
+  const known = findFault(error);
   if (known !== undefined) return known;
-  const code = codeOf(error);
+  const code = getAwsErrorCode(error);
   if (code === "AbortError" || code === "TimeoutError")
     return { code: "deadline_exceeded", operation: doing, timeoutMs };
   if (code === "RequestLimitExceeded" || code.startsWith("Throttling")) {

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { RunInstancesCommandInput, Tag } from "@aws-sdk/client-ec2";
 import { labels } from "@muster/proto";
-import type { Boot } from "../provider.ts";
+import type { BootRequest } from "../provider.ts";
 import type { Subnet } from "./plan-subnets.ts";
 import type { Ec2Settings } from "./settings.ts";
 
@@ -9,12 +9,12 @@ import type { Ec2Settings } from "./settings.ts";
 export const CONTROLLER_TAG = "muster.dev/controller";
 const POOL_TAG = "muster.dev/pool";
 
-export type Image = { readonly id: string; readonly rootDevice: string | undefined };
+export type MachineImage = { readonly id: string; readonly rootDevice: string | undefined };
 
 /** Builds the order of one instance. Sending it twice gives one instance, because its token is derived from the node and the subnet. */
 export function buildLaunch(
   settings: Ec2Settings,
-  { boot, image, subnet, userData }: { boot: Boot; image: Image; subnet: Subnet; userData: string },
+  { boot, image, subnet, userData }: { boot: BootRequest; image: MachineImage; subnet: Subnet; userData: string },
 ): RunInstancesCommandInput {
   const tags = buildTags(settings, boot);
   return {
@@ -67,7 +67,7 @@ export function buildLaunch(
   };
 }
 
-function buildTags(settings: Ec2Settings, boot: Boot): Tag[] {
+function buildTags(settings: Ec2Settings, boot: BootRequest): Tag[] {
   const tags = {
     ...settings.tags,
     Name: boot.nodeName,

@@ -1,5 +1,5 @@
 import { throwFault } from "@muster/faults";
-import type { Boot } from "../provider.ts";
+import type { BootRequest } from "../provider.ts";
 
 /** The variables of a template. Each replaces `${NAME}`. */
 const NAMES = ["NODE_NAME", "POOL", "NODE_LABELS", "NODE_TAINTS", "BOOTSTRAP_TOKEN"] as const;
@@ -11,7 +11,7 @@ export const MAX_USER_DATA_BYTES = 16 * 1024;
  * Builds the user data of an instance. Throws invalid_request for an unknown placeholder and for text that is too large. Any reader can use `token`, which is
  * made for this node, until it expires.
  */
-export function buildUserData(template: string, boot: Boot, token: string): string {
+export function buildUserData(template: string, boot: BootRequest, token: string): string {
   const values: Readonly<Record<(typeof NAMES)[number], string>> = {
     NODE_NAME: boot.nodeName,
     POOL: boot.pool,

@@ -1,6 +1,6 @@
 import { DescribeInstanceTypesCommand, type EC2Client } from "@aws-sdk/client-ec2";
 import type { PoolPolicy } from "../../domain/pool.ts";
-import { codeOf } from "./aws-fault.ts";
+import { getAwsErrorCode } from "./aws-fault.ts";
 import { planSubnets } from "./plan-subnets.ts";
 import type { SubnetCache } from "./subnet-cache.ts";
 
@@ -37,7 +37,7 @@ async function findUnknownTypes(
       const { InstanceTypes = [] } = await client.send(query, { abortSignal: signal });
       if (InstanceTypes.length === 0) unknown.push(name);
     } catch (error) {
-      if (codeOf(error) !== "InvalidInstanceType") throw error;
+      if (getAwsErrorCode(error) !== "InvalidInstanceType") throw error;
       unknown.push(name);
     }
   }

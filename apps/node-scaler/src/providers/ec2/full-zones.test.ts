@@ -1,10 +1,10 @@
-import { fixedClock } from "@muster/testkit";
+import { makeFixedClock } from "@muster/testkit";
 import { expect, it } from "vitest";
-import { fullZones } from "./full-zones.ts";
+import { makeFullZones } from "./full-zones.ts";
 
 it("remembers a full zone for the configured time, spot and on-demand separately, and no longer if it is found full again", () => {
-  const clock = fixedClock(0);
-  const full = fullZones(clock.now, 5000);
+  const clock = makeFixedClock(0);
+  const full = makeFullZones(clock.now, 5000);
   const spot = { instanceType: "large", spot: true };
   const onDemand = { instanceType: "large", spot: false };
   full.add(spot, "a");

@@ -8,7 +8,7 @@ export type FullZones = {
 };
 
 /** Creates the marks, which last as long as the scaler itself remembers a shortage. */
-export function fullZones(now: () => number, rememberedMs: number): FullZones {
+export function makeFullZones(now: () => number, rememberedMs: number): FullZones {
   const untilMs = new Map<string, number>();
   const keyOf = ({ instanceType, spot }: Kind, zone: string): string => `${instanceType}/${spot}/${zone}`;
   const has = (kind: Kind, zone: string): boolean => (untilMs.get(keyOf(kind, zone)) ?? -Infinity) > now();

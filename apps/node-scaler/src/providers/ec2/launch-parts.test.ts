@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
-import type { Boot } from "../provider.ts";
+import type { BootRequest } from "../provider.ts";
 import { buildUserData, MAX_USER_DATA_BYTES } from "./build-user-data.ts";
 import { decideLaunchError } from "./decide-launch-error.ts";
-import { newestImage } from "../newest-image.ts";
+import { findNewestImage } from "../newest-image.ts";
 import { buildImageFilters, readImages } from "./find-image.ts";
 import { planSubnets, type Subnet } from "./plan-subnets.ts";
 import { readEventLosses, readInstance, readLosses } from "./read-instance.ts";
 import { ec2Settings } from "./settings.ts";
 
-const boot: Boot = {
+const boot: BootRequest = {
   nodeName: "elastic-1",
   pool: "elastic",
   instanceType: "m5.large",
@@ -89,7 +89,7 @@ describe("images", () => {
   it("are chosen by age: the newest, and one without a date only as the last choice", () => {
     const dated = { ImageId: "dated", CreationDate: "2026-01-01T00:00:00Z" };
     const newer = { ImageId: "newer", CreationDate: "2026-02-01T00:00:00Z" };
-    const newest = (...images: Parameters<typeof readImages>[0]) => newestImage(readImages(images));
+    const newest = (...images: Parameters<typeof readImages>[0]) => findNewestImage(readImages(images));
     expect(newest(newer, { ImageId: "undated" }, dated)).toBe("newer");
     expect(newest({ ImageId: "undated" })).toBe("undated");
     expect(newest({ ...newer, ImageId: "a" }, { ...newer, ImageId: "b" })).toBe("b");

@@ -1,7 +1,7 @@
 import { DescribeImagesCommand, type EC2Client, RunInstancesCommand } from "@aws-sdk/client-ec2";
-import type { Boot, Started } from "../provider.ts";
-import { codeOf } from "./aws-fault.ts";
-import { buildLaunch, type Image } from "./build-launch.ts";
+import type { BootRequest, BootOutcome } from "../provider.ts";
+import { getAwsErrorCode } from "./aws-fault.ts";
+import { buildLaunch, type MachineImage } from "./build-launch.ts";
 import { buildUserData } from "./build-user-data.ts";
 import { decideLaunchError } from "./decide-launch-error.ts";
 import { findInstance } from "./find-instances.ts";
@@ -23,10 +23,15 @@ type LaunchDeps = {
 /** Another location may have capacity. */
 type Elsewhere = { readonly kind: "other-subnet" } | { readonly kind: "other-zone" };
 
-type Order = { readonly boot: Boot; readonly image: Image; readonly subnet: Subnet; readonly userData: string };
+type Order = {
+  readonly boot: BootRequest;
+  readonly image: MachineImage;
+  readonly subnet: Subnet;
+  readonly userData: string;
+};
 
 /** Starts the node's instance in the first subnet with capacity. Finds an instance that was started earlier. */
-export async function launch(deps: LaunchDeps, boot: Boot, signal: AbortSignal): Promise<Started> {
+export async function launchInstance(deps: LaunchDeps, boot: BootRequest, signal: AbortSignal): Promise<BootOutcome> {
   const { client, settings, subnets, full, template, mintToken } = deps;
   // The token of an order binds it to one subnet, and the first subnet changes with time.
   const ofNode = { controller: settings.controller, nodeName: boot.nodeName };
@@ -49,19 +54,19 @@ export async function launch(deps: LaunchDeps, boot: Boot, signal: AbortSignal):
   return noRoom(settings, boot);
 }
 
-function unknownZone(zone: string, all: readonly Subnet[]): Started {
+function unknownZone(zone: string, all: readonly Subnet[]): BootOutcome {
   const zones = [...new Set(all.map((subnet) => subnet.zone))].sort().join(", ");
   const message = `zone: no subnet lies in ${zone}; the subnets are in ${zones}`;
   return { kind: "no-capacity", zone, subnet: undefined, message, isUnknownZone: true };
 }
 
-function noRoom({ subnets }: Ec2Settings, { instanceType, spot, zone }: Boot): Started {
+function noRoom({ subnets }: Ec2Settings, { instanceType, spot, zone }: BootRequest): BootOutcome {
   const where = zone === undefined ? "any subnet" : `any subnet in ${zone}`;
   const message = `no room for ${spot ? "spot " : ""}${instanceType} in ${where} of ${subnets.join(", ")}`;
   return { kind: "no-capacity", zone, subnet: undefined, message };
 }
 
-async function readImage(client: EC2Client, id: string, signal: AbortSignal): Promise<Image> {
+async function readImage(client: EC2Client, id: string, signal: AbortSignal): Promise<MachineImage> {
   const { Images = [] } = await client.send(new DescribeImagesCommand({ ImageIds: [id] }), { abortSignal: signal });
   return { id, rootDevice: Images[0]?.RootDeviceName };
 }
@@ -70,7 +75,7 @@ async function tryLaunch(
   { client, settings }: LaunchDeps,
   order: Order,
   signal: AbortSignal,
-): Promise<Started | Elsewhere> {
+): Promise<BootOutcome | Elsewhere> {
   try {
     const made = await client.send(new RunInstancesCommand(buildLaunch(settings, order)), { abortSignal: signal });
     const instanceId = made.Instances?.[0]?.InstanceId;
@@ -78,7 +83,7 @@ async function tryLaunch(
     return { kind: "started", instanceId, zone: order.subnet.zone };
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
-    const { kind } = decideLaunchError(codeOf(error), message);
+    const { kind } = decideLaunchError(getAwsErrorCode(error), message);
     if (kind === "other-subnet" || kind === "other-zone") return { kind };
     if (kind === "nowhere") return { kind: "no-capacity", zone: undefined, subnet: undefined, message };
     if (kind === "unsupported") return { kind, message };

@@ -2,17 +2,17 @@ import { readFile } from "node:fs/promises";
 import { DescribeImagesCommand, EC2Client, TerminateInstancesCommand } from "@aws-sdk/client-ec2";
 import { throwFault } from "@muster/faults";
 import { NodeHttpHandler } from "@smithy/node-http-handler";
-import { newestImage } from "../newest-image.ts";
-import { providerCall } from "../provider-call.ts";
+import { findNewestImage } from "../newest-image.ts";
+import { callProvider } from "../provider-call.ts";
 import type { NodeProvider } from "../provider.ts";
-import { awsFault, codeOf } from "./aws-fault.ts";
+import { toAwsFault, getAwsErrorCode } from "./aws-fault.ts";
 import { buildImageFilters, readImages } from "./find-image.ts";
 import { findProblems } from "./find-problems.ts";
 import { listInstances } from "./find-instances.ts";
-import { fullZones } from "./full-zones.ts";
-import { launch } from "./launch.ts";
+import { makeFullZones } from "./full-zones.ts";
+import { launchInstance } from "./launch.ts";
 import type { Ec2Settings } from "./settings.ts";
-import { subnetCache } from "./subnet-cache.ts";
+import { makeSubnetCache } from "./subnet-cache.ts";
 
 export type Ec2Deps = {
   readonly name: string;
@@ -50,23 +50,24 @@ export async function openEc2({
     requestHandler: new NodeHttpHandler({ connectionTimeout: timeoutMs, requestTimeout: timeoutMs }),
     ...(settings.endpoint === undefined ? {} : { endpoint: settings.endpoint }),
   });
-  const subnets = subnetCache(client, settings.subnets, now);
-  const launching = { client, settings, template, mintToken, subnets, full: fullZones(now, unavailableMs) };
+  const subnets = makeSubnetCache(client, settings.subnets, now);
+  const launching = { client, settings, template, mintToken, subnets, full: makeFullZones(now, unavailableMs) };
   const { controller } = settings;
 
   const call = <T>(doing: string, outer: AbortSignal, body: (signal: AbortSignal) => Promise<T>): Promise<T> =>
-    providerCall({ doing, timeoutMs, outer }, (error) => awsFault(error, { provider: name, doing, timeoutMs }), body);
+    callProvider({ doing, timeoutMs, outer }, (error) => toAwsFault(error, { provider: name, doing, timeoutMs }), body);
 
   return {
     name,
     fixedSizeVolumes: false,
-    start: (boot, outer) => call(`starting ${boot.nodeName}`, outer, (signal) => launch(launching, boot, signal)),
+    start: (boot, outer) =>
+      call(`starting ${boot.nodeName}`, outer, (signal) => launchInstance(launching, boot, signal)),
     stop: ({ instanceId, nodeName }, outer) =>
       call(`stopping ${nodeName}`, outer, async (signal) => {
         try {
           await client.send(new TerminateInstancesCommand({ InstanceIds: [instanceId] }), { abortSignal: signal });
         } catch (error) {
-          if (!NOT_THERE.test(codeOf(error))) throw error;
+          if (!NOT_THERE.test(getAwsErrorCode(error))) throw error;
         }
       }),
     list: (outer) =>
@@ -75,7 +76,7 @@ export async function openEc2({
       call("looking for an image", outer, async (signal) => {
         const query = new DescribeImagesCommand(buildImageFilters(properties));
         const { Images = [] } = await client.send(query, { abortSignal: signal });
-        const newest = newestImage(readImages(Images));
+        const newest = findNewestImage(readImages(Images));
         if (newest !== undefined) return newest;
         return throwFault({ code: "not_found", kind: "image", id: JSON.stringify(properties) });
       }),

@@ -12,7 +12,7 @@ export type SubnetCache = {
   refresh(): void;
 };
 
-export function subnetCache(client: EC2Client, ids: readonly string[], now: () => number): SubnetCache {
+export function makeSubnetCache(client: EC2Client, ids: readonly string[], now: () => number): SubnetCache {
   let known: { readonly subnets: readonly Subnet[]; readonly atMs: number } | undefined;
   let due = true;
   return {

@@ -1,5 +1,5 @@
 import type { KubeObject } from "@muster/kube";
-import type { Boot, Instance } from "../provider.ts";
+import type { BootRequest, Instance } from "../provider.ts";
 import type { KarpenterSettings } from "./settings.ts";
 import { ZONE } from "../../domain/may-accept.ts";
 
@@ -24,7 +24,7 @@ export type NodeClaim = KubeObject & {
 };
 
 /** Builds the order for one node. Karpenter copies the claim's labels to the node. */
-export function buildNodeClaim(settings: KarpenterSettings, boot: Boot): NodeClaim {
+export function buildNodeClaim(settings: KarpenterSettings, boot: BootRequest): NodeClaim {
   const one = (key: string, value: string) => ({ key, operator: "In", values: [value] });
   return {
     apiVersion: NODE_CLAIMS.apiVersion,

@@ -1,8 +1,8 @@
 import { pause } from "@muster/backoff";
 import { throwFault } from "@muster/faults";
-import { type KubeCalls, kubeFault, type KubeObject, unlessMissing } from "@muster/kube";
-import { providerCall } from "../provider-call.ts";
-import type { Boot, NodeProvider, Started } from "../provider.ts";
+import { type KubeCalls, toKubeFault, type KubeObject, unlessMissing } from "@muster/kube";
+import { callProvider } from "../provider-call.ts";
+import type { BootRequest, NodeProvider, BootOutcome } from "../provider.ts";
 import {
   buildNodeClaim,
   CONTROLLER_LABEL,
@@ -28,7 +28,7 @@ const LAUNCH_WAIT_MS = 5_000;
 export function openKarpenter({ name, settings, calls, timeoutMs }: KarpenterDeps): NodeProvider {
   const labelSelector = `${CONTROLLER_LABEL}=${settings.controller}`;
   const call = <T>(doing: string, outer: AbortSignal, body: (signal: AbortSignal) => Promise<T>): Promise<T> =>
-    providerCall({ doing, timeoutMs, outer }, kubeFault, body);
+    callProvider({ doing, timeoutMs, outer }, toKubeFault, body);
 
   /** Undefined if no NodeClaim has this name. Throws already_exists for one of another controller. */
   const find = async (nodeName: string, signal: AbortSignal): Promise<NodeClaim | undefined> => {
@@ -37,7 +37,7 @@ export function openKarpenter({ name, settings, calls, timeoutMs }: KarpenterDep
     return throwFault({ code: "already_exists", kind: "NodeClaim", id: nodeName });
   };
 
-  const start = async (boot: Boot, signal: AbortSignal): Promise<Started> => {
+  const start = async (boot: BootRequest, signal: AbortSignal): Promise<BootOutcome> => {
     const wrong = findUnsupported(boot);
     if (wrong !== undefined) return { kind: "unsupported", message: wrong };
     if ((await find(boot.nodeName, signal)) === undefined) {
@@ -83,14 +83,18 @@ export function openKarpenter({ name, settings, calls, timeoutMs }: KarpenterDep
   };
 }
 
-type StartedNode = Started & { readonly kind: "started" };
+type StartedNode = BootOutcome & { readonly kind: "started" };
 
 /** Waits for the launch. Karpenter deletes a claim that cannot be launched within seconds: then the type is short, and not merely late. */
 async function awaitLaunch(
-  { started, boot, timeoutMs }: { readonly started: StartedNode; readonly boot: Boot; readonly timeoutMs: number },
+  {
+    started,
+    boot,
+    timeoutMs,
+  }: { readonly started: StartedNode; readonly boot: BootRequest; readonly timeoutMs: number },
   outer: AbortSignal,
   find: () => Promise<NodeClaim | undefined>,
-): Promise<Started> {
+): Promise<BootOutcome> {
   const signal = AbortSignal.any([outer, AbortSignal.timeout(Math.min(LAUNCH_WAIT_MS, timeoutMs / 4))]);
   while (!signal.aborted) {
     const claim = await find();
@@ -129,7 +133,10 @@ type Definition = KubeObject & {
 };
 
 /** Finds settings that a NodeClaim does not have; the node class sets them for all its nodes. */
-function findUnsupported({ volumeGib, privateIpOnly }: Pick<Boot, "volumeGib" | "privateIpOnly">): string | undefined {
+function findUnsupported({
+  volumeGib,
+  privateIpOnly,
+}: Pick<BootRequest, "volumeGib" | "privateIpOnly">): string | undefined {
   if (volumeGib !== undefined) return "the node class sets the size of volumes: omit `volume` of the pool";
   if (privateIpOnly) return "the node class sets addresses: omit `privateIpOnly` of the pool";
   return undefined;

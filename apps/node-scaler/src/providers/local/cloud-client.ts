@@ -1,4 +1,4 @@
-import { faultOf, throwFault } from "@muster/faults";
+import { findFault, throwFault } from "@muster/faults";
 import type { z } from "zod";
 import { shapes } from "./machine-shapes.ts";
 
@@ -56,7 +56,7 @@ export async function callCloud<Shape extends z.ZodType>(
     return readRefusal(cloud, response, text);
   } catch (error) {
     signal.throwIfAborted();
-    return throwFault(faultOf(error) ?? cloudFault(error, cloud, doing), { cause: error, doing });
+    return throwFault(findFault(error) ?? cloudFault(error, cloud, doing), { cause: error, doing });
   }
 }
 

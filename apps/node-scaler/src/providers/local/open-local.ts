@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { throwFault } from "@muster/faults";
-import { newestImage } from "../newest-image.ts";
-import type { NodeProvider, Started } from "../provider.ts";
+import { findNewestImage } from "../newest-image.ts";
+import type { NodeProvider, BootOutcome } from "../provider.ts";
 import { callCloud, type CloudRefusal } from "./cloud-client.ts";
 import { buildInstance, shapes } from "./machine-shapes.ts";
 import type { LocalSettings } from "./settings.ts";
@@ -53,7 +53,7 @@ export async function openLocal({ name, settings, timeoutMs }: LocalDeps): Promi
       const path = `images?${new URLSearchParams(properties).toString()}`;
       const answer = await call({ doing, method: "GET", path }, shapes.images, signal);
       if (answer.kind === "refused") return refused(answer, name, doing);
-      const newest = newestImage(answer.body.images);
+      const newest = findNewestImage(answer.body.images);
       return newest ?? throwFault({ code: "not_found", kind: "image", id: JSON.stringify(properties) }, { doing });
     },
     checkPool: async ({ name: pool, instanceTypes }, signal) => {
@@ -74,7 +74,7 @@ export async function openLocal({ name, settings, timeoutMs }: LocalDeps): Promi
 
 type Asked = { readonly name: string; readonly doing: string; readonly zone: string | undefined };
 
-function refusedStart(refusal: CloudRefusal, { name, doing, zone: asked }: Asked): Started {
+function refusedStart(refusal: CloudRefusal, { name, doing, zone: asked }: Asked): BootOutcome {
   const { code, message, zone } = refusal;
   if (code === "invalid" && zone !== undefined)
     return { kind: "no-capacity", zone: asked, subnet: undefined, message, isUnknownZone: true };

@@ -1,39 +1,39 @@
-import { acceptedPools, hasOtherPools } from "@muster/resources";
+import { listAcceptedPools, hasOtherPools } from "@muster/resources";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { largeLedger } from "../../../test/large-ledger.ts";
+import { makeLargeLedger } from "../../../test/large-ledger.ts";
 import {
   firstNodes,
-  nodeOf,
+  makeNode,
   operations,
-  ownerOf,
+  makeOwner,
   policy,
-  requestOf,
+  makeRequest,
   startRun,
-  step,
-  type Run,
+  stepRun,
+  type LedgerRun,
 } from "../../../test/random-world.ts";
 import { buildDemand, MAX_DEMAND_NEEDS } from "./build-demand.ts";
 import type { ReservationRequest } from "./check-request.ts";
-import { roomFor } from "../ledger/ledger.ts";
-import { knownReservation } from "../ledger/ledger.ts";
+import { countFreeReservations } from "../ledger/ledger.ts";
+import { getReservation } from "../ledger/ledger.ts";
 import { buildMachines, withCompleteness } from "../ledger/machines.ts";
 
 /** A world of two pools of one node each, both held, and these requests behind. */
-function waiting(requests: readonly ReservationRequest[]): Run {
-  const run = startRun([nodeOf("a0", "a"), nodeOf("b0", "b")]);
-  step(run, { kind: "reserve", request: requestOf("h", ["a", "b"], { owner: ownerOf("h", "lease") }) });
-  for (const request of requests) step(run, { kind: "reserve", request });
+function waiting(requests: readonly ReservationRequest[]): LedgerRun {
+  const run = startRun([makeNode("a0", "a"), makeNode("b0", "b")]);
+  stepRun(run, { kind: "reserve", request: makeRequest("h", ["a", "b"], { owner: makeOwner("h", "lease") }) });
+  for (const request of requests) stepRun(run, { kind: "reserve", request });
   return run;
 }
 
-function list(run: Run, pools: readonly string[] = [], limit = 100) {
+function list(run: LedgerRun, pools: readonly string[] = [], limit = 100) {
   const { reports, more } = buildDemand(run.world, policy, run.nowMs, { pools, limit });
   return { ids: reports.map(({ reservation }) => reservation.owner.id), more, reports };
 }
 
 const job = (id: string, pools: readonly string[], concurrencyLimit: number) =>
-  requestOf(id, pools, { owner: ownerOf(id, "job"), concurrencyLimit });
+  makeRequest(id, pools, { owner: makeOwner(id, "job"), concurrencyLimit });
 
 describe("demand for machines", () => {
   const cases: readonly {
@@ -46,25 +46,25 @@ describe("demand for machines", () => {
   }[] = [
     {
       title: "stands in the order of the queue: priority, then age",
-      requests: [requestOf("x", ["a"]), requestOf("y", ["b"]), requestOf("z", ["a"], { priority: 1 })],
+      requests: [makeRequest("x", ["a"]), makeRequest("y", ["b"]), makeRequest("z", ["a"], { priority: 1 })],
       ids: ["oz", "ox", "oy"],
     },
     {
       title: "is left out when it needs none of the pools that are asked for",
-      requests: [requestOf("x", ["a"]), requestOf("y", ["b"]), requestOf("z", ["a", "b"])],
+      requests: [makeRequest("x", ["a"]), makeRequest("y", ["b"]), makeRequest("z", ["a", "b"])],
       pools: ["b", "none"],
       ids: ["oy", "oz"],
     },
     {
       title: "is counted where the list ends",
-      requests: [requestOf("x", ["a"]), requestOf("y", ["a"]), requestOf("z", ["a"])],
+      requests: [makeRequest("x", ["a"]), makeRequest("y", ["a"]), makeRequest("z", ["a"])],
       limit: 1,
       ids: ["ox"],
       more: 2,
     },
     {
       title: "is of a kind with a limit no more than the limit leaves room for",
-      requests: [job("j1", ["a"], 2), job("j2", ["b"], 2), job("j3", ["a"], 2), requestOf("x", ["a"])],
+      requests: [job("j1", ["a"], 2), job("j2", ["b"], 2), job("j3", ["a"], 2), makeRequest("x", ["a"])],
       ids: ["oj1", "oj2", "ox"],
     },
     {
@@ -81,33 +81,33 @@ describe("demand for machines", () => {
     });
 
   it("reports the remaining room of each kind with a limit", () => {
-    const run = waiting([job("j1", ["a"], 2), requestOf("x", ["a"])]);
+    const run = waiting([job("j1", ["a"], 2), makeRequest("x", ["a"])]);
     const rooms = () => buildDemand(run.world, policy, run.nowMs, { pools: [], limit: 1 }).rooms;
     expect(rooms()).toEqual([{ ownerKind: "job", room: 2 }]);
-    step(run, { kind: "node", facts: nodeOf("a1", "a") });
+    stepRun(run, { kind: "node", facts: makeNode("a1", "a") });
     expect(rooms()).toEqual([{ ownerKind: "job", room: 1 }]);
   });
 
   it("omits kinds that have reached their limit", () => {
     const run = waiting([job("j1", ["a"], 1)]);
-    step(run, { kind: "node", facts: nodeOf("a1", "a") });
-    step(run, { kind: "reserve", request: job("j2", ["a"], 1) });
+    stepRun(run, { kind: "node", facts: makeNode("a1", "a") });
+    stepRun(run, { kind: "reserve", request: job("j2", ["a"], 1) });
     expect(list(run)).toMatchObject({ ids: [], more: 0 });
   });
 
   it("states why each of them waits, also while not all nodes are known", () => {
-    const run = waiting([requestOf("x", ["a"])]);
+    const run = waiting([makeRequest("x", ["a"])]);
     expect(list(run).reports[0]?.because).toMatchObject({ code: "POOL_AVAILABILITY", pool: "a", available: 0 });
     run.world = { ...run.world, machines: withCompleteness(run.world.machines, false) };
     expect(list(run).reports[0]?.because).toMatchObject({ code: "POOLS_NOT_KNOWN_YET", pool: "a" });
   });
 
   it("is truncated if the needs of all requests exceed one message", () => {
-    const run = startRun(Array.from({ length: 1000 }, (_, number) => nodeOf(`a${number}`, "a")));
+    const run = startRun(Array.from({ length: 1000 }, (_, number) => makeNode(`a${number}`, "a")));
     for (let id = 0; id < 6; id += 1)
-      step(run, {
+      stepRun(run, {
         kind: "reserve",
-        request: requestOf(
+        request: makeRequest(
           id,
           Array.from({ length: 1000 }, () => "a"),
         ),
@@ -125,20 +125,20 @@ it("lists the same as a walk over the whole queue, after any operations", () => 
       fc.integer({ min: 1, max: 4 }),
       (steps, pools, limit) => {
         const run = startRun(firstNodes);
-        for (const operation of steps) step(run, operation);
+        for (const operation of steps) stepRun(run, operation);
         const { ledger } = run.world;
         const ofKind = new Map<string, number>();
         const wanted = [...ledger.queue.places.keys()]
-          .map(({ sequence }) => knownReservation(ledger, sequence))
+          .map(({ sequence }) => getReservation(ledger, sequence))
           .filter(
             ({ needs }) =>
               pools.length === 0 ||
-              needs.some((need) => acceptedPools(need).some((pool) => pools.some((one) => one === pool))),
+              needs.some((need) => listAcceptedPools(need).some((pool) => pools.some((one) => one === pool))),
           )
           .filter(({ owner: { kind } }) => {
             const before = ofKind.get(kind) ?? 0;
             ofKind.set(kind, before + 1);
-            return before < roomFor(kind, ledger);
+            return before < countFreeReservations(kind, ledger);
           });
         const { reports, more } = buildDemand(run.world, policy, run.nowMs, { pools, limit });
         expect(reports.map(({ reservation }) => reservation)).toEqual(wanted.slice(0, limit));
@@ -151,7 +151,7 @@ it("lists the same as a walk over the whole queue, after any operations", () => 
 });
 
 it("visits the kinds of requests and the listed requests, but not those behind them", () => {
-  const ledger = largeLedger(20_000);
+  const ledger = makeLargeLedger(20_000);
   let looked = 0;
   const { reservations } = ledger;
   const counting = Object.create(reservations, {

@@ -1,25 +1,25 @@
 import { explainWaiting, type WaitReason } from "./explain-waiting.ts";
 import { findHolds } from "./find-hold.ts";
 import type { Demand, HoldPolicy } from "./fit.ts";
-import { knownReservation, roomFor, type Ledger } from "../ledger/ledger.ts";
+import { getReservation, countFreeReservations, type Ledger } from "../ledger/ledger.ts";
 import { hasOtherPools } from "@muster/resources";
 import type { Need, Reservation } from "../ledger/reservation.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
 import {
-  comparePlaces,
-  needsAt,
-  optionsOfRequest,
-  placeAfter,
-  type Place,
+  compareQueuePositions,
+  getNeedsAt,
+  listRequestOptions,
+  getPlaceAfter,
+  type QueuePosition,
   type RequestOption,
   type WaitingClass,
   type WaitingKind,
 } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
-import { futureOf, isChanging } from "./future.ts";
-import { askedAmounts } from "./asked-amounts.ts";
+import { buildFutureWorld, isChanging } from "./future.ts";
+import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
 import { listOptions, type Option } from "./choose-option.ts";
-import { findQuotaShortage, isStrictQueue, levelOfDemand } from "./find-queue-obstacle.ts";
+import { findQuotaShortage, isStrictQueue, computeDemandLevel } from "./find-queue-obstacle.ts";
 import { withUse } from "../ledger/queue-use.ts";
 
 export type DemandRequest = {
@@ -59,7 +59,10 @@ export function buildDemand(world: World, policy: HoldPolicy, nowMs: number, req
     listed.length >= request.limit
       ? listed.length
       : listed.reduce((sum, { reservation }) => sum + countTurns(reservation, request.pools), 0);
-  const rooms = [...ledger.limits.keys()].map((ownerKind) => ({ ownerKind, room: roomFor(ownerKind, ledger) }));
+  const rooms = [...ledger.limits.keys()].map((ownerKind) => ({
+    ownerKind,
+    room: countFreeReservations(ownerKind, ledger),
+  }));
   return { reports, more: Math.max(0, countDemand(ledger, parts) - counted), rooms };
 }
 
@@ -73,7 +76,7 @@ function withPoolsOf(reservation: Reservation, options: readonly Admitted[]): Re
   if (!reservation.needs.some(hasOtherPools)) return reservation;
   const needs = reservation.needs.map(({ otherPools: _, ...need }, index): Need => {
     const [pool = need.pool, ...otherPools] = new Set(
-      options.map(({ place }) => needsAt(reservation, place)[index]?.pool ?? need.pool),
+      options.map(({ place }) => getNeedsAt(reservation, place)[index]?.pool ?? need.pool),
     );
     return { ...need, pool, ...(otherPools.length > 0 && { otherPools }) };
   });
@@ -84,7 +87,7 @@ function withPoolsOf(reservation: Reservation, options: readonly Admitted[]): Re
 function countTurns(reservation: Reservation, pools: readonly string[]): number {
   const isWanted = ({ needs }: RequestOption): boolean =>
     pools.length === 0 || needs.some(({ pool }) => pools.includes(pool));
-  return optionsOfRequest(reservation).filter(isWanted).length;
+  return listRequestOptions(reservation).filter(isWanted).length;
 }
 
 /** Requests of one kind that need machines of the same pools. */
@@ -97,7 +100,7 @@ function findParts(ledger: Ledger, pools: readonly string[]): readonly Part[] {
   for (const group of ledger.queue.groups.values()) {
     if (wanted.size > 0 && !group.pools.some((pool) => wanted.has(pool))) continue;
     for (const [ownerKind, part] of group.kinds.entries())
-      if (roomFor(ownerKind, ledger) > 0) parts.push({ ...part, ownerKind });
+      if (countFreeReservations(ownerKind, ledger) > 0) parts.push({ ...part, ownerKind });
   }
   return parts;
 }
@@ -109,22 +112,22 @@ type Turn = { readonly waiting: WaitingClass; readonly heads: WaitingKind["heads
 function listInOrder(world: World, parts: readonly Part[], limit: number): readonly Listed[] {
   const listed: Listed[] = [];
   const { ledger, machines } = world;
-  const served = isChanging(world) ? futureOf(world).placed : new Set<number>();
+  const served = isChanging(world) ? buildFutureWorld(world).placed : new Set<number>();
   // The world in which the listed requests are granted, so that their quota is counted. A StrictFIFO queue lists nothing behind a request that is not listed.
   let admitting = { ledger, machines };
   const blocked = new Set<string>();
   const listedByKind = new Map<string, number>();
   let needsLeft = MAX_DEMAND_NEEDS;
   let turns = SortedMap.from(
-    comparePlaces,
+    compareQueuePositions,
     parts.flatMap(({ heads }) => turnsOf(heads)),
   );
   for (let turn = turns.first(); turn !== undefined && listed.length < limit; turn = turns.first()) {
     const [place, { waiting, heads }] = turn;
     turns = turns.delete(place);
     const ofKind = listedByKind.get(waiting.ownerKind) ?? 0;
-    if (ofKind >= roomFor(waiting.ownerKind, ledger)) continue;
-    const after = placeAfter(place);
+    if (ofKind >= countFreeReservations(waiting.ownerKind, ledger)) continue;
+    const after = getPlaceAfter(place);
     const isStrict = waiting.queue !== undefined && isStrictQueue(waiting.queue, ledger);
     const isServed = served.has(place.sequence);
     const last = listed.at(-1);
@@ -135,7 +138,7 @@ function listInOrder(world: World, parts: readonly Part[], limit: number): reado
       : isServed || (!blocked.has(waiting.queue ?? "") && findQuotaShortage(waiting, place, admitting) === undefined);
     if (isAdmitted) {
       if (!isServed && !isListed) {
-        const reservation = knownReservation(ledger, place.sequence);
+        const reservation = getReservation(ledger, place.sequence);
         needsLeft -= reservation.needs.length;
         if (needsLeft < 0) break;
         const options =
@@ -157,25 +160,25 @@ function listInOrder(world: World, parts: readonly Part[], limit: number): reado
 function listAdmitted(reservation: Reservation, world: World): readonly Admitted[] {
   return listOptions(reservation)
     .filter(({ demand, place }) => findQuotaShortage(demand, place, world) === undefined)
-    .map((option) => ({ option, level: levelOfDemand(option.demand, world) }))
+    .map((option) => ({ option, level: computeDemandLevel(option.demand, world) }))
     .sort((a, b) => a.level - b.level)
     .map(({ option }) => option);
 }
 
 /** Whether the quota admits no option of the request, given that it does not admit the one at this place. */
-function isStopped({ option, sequence }: Place, world: World): boolean {
-  return option === undefined || listAdmitted(knownReservation(world.ledger, sequence), world).length === 0;
+function isStopped({ option, sequence }: QueuePosition, world: World): boolean {
+  return option === undefined || listAdmitted(getReservation(world.ledger, sequence), world).length === 0;
 }
 
 /** Counts the request as granted, for the quota of later requests. */
 function withAsked({ queue, needs }: Demand, { ledger, machines }: World): World {
   if (queue === undefined) return { ledger, machines };
-  const use = withUse(ledger.use, ledger.queues, queue, askedAmounts(needs, machines).amounts, 1);
+  const use = withUse(ledger.use, ledger.queues, queue, sumRequestedAmounts(needs, machines).amounts, 1);
   return { ledger: { ...ledger, use }, machines };
 }
 
 /** The first turn from that place on; none where the part ends. */
-function turnsOf(heads: WaitingKind["heads"], from?: Place): readonly (readonly [Place, Turn])[] {
+function turnsOf(heads: WaitingKind["heads"], from?: QueuePosition): readonly (readonly [QueuePosition, Turn])[] {
   const head = heads.first(from);
   return head === undefined ? [] : [[head[0], { waiting: head[1], heads }]];
 }
@@ -183,5 +186,8 @@ function turnsOf(heads: WaitingKind["heads"], from?: Place): readonly (readonly 
 function countDemand(ledger: Ledger, parts: readonly Part[]): number {
   const byKind = new Map<string, number>();
   for (const { ownerKind, waiting } of parts) byKind.set(ownerKind, (byKind.get(ownerKind) ?? 0) + waiting);
-  return [...byKind].reduce((sum, [ownerKind, count]) => sum + Math.min(count, roomFor(ownerKind, ledger)), 0);
+  return [...byKind].reduce(
+    (sum, [ownerKind, count]) => sum + Math.min(count, countFreeReservations(ownerKind, ledger)),
+    0,
+  );
 }

@@ -1,41 +1,49 @@
 import { expect, it } from "vitest";
-import { nodeOf, ownerOf, policy, requestOf, startRun, step, type Run } from "../../../test/random-world.ts";
+import {
+  makeNode,
+  makeOwner,
+  policy,
+  makeRequest,
+  startRun,
+  stepRun,
+  type LedgerRun,
+} from "../../../test/random-world.ts";
 import { buildExplanation } from "./build-explanation.ts";
 import type { ReservationRequest } from "./check-request.ts";
 import { buildMachines, withCompleteness, type NodeFacts } from "../ledger/machines.ts";
-import { reservationOf } from "../ledger/ledger.ts";
+import { findReservation } from "../ledger/ledger.ts";
 
-function runOf(nodes: readonly NodeFacts[], ...requests: readonly ReservationRequest[]): Run {
+function runOf(nodes: readonly NodeFacts[], ...requests: readonly ReservationRequest[]): LedgerRun {
   const run = startRun(nodes);
   for (const request of requests) {
     run.nowMs += 1;
-    step(run, { kind: "reserve", request });
+    stepRun(run, { kind: "reserve", request });
   }
   return run;
 }
 
-function explain(run: Run, id: string) {
-  const reservation = reservationOf(run.world.ledger, ownerOf(id));
+function explain(run: LedgerRun, id: string) {
+  const reservation = findReservation(run.world.ledger, makeOwner(id));
   if (reservation === undefined) throw new Error(`${id} has no reservation`);
   return buildExplanation(reservation, run.world, policy, run.nowMs);
 }
 
 const holder = (id: string, sequence: number, machines: number, sinceMs: number) => {
-  return { owner: ownerOf(id), sequence, machines, parts: 0, sinceMs };
+  return { owner: makeOwner(id), sequence, machines, parts: 0, sinceMs };
 };
 
 it("names the holders of the pool's machines, most machines first, and why its other nodes cannot be granted", () => {
   const run = runOf(
     [
-      ...["a1", "a2", "a3"].map((name) => nodeOf(name, "a")),
-      nodeOf("a4", "a", { ready: false, schedulable: false }),
-      nodeOf("a5", "a", { schedulable: false }),
-      nodeOf("a6", "a", { occupants: [ownerOf("foreign")] }),
-      nodeOf("b1", "b", { ready: false }),
+      ...["a1", "a2", "a3"].map((name) => makeNode(name, "a")),
+      makeNode("a4", "a", { ready: false, schedulable: false }),
+      makeNode("a5", "a", { schedulable: false }),
+      makeNode("a6", "a", { occupants: [makeOwner("foreign")] }),
+      makeNode("b1", "b", { ready: false }),
     ],
-    requestOf("one", ["a"]),
-    requestOf("two", ["a", "a"]),
-    requestOf("x", ["a", "a"]),
+    makeRequest("one", ["a"]),
+    makeRequest("two", ["a", "a"]),
+    makeRequest("x", ["a", "a"]),
   );
   const { because, message, pools } = explain(run, "x");
   expect(because?.code).toBe("POOL_AVAILABILITY");
@@ -51,7 +59,7 @@ it("names the holders of the pool's machines, most machines first, and why its o
         listed: [
           { node: "a4", reason: "NOT_READY", occupant: undefined, foreign: undefined },
           { node: "a5", reason: "CORDONED", occupant: undefined, foreign: undefined, cordoned: false },
-          { node: "a6", reason: "OCCUPIED", occupant: ownerOf("foreign"), foreign: undefined },
+          { node: "a6", reason: "OCCUPIED", occupant: makeOwner("foreign"), foreign: undefined },
         ],
         more: 0,
       },
@@ -64,8 +72,12 @@ it("names the holders of the pool's machines, most machines first, and why its o
 });
 
 it("names the owner of a machine whose node is lost", () => {
-  const run = runOf([nodeOf("a1", "a"), nodeOf("a2", "a")], requestOf("one", ["a", "a"]), requestOf("x", ["a"]));
-  step(run, { kind: "lose", node: "a1" });
+  const run = runOf(
+    [makeNode("a1", "a"), makeNode("a2", "a")],
+    makeRequest("one", ["a", "a"]),
+    makeRequest("x", ["a"]),
+  );
+  stepRun(run, { kind: "lose", node: "a1" });
   expect(explain(run, "x").pools).toMatchObject([
     { capacity: 1, held: 1, holders: { listed: [holder("one", 1, 2, 1)] } },
   ]);
@@ -73,14 +85,14 @@ it("names the owner of a machine whose node is lost", () => {
 
 it("states how many are ahead, by priority", () => {
   const run = runOf(
-    [nodeOf("a1", "a")],
-    requestOf("one", ["a"]),
-    requestOf("low", ["a"], { priority: -1 }),
-    requestOf("same", ["a"]),
-    requestOf("x", ["a"]),
-    requestOf("high1", ["a"], { priority: 7 }),
-    requestOf("high2", ["a"], { priority: 7 }),
-    requestOf("behind", ["a"]),
+    [makeNode("a1", "a")],
+    makeRequest("one", ["a"]),
+    makeRequest("low", ["a"], { priority: -1 }),
+    makeRequest("same", ["a"]),
+    makeRequest("x", ["a"]),
+    makeRequest("high1", ["a"], { priority: 7 }),
+    makeRequest("high2", ["a"], { priority: 7 }),
+    makeRequest("behind", ["a"]),
   );
   expect(explain(run, "x").place).toEqual({
     ahead: 3,
@@ -98,12 +110,12 @@ it("lists up to its limit and counts the rest", () => {
   const many = Array.from({ length: 30 }, (_, index) => index + 10);
   const run = runOf(
     [
-      ...many.map((number) => nodeOf(`a${number}`, "a")),
-      ...many.map((number) => nodeOf(`b${number}`, "a", { ready: false })),
+      ...many.map((number) => makeNode(`a${number}`, "a")),
+      ...many.map((number) => makeNode(`b${number}`, "a", { ready: false })),
     ],
-    ...many.map((number) => requestOf(`h${number}`, ["a"])),
-    ...many.map((number) => requestOf(`w${number}`, ["a"], { priority: number })),
-    requestOf("x", ["a"], { concurrencyLimit: 30 }),
+    ...many.map((number) => makeRequest(`h${number}`, ["a"])),
+    ...many.map((number) => makeRequest(`w${number}`, ["a"], { priority: number })),
+    makeRequest("x", ["a"], { concurrencyLimit: 30 }),
   );
   const { pools, place, concurrency } = explain(run, "x");
   expect([pools[0]?.holders.listed.length, pools[0]?.holders.more]).toEqual([20, 10]);
@@ -113,12 +125,16 @@ it("lists up to its limit and counts the rest", () => {
 });
 
 it("reports the hold of an older request to both requests", () => {
-  const run = runOf([nodeOf("a1", "a"), nodeOf("a2", "a")], requestOf("one", ["a"]), requestOf("large", ["a", "a"]));
-  step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
-  step(run, { kind: "reserve", request: requestOf("x", ["a"]) });
+  const run = runOf(
+    [makeNode("a1", "a"), makeNode("a2", "a")],
+    makeRequest("one", ["a"]),
+    makeRequest("large", ["a", "a"]),
+  );
+  stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+  stepRun(run, { kind: "reserve", request: makeRequest("x", ["a"]) });
   expect(explain(run, "x")).toMatchObject({
     because: { code: "HELD_FOR_OLDER", pool: "a", requested: 1, available: 0, ahead: 1 },
-    hold: { own: false, reservation: { owner: ownerOf("large") } },
+    hold: { own: false, reservation: { owner: makeOwner("large") } },
     pools: [{ available: 1, kept: 1 }],
     message:
       "pool a has 1 machine free, 1 is needed, and 1 is kept for session olarge, which has waited too long; 1 request ahead of it",
@@ -133,9 +149,9 @@ it("reports the hold of an older request to both requests", () => {
 
 it("names the concurrency limit, the reservations that use it and since when", () => {
   const run = runOf(
-    ["a1", "a2", "a3"].map((name) => nodeOf(name, "a")),
-    requestOf("one", ["a"], { concurrencyLimit: 1 }),
-    requestOf("x", ["a"], { concurrencyLimit: 1 }),
+    ["a1", "a2", "a3"].map((name) => makeNode(name, "a")),
+    makeRequest("one", ["a"], { concurrencyLimit: 1 }),
+    makeRequest("x", ["a"], { concurrencyLimit: 1 }),
   );
   expect(explain(run, "x")).toMatchObject({
     because: { code: "CONCURRENCY_LIMIT" },
@@ -145,7 +161,7 @@ it("names the concurrency limit, the reservations that use it and since when", (
 });
 
 it("reports that the pools are not known yet, without a complete list of nodes", () => {
-  const run = runOf([nodeOf("a1", "a")], requestOf("one", ["a"]), requestOf("x", ["a"]));
+  const run = runOf([makeNode("a1", "a")], makeRequest("one", ["a"]), makeRequest("x", ["a"]));
   run.world = { ...run.world, machines: withCompleteness(buildMachines([], run.world.ledger), false) };
   const { because, message, pools } = explain(run, "x");
   expect(because).toMatchObject({ code: "POOLS_NOT_KNOWN_YET", pool: "a", requested: 1, available: 0 });
@@ -154,7 +170,7 @@ it("reports that the pools are not known yet, without a complete list of nodes",
 });
 
 it("names the machines of a granted reservation, and that it waits for nothing", () => {
-  const run = runOf([nodeOf("a1", "a")], requestOf("one", ["a"]));
+  const run = runOf([makeNode("a1", "a")], makeRequest("one", ["a"]));
   expect(explain(run, "one")).toMatchObject({
     because: undefined,
     place: undefined,

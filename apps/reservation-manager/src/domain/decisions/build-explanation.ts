@@ -2,8 +2,8 @@ import { describeNodeSelection } from "@muster/resources";
 import { describeExplanation } from "./describe-explanation.ts";
 import { explainWaiting } from "./explain-waiting.ts";
 import {
-  holderOf,
-  type Bounded,
+  buildHolder,
+  type TruncatedList,
   type ConcurrencyUse,
   type Explanation,
   type Holder,
@@ -15,14 +15,20 @@ import { listAhead } from "./explain-order.ts";
 import { explainParts } from "./explain-parts.ts";
 import { explainPreemption } from "./explain-preemption.ts";
 import { findHolds } from "./find-hold.ts";
-import { holdAheadOf, roomBehind, type Hold, type HoldPolicy } from "./fit.ts";
+import { holdAheadOf, getRoomBehindHolds, type MachineHold, type HoldPolicy } from "./fit.ts";
 import { chooseReported, listOptions } from "./choose-option.ts";
-import { knownReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
+import { getReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
-import { capacityOf, unusableNodes, viewOf, type Machines } from "../ledger/machines.ts";
+import { countCapacity, findUnusable, findRoom, type Machines } from "../ledger/machines.ts";
 import { summariseAccepted } from "./summarise-pools.ts";
-import { firstPlaceOf, placeOf, placesAround, type Place, type WaitingQueue } from "../ledger/waiting-queue.ts";
-import { sizeOf, viewKey, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
+import {
+  findFirstPlace,
+  getQueuePosition,
+  findPlacesAround,
+  type QueuePosition,
+  type WaitingQueue,
+} from "../ledger/waiting-queue.ts";
+import { countMachines, buildViewKey, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
 
 /** Limit of entries per list: enough to show the cause, and small enough for one message. */
@@ -39,7 +45,7 @@ export function buildExplanation(
   const holds = findHolds(world, policy, nowMs);
   const hold = holds.machines;
   const because = explainWaiting(reservation, world, holds);
-  const place = reservation.grant === undefined ? placeOf(reservation) : undefined;
+  const place = reservation.grant === undefined ? getQueuePosition(reservation) : undefined;
   const options = listOptions(reservation);
   const keptFor = place && holdAheadOf(chooseReported(options, world).demand, place, world, hold);
   const needs = uniqueViews(options.flatMap(({ demand }) => demand.needs));
@@ -48,9 +54,9 @@ export function buildExplanation(
     reservation,
     because,
     pools: withoutHeldMinima(needs, machines).map((need) => explainPool(need, machines, keptFor, granted)),
-    place: place === undefined ? undefined : explainPlace(place, placesAround(reservation, ledger.queue)),
+    place: place === undefined ? undefined : explainPlace(place, findPlacesAround(reservation, ledger.queue)),
     hold: hold && {
-      reservation: knownReservation(ledger, hold.place.sequence),
+      reservation: getReservation(ledger, hold.place.sequence),
       own: hold.place.sequence === reservation.sequence,
     },
     overtakenUntilMs: place === undefined ? undefined : reservation.createdAtMs + policy.holdAfterMs,
@@ -65,7 +71,7 @@ export function buildExplanation(
 /** The first need of each view, because several options may contain the same view. */
 function uniqueViews(needs: readonly PoolNeed[]): readonly PoolNeed[] {
   const byView = new Map<string, PoolNeed>();
-  for (const need of needs) if (!byView.has(viewKey(need))) byView.set(viewKey(need), need);
+  for (const need of needs) if (!byView.has(buildViewKey(need))) byView.set(buildViewKey(need), need);
   return [...byView.values()];
 }
 
@@ -80,11 +86,11 @@ function explainOutlook(
   return outlook && { ...outlook, victims: bounded(outlook.victims) };
 }
 
-function listPreempted({ sequence }: Reservation, ledger: Ledger): Bounded<Victim> {
+function listPreempted({ sequence }: Reservation, ledger: Ledger): TruncatedList<Victim> {
   const preempted = [...ledger.leaving.keys()].flatMap((leaving): Victim[] => {
-    const reservation = knownReservation(ledger, leaving);
+    const reservation = getReservation(ledger, leaving);
     const { beneficiary, reason } = reservation.grant?.preemption ?? {};
-    return beneficiary === sequence && reason !== undefined ? [{ ...holderOf(reservation), reason }] : [];
+    return beneficiary === sequence && reason !== undefined ? [{ ...buildHolder(reservation), reason }] : [];
   });
   return bounded(preempted);
 }
@@ -93,47 +99,48 @@ function listPreempted({ sequence }: Reservation, ledger: Ledger): Bounded<Victi
 function findGranted(ledger: Ledger): readonly Reservation[] {
   const sequences = new Set(ledger.holders.values());
   for (const parts of ledger.parts.values()) for (const { sequence } of parts) sequences.add(sequence);
-  return [...sequences].map((sequence) => knownReservation(ledger, sequence));
+  return [...sequences].map((sequence) => getReservation(ledger, sequence));
 }
 
 function explainPool(
   need: PoolNeed,
   machines: Machines,
-  keptFor: Hold | undefined,
+  keptFor: MachineHold | undefined,
   granted: readonly Reservation[],
 ): PoolExplanation {
   const { pool } = need;
-  const state = viewOf(machines, need);
+  const state = findRoom(machines, need);
   const available = state?.free.size ?? 0;
-  const kept = available - roomBehind(need, machines, keptFor).free.size;
+  const kept = available - getRoomBehindHolds(need, machines, keptFor).free.size;
   const holders = granted
-    .map((holder) => holderOf(holder, pool))
+    .map((holder) => buildHolder(holder, pool))
     .filter((holder) => holder.machines > 0)
     .sort((a, b) => b.machines - a.machines || byAge(a, b));
   return {
     pool,
     ...(need.selection && { nodes: describeNodeSelection(need.selection) }),
-    requested: sizeOf(need),
-    parts: need.shared.length === 0 ? undefined : bounded(explainParts(need, roomBehind(need, machines, keptFor))),
+    requested: countMachines(need),
+    parts:
+      need.shared.length === 0 ? undefined : bounded(explainParts(need, getRoomBehindHolds(need, machines, keptFor))),
     amounts: need.shared.length === 0 ? undefined : summariseAccepted(machines, need),
     available,
     kept,
-    capacity: state === undefined ? 0 : capacityOf(state),
+    capacity: state === undefined ? 0 : countCapacity(state),
     held: state === undefined ? 0 : state.held + state.shared,
     elasticMax: state?.scaling?.max,
-    unusable: bounded([...unusableNodes(machines, pool, need.selection)]),
+    unusable: bounded([...findUnusable(machines, pool, need.selection)]),
     holders: bounded(holders),
   };
 }
 
 /** Visits each waiting priority once, so the cost grows with the priorities and not with the requests. */
-function explainPlace(place: Place, places: WaitingQueue["places"]): QueuePlace {
+function explainPlace(place: QueuePosition, places: WaitingQueue["places"]): QueuePlace {
   const ahead = places.rank(place);
   const byPriority: { priority: number; requests: number }[] = [];
   let counted = 0;
   for (let first = places.first(); counted < ahead && first !== undefined && byPriority.length < MAX_LISTED;) {
     const { priority } = first[0];
-    const below = firstPlaceOf(priority - 1);
+    const below = findFirstPlace(priority - 1);
     const until = Math.min(ahead, places.rank(below));
     byPriority.push({ priority, requests: until - counted });
     counted = until;
@@ -151,7 +158,7 @@ function explainConcurrency(
   if (limit === 0) return undefined;
   const holders = granted
     .filter((holder) => holder.owner.kind === owner.kind)
-    .map((holder) => holderOf(holder))
+    .map((holder) => buildHolder(holder))
     .sort(byAge);
   return { limit, granted: ledger.grantedByKind.get(owner.kind) ?? 0, holders: bounded(holders) };
 }
@@ -160,6 +167,6 @@ function byAge(a: Holder, b: Holder): number {
   return a.sinceMs - b.sinceMs || a.sequence - b.sequence;
 }
 
-function bounded<Entry>(entries: readonly Entry[]): Bounded<Entry> {
+function bounded<Entry>(entries: readonly Entry[]): TruncatedList<Entry> {
   return { listed: entries.slice(0, MAX_LISTED), more: Math.max(0, entries.length - MAX_LISTED) };
 }

@@ -1,11 +1,11 @@
 import type { Fault } from "@muster/faults";
 import { checkDnsLabel, checkLabelKey, checkLabelValue } from "@muster/names";
 import {
-  acceptedPools,
+  listAcceptedPools,
   countPoolOptions,
   minimumOf,
   NODE_SELECTOR_OPERATORS,
-  nodeSelectionKey,
+  buildNodeSelectionKey,
   type Amounts,
   type NodeSelection,
 } from "@muster/resources";
@@ -120,7 +120,7 @@ function checkNeeds(needs: readonly Need[]): Fault | undefined {
 }
 
 function checkOtherPools(field: string, need: Need): Fault | undefined {
-  const pools = acceptedPools(need);
+  const pools = listAcceptedPools(need);
   if (pools.length > MAX_POOLS) return tooMany(`pools of ${field}, with the first one`, MAX_POOLS);
   for (const [index, pool] of pools.entries()) {
     if (index === 0) continue;
@@ -141,7 +141,7 @@ const OPERATORS: readonly string[] = NODE_SELECTOR_OPERATORS;
 function checkSelections(needs: readonly Need[]): Fault | undefined {
   const selections = new Map<string, NodeSelection>();
   for (const { selection } of needs)
-    if (selection !== undefined) selections.set(nodeSelectionKey(selection), selection);
+    if (selection !== undefined) selections.set(buildNodeSelectionKey(selection), selection);
   if (selections.size > MAX_SELECTIONS)
     return {
       code: "limit_exceeded",

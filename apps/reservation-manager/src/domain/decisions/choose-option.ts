@@ -1,17 +1,17 @@
 import { countByPool, type Need, type Reservation } from "../ledger/reservation.ts";
-import { optionsOfRequest, type Place } from "../ledger/waiting-queue.ts";
+import { listRequestOptions, type QueuePosition } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
-import { forestOf } from "../ledger/queue-forest.ts";
-import { levelOfDemand } from "./find-queue-obstacle.ts";
+import { getForest } from "../ledger/queue-forest.ts";
+import { computeDemandLevel } from "./find-queue-obstacle.ts";
 import type { Demand } from "./fit.ts";
 import { findQuotaTooSmall, isPossible } from "./queue-heads.ts";
 
 /** A way to grant a request: its needs with one choice of pools. */
-export type Option = { readonly needs: readonly Need[]; readonly demand: Demand; readonly place: Place };
+export type Option = { readonly needs: readonly Need[]; readonly demand: Demand; readonly place: QueuePosition };
 
 /** Lists the options in order of preference. */
 export function listOptions(reservation: Reservation): readonly [Option, ...Option[]] {
-  const [first, ...others] = optionsOfRequest(reservation).map(({ needs, place }) => {
+  const [first, ...others] = listRequestOptions(reservation).map(({ needs, place }) => {
     return { needs, place, demand: demandOf(reservation, needs) };
   });
   if (first === undefined) throw new Error(`reservation ${reservation.sequence} needs nothing`);
@@ -34,7 +34,7 @@ export function chooseOption<Chosen extends Pick<Option, "demand">>(
   const open = options.filter((option) => !isBlocked(option));
   if (open.length < 2) return open[0];
   const [first] = open
-    .map((option) => ({ option, level: levelOfDemand(option.demand, world) }))
+    .map((option) => ({ option, level: computeDemandLevel(option.demand, world) }))
     .sort((a, b) => a.level - b.level);
   return first?.option;
 }
@@ -47,7 +47,7 @@ export function chooseReported<Reported extends Pick<Option, "demand">>(
   const [first, ...others] = options;
   if (others.length === 0) return first;
   const mayBeGranted = ({ demand }: Reported): boolean => {
-    const node = forestOf(ledger.queues).get(demand.queue ?? "");
+    const node = getForest(ledger.queues).get(demand.queue ?? "");
     return isPossible(demand, machines) && (!node || findQuotaTooSmall(node, demand, machines) === undefined);
   };
   return options.find(mayBeGranted) ?? first;

@@ -1,20 +1,28 @@
 import { expect, it } from "vitest";
-import { nodeOf, ownerOf, policy, requestOf, startRun, step, type Run } from "../../../test/random-world.ts";
+import {
+  makeNode,
+  makeOwner,
+  policy,
+  makeRequest,
+  startRun,
+  stepRun,
+  type LedgerRun,
+} from "../../../test/random-world.ts";
 import { buildExplanation } from "./build-explanation.ts";
 import { decideLimit } from "./decide-limit.ts";
 import { decideReservation } from "./decide-reservation.ts";
-import { reservationOf } from "../ledger/ledger.ts";
+import { findReservation } from "../ledger/ledger.ts";
 
-const nodes = Array.from({ length: 6 }, (_, index) => nodeOf(`a${index}`, "a"));
+const nodes = Array.from({ length: 6 }, (_, index) => makeNode(`a${index}`, "a"));
 
 /** Requests of one machine each, in this order, all with this limit. */
-function runOf(limit: number, ...ids: readonly string[]): Run {
+function runOf(limit: number, ...ids: readonly string[]): LedgerRun {
   const run = startRun(nodes);
-  for (const id of ids) step(run, { kind: "reserve", request: requestOf(id, ["a"], { concurrencyLimit: limit }) });
+  for (const id of ids) stepRun(run, { kind: "reserve", request: makeRequest(id, ["a"], { concurrencyLimit: limit }) });
   return run;
 }
 
-function granted(run: Run): string[] {
+function granted(run: LedgerRun): string[] {
   const all = [...run.world.ledger.reservations.values()];
   return all.filter(({ grant }) => grant !== undefined).map(({ owner }) => owner.id);
 }
@@ -22,7 +30,7 @@ function granted(run: Run): string[] {
 it("grants waiting requests once a later request names a higher limit, before the request itself", () => {
   const run = runOf(1, "x", "y", "z");
   expect(granted(run)).toEqual(["ox"]);
-  const verdict = step(run, { kind: "reserve", request: requestOf("w", ["a"], { concurrencyLimit: 3 }) });
+  const verdict = stepRun(run, { kind: "reserve", request: makeRequest("w", ["a"], { concurrencyLimit: 3 }) });
   expect(granted(run)).toEqual(["ox", "oy", "oz"]);
   expect(verdict).toMatchObject({ kind: "queue", because: "CONCURRENCY_LIMIT" });
 });
@@ -30,33 +38,33 @@ it("grants waiting requests once a later request names a higher limit, before th
 it("stops waiting requests once a later request names a lower limit, and revokes no granted machines", () => {
   const run = runOf(3, "x", "y", "z", "w");
   expect(granted(run)).toEqual(["ox", "oy", "oz"]);
-  step(run, { kind: "reserve", request: requestOf("v", ["a"], { concurrencyLimit: 1 }) });
+  stepRun(run, { kind: "reserve", request: makeRequest("v", ["a"], { concurrencyLimit: 1 }) });
   expect(granted(run)).toEqual(["ox", "oy", "oz"]);
-  for (const id of ["x", "y"]) step(run, { kind: "release", owner: ownerOf(id) });
+  for (const id of ["x", "y"]) stepRun(run, { kind: "release", owner: makeOwner(id) });
   expect(granted(run)).toEqual(["oz"]);
-  step(run, { kind: "release", owner: ownerOf("z") });
+  stepRun(run, { kind: "release", owner: makeOwner("z") });
   expect(granted(run)).toEqual(["ow"]);
 });
 
 it("applies the limit of a repeated request, which may be granted by it", () => {
   const run = runOf(1, "x", "y");
-  const again = step(run, { kind: "reserve", request: requestOf("y", ["a"], { concurrencyLimit: 2 }) });
+  const again = stepRun(run, { kind: "reserve", request: makeRequest("y", ["a"], { concurrencyLimit: 2 }) });
   expect(again).toMatchObject({ kind: "answer", sequence: 2 });
   expect(granted(run)).toEqual(["ox", "oy"]);
 });
 
 it("removes the limit with 0, also for waiting requests", () => {
   const run = runOf(1, "x", "y", "z");
-  step(run, { kind: "limit", ownerKind: "session", limit: 0 });
+  stepRun(run, { kind: "limit", ownerKind: "session", limit: 0 });
   expect(granted(run)).toEqual(["ox", "oy", "oz"]);
   expect([...run.world.ledger.limits.keys()]).toEqual([]);
 });
 
 it("sets a limit without a new request, and for no other kind", () => {
   const run = runOf(1, "x", "y");
-  step(run, { kind: "limit", ownerKind: "job", limit: 2 });
+  stepRun(run, { kind: "limit", ownerKind: "job", limit: 2 });
   expect(granted(run)).toEqual(["ox"]);
-  step(run, { kind: "limit", ownerKind: "session", limit: 2 });
+  stepRun(run, { kind: "limit", ownerKind: "session", limit: 2 });
   expect(granted(run)).toEqual(["ox", "oy"]);
   expect(decideLimit({ ownerKind: "session", limit: 2 }, run.world.ledger, 0)).toMatchObject({ kind: "nothing" });
 });
@@ -64,17 +72,17 @@ it("sets a limit without a new request, and for no other kind", () => {
 it("ignores the limit of a refused request", () => {
   const run = runOf(1, "x", "y");
   for (const request of [
-    requestOf("z", ["b"], { concurrencyLimit: 5 }),
-    requestOf("y", ["a", "a"], { concurrencyLimit: 5 }),
-    requestOf("z", ["a", "a", "a", "a", "a"], { concurrencyLimit: 5, wait: false }),
+    makeRequest("z", ["b"], { concurrencyLimit: 5 }),
+    makeRequest("y", ["a", "a"], { concurrencyLimit: 5 }),
+    makeRequest("z", ["a", "a", "a", "a", "a"], { concurrencyLimit: 5, wait: false }),
   ])
-    expect(step(run, { kind: "reserve", request })).toMatchObject({ kind: "refuse" });
+    expect(stepRun(run, { kind: "reserve", request })).toMatchObject({ kind: "refuse" });
   expect(granted(run)).toEqual(["ox"]);
 });
 
 it("grants more than the limit of one plan before it decides the request that named the limit", () => {
   const run = runOf(1, "x", "y", "z");
-  const request = requestOf("w", ["a"], { concurrencyLimit: 9 });
+  const request = makeRequest("w", ["a"], { concurrencyLimit: 9 });
   const bounded = { ...policy, machinesPerPlan: 1 };
   const verdict = decideReservation(request, run.world, bounded, run.nowMs);
   expect(verdict).toMatchObject({
@@ -88,9 +96,9 @@ it("grants more than the limit of one plan before it decides the request that na
 
 it("is the limit that an explanation names, whichever limit the request came with", () => {
   const run = runOf(1, "x", "y");
-  step(run, { kind: "limit", ownerKind: "session", limit: 0 });
-  step(run, { kind: "reserve", request: requestOf("z", ["a"], { concurrencyLimit: 2 }) });
-  const reservation = reservationOf(run.world.ledger, ownerOf("z"));
+  stepRun(run, { kind: "limit", ownerKind: "session", limit: 0 });
+  stepRun(run, { kind: "reserve", request: makeRequest("z", ["a"], { concurrencyLimit: 2 }) });
+  const reservation = findReservation(run.world.ledger, makeOwner("z"));
   if (reservation === undefined) throw new Error("z has no reservation");
   const { because, concurrency, message } = buildExplanation(reservation, run.world, policy, run.nowMs);
   expect([because?.code, concurrency?.limit, concurrency?.granted]).toEqual(["CONCURRENCY_LIMIT", 2, 2]);

@@ -1,5 +1,5 @@
-import { reservationOf, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
-import { idOf } from "../ledger/reservation.ts";
+import { findReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
+import { getReservationId } from "../ledger/reservation.ts";
 import type { ReleaseRequest } from "./decide-reservation-release.ts";
 
 export type AcceptVerdict =
@@ -32,10 +32,10 @@ function findPreempted(
   { owner, reservationId }: ReleaseRequest,
   ledger: Ledger,
 ): { readonly sequence: number; readonly isAccepted: boolean } | NothingReason {
-  const reservation = reservationOf(ledger, owner);
+  const reservation = findReservation(ledger, owner);
   if (reservation === undefined) return "NOTHING_RESERVED";
   const { sequence, grant } = reservation;
-  if (idOf(sequence) !== reservationId) return "ANOTHER_RESERVATION";
+  if (getReservationId(sequence) !== reservationId) return "ANOTHER_RESERVATION";
   const { preemption } = grant ?? {};
   return preemption === undefined ? "NOT_PREEMPTED" : { sequence, isAccepted: preemption.isAccepted };
 }

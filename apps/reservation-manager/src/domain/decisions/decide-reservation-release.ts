@@ -1,6 +1,6 @@
-import { reservationOf, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
+import { findReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
 import type { Owner } from "@muster/names";
-import { idOf } from "../ledger/reservation.ts";
+import { getReservationId } from "../ledger/reservation.ts";
 
 export type ReleaseRequest = {
   readonly owner: Owner;
@@ -21,9 +21,10 @@ export type ReleaseVerdict =
  * a newer owner of that name.
  */
 export function decideReservationRelease(request: ReleaseRequest, ledger: Ledger, nowMs: number): ReleaseVerdict {
-  const reservation = reservationOf(ledger, request.owner);
+  const reservation = findReservation(ledger, request.owner);
   if (reservation === undefined) return { kind: "nothing", events: [], because: "NOTHING_RESERVED" };
   const { sequence } = reservation;
-  if (idOf(sequence) !== request.reservationId) return { kind: "nothing", events: [], because: "ANOTHER_RESERVATION" };
+  if (getReservationId(sequence) !== request.reservationId)
+    return { kind: "nothing", events: [], because: "ANOTHER_RESERVATION" };
   return { kind: "release", events: [{ kind: "released", sequence, atMs: nowMs }], because: "OWNER_IS_DONE" };
 }

@@ -2,27 +2,27 @@ import type { Fault, ShortResource } from "@muster/faults";
 import { minimumOf, type Amounts } from "@muster/resources";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { findHolds } from "./find-hold.ts";
-import { assignMachines, holdAheadOf, obstacleTo, type Obstacle, type WaitCode } from "./fit.ts";
-import { reservationOf, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
+import { assignMachines, holdAheadOf, findObstacle, type GrantObstacle, type WaitCode } from "./fit.ts";
+import { findReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
 import { chooseOption, chooseReported, listOptions, type Option } from "./choose-option.ts";
-import { keepsPlaces, worldForOthers } from "./future.ts";
+import { isKeepingPlaces, buildWorldForOthers } from "./future.ts";
 import { withExcluded } from "./name-excluded.ts";
-import { fitTogether, partsThatFit } from "../ledger/can-hold.ts";
+import { fitTogether, countFittingParts } from "../ledger/can-hold.ts";
 import { mayFitUnsized, withAnySize, withoutHeldMinima } from "../ledger/held-minima.ts";
-import { largestOf, maxOf, viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
+import { countLargest, countMaxMachines, findRoom, type Machines, type PoolState } from "../ledger/machines.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 import { settleGrants } from "./plan-settlement.ts";
 import { decideLimit } from "./decide-limit.ts";
 import type { Owner } from "@muster/names";
-import { sameNeeds, sizeOf, type PoolGang, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
-import { largestAmounts } from "../ledger/room.ts";
+import { areNeedsEqual, countMachines, type PoolGang, type PoolNeed, type Reservation } from "../ledger/reservation.ts";
+import { findLargestAmounts } from "../ledger/room.ts";
 import { compareText } from "../ledger/sorted-map.ts";
-import { alternativesOf } from "../ledger/topology.ts";
+import { listAlternatives } from "../ledger/topology.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import type { QueueDemand } from "./find-queue-obstacle.ts";
 import { findQuotaTooSmall } from "./queue-heads.ts";
-import { forestOf, isBroken } from "../ledger/queue-forest.ts";
-import { pairOf, type Queue } from "../ledger/queue.ts";
+import { getForest, isBroken } from "../ledger/queue-forest.ts";
+import { parsePair, type Queue } from "../ledger/queue.ts";
 
 export type ReservationPolicy = GrantPolicy & {
   /** Limit of waiting requests. */
@@ -111,7 +111,7 @@ function decideWithinLimit(
   policy: ReservationPolicy,
   nowMs: number,
 ): Exclude<Verdict, { kind: "limit" }> {
-  const existing = reservationOf(world.ledger, request.owner);
+  const existing = findReservation(world.ledger, request.owner);
   if (existing !== undefined) return decideAgain(request, existing);
 
   const { owner, topology, queue } = request;
@@ -134,9 +134,9 @@ function decideWithinLimit(
   if (impossible !== undefined) return { kind: "refuse", fault: impossible };
 
   const requested: LedgerEvent = { kind: "requested", reservation, atMs: nowMs };
-  const open = worldForOthers(world);
+  const open = buildWorldForOthers(world);
   const holds = findHolds(open, policy, nowMs);
-  const obstacleOf = ({ demand, place }: Option): Obstacle | undefined => obstacleTo(demand, place, open, holds);
+  const obstacleOf = ({ demand, place }: Option): GrantObstacle | undefined => findObstacle(demand, place, open, holds);
   const chosen = chooseOption(options, open, (option) => obstacleOf(option) !== undefined);
   const obstacle = chosen === undefined ? obstacleOf(chooseReported(options, world)) : undefined;
 
@@ -145,7 +145,7 @@ function decideWithinLimit(
     const ahead = holdAheadOf(demand, place, open, holds.machines);
     const assigned = assignMachines({ ...gang, needs }, open.machines, ahead);
     const granted: LedgerEvent = { kind: "granted", sequence, ...assigned, atMs: nowMs };
-    if (keepsPlaces(world, [requested, granted]))
+    if (isKeepingPlaces(world, [requested, granted]))
       return { kind: "grant", sequence, events: [requested, granted], because: "FITS" };
   }
   if (!request.wait) return { kind: "refuse", fault: obstacle === undefined ? NOT_NOW : faultOf(obstacle, owner) };
@@ -183,7 +183,7 @@ function decideAgain(
   existing: Reservation,
 ): Extract<Verdict, { kind: "answer" | "refuse" }> {
   const { sequence } = existing;
-  if (sameNeeds(request, existing)) return { kind: "answer", sequence, events: [], because: "SAME_NEEDS" };
+  if (areNeedsEqual(request, existing)) return { kind: "answer", sequence, events: [], because: "SAME_NEEDS" };
   const { kind, id } = request.owner;
   return { kind: "refuse", fault: { code: "reservation_differs", ownerKind: kind, ownerId: id } };
 }
@@ -192,7 +192,7 @@ function decideAgain(
 const MAX_NAMED = 20;
 
 function findUnknownQueue(queue: string, { queues }: Ledger): Fault | undefined {
-  const forest = forestOf(queues);
+  const forest = getForest(queues);
   const node = forest.get(queue);
   if (node !== undefined && (node.children.length === 0 || isBroken(node))) return undefined;
   const leaves = [...forest.values()].filter(({ children }) => children.length === 0);
@@ -202,12 +202,12 @@ function findUnknownQueue(queue: string, { queues }: Ledger): Fault | undefined 
 
 /** Refuses a request that exceeds the quota even if nothing else is granted. A queue of unknown quota refuses nothing, because its problem may be temporary. */
 function findSmallQuota({ queue, needs }: QueueDemand, { ledger, machines }: World): Fault | undefined {
-  const node = queue === undefined ? undefined : forestOf(ledger.queues).get(queue);
+  const node = queue === undefined ? undefined : getForest(ledger.queues).get(queue);
   if (queue === undefined || node === undefined || isBroken(node)) return undefined;
   const short = findQuotaTooSmall(node, { needs }, machines);
   if (short === undefined) return undefined;
   const { pair, requested, available } = short;
-  return { code: "quota_exceeded", queue, ...pairOf(pair), requested, most: available };
+  return { code: "quota_exceeded", queue, ...parsePair(pair), requested, most: available };
 }
 
 function lowerPriority(priority: number, queue: Queue | undefined): number {
@@ -229,7 +229,7 @@ function findSmallPool(needs: readonly PoolNeed[], machines: Machines): Fault | 
   for (const pool of new Set(needs.map((need) => need.pool))) {
     const ofPool = needs.filter((need) => need.pool === pool);
     if (!isExact(ofPool) || machines.pools.get(pool)?.scaling !== undefined) continue;
-    const requested = ofPool.reduce((sum, need) => sum + sizeOf(need), 0);
+    const requested = ofPool.reduce((sum, need) => sum + countMachines(need), 0);
     const capacity = fitTogether(machines, ofPool, "foreign pods leave");
     if (capacity >= requested) continue;
     if (ofPool.some((need) => mayFitUnsized(need, machines))) return SIZES_NOT_KNOWN_YET;
@@ -247,7 +247,7 @@ function findSmallDomains({ needs, topology }: PoolGang, machines: Machines): Fa
     return undefined;
   let largest: Extract<Fault, { code: "pool_capacity" }> | undefined;
   let unknown: Fault | undefined;
-  for (const list of alternativesOf({ needs, topology }, machines)) {
+  for (const list of listAlternatives({ needs, topology }, machines)) {
     const small = findSmallPool(list, machines);
     if (small === undefined) return undefined;
     if (small.code !== "pool_capacity") unknown = small;
@@ -255,7 +255,7 @@ function findSmallDomains({ needs, topology }: PoolGang, machines: Machines): Fa
   }
   if (unknown !== undefined) return unknown;
   const [first] = needs;
-  const nowhere = { pool: first?.pool ?? "", requested: first === undefined ? 0 : sizeOf(first), capacity: 0 };
+  const nowhere = { pool: first?.pool ?? "", requested: first === undefined ? 0 : countMachines(first), capacity: 0 };
   return { code: "pool_capacity", ...(largest ?? nowhere), topology };
 }
 
@@ -266,20 +266,21 @@ function isExact(needs: readonly PoolNeed[]): boolean {
 
 function findSmallView(need: PoolNeed, all: Machines): Fault | undefined {
   const { pool, count } = need;
-  const state = viewOf(all, need);
-  const machines = state === undefined ? 0 : maxOf(state);
+  const state = findRoom(all, need);
+  const machines = state === undefined ? 0 : countMaxMachines(state);
   // New nodes of a pool that may grow may be larger than those that it has.
-  const mayGrow = state !== undefined && machines > largestOf(state);
+  const mayGrow = state !== undefined && machines > countLargest(state);
   if (count <= machines && (mayGrow || need.shared.length === 0)) return undefined;
-  const parts = state === undefined || count > machines ? 0 : partsThatFit(state, need, machines, "foreign pods leave");
+  const parts =
+    state === undefined || count > machines ? 0 : countFittingParts(state, need, machines, "foreign pods leave");
   if (count <= machines && parts === need.shared.length) return undefined;
-  const anySize = viewOf(all, withAnySize(need));
-  const isLarge = anySize === undefined || count > maxOf(anySize);
+  const anySize = findRoom(all, withAnySize(need));
+  const isLarge = anySize === undefined || count > countMaxMachines(anySize);
   if (!isLarge && mayFitUnsized(need, all)) return SIZES_NOT_KNOWN_YET;
   const tooLarge = count > machines ? [minimumOf(need.selection) ?? NOTHING] : need.shared;
   const short = isLarge ? [] : findShortResources(tooLarge, anySize);
   const capacity = Math.min(count, machines) + parts;
-  return { code: "pool_capacity", pool, requested: sizeOf(need), capacity, ...(short.length > 0 && { short }) };
+  return { code: "pool_capacity", pool, requested: countMachines(need), capacity, ...(short.length > 0 && { short }) };
 }
 
 const NOTHING: Amounts = new Map();
@@ -291,15 +292,15 @@ const MAX_SHORT_RESOURCES = 16;
 function findShortResources(requests: readonly Amounts[], { sizes }: PoolState): readonly ShortResource[] {
   const machines = [...sizes.values()].flatMap(({ allocatable }) => allocatable ?? []);
   if (machines.length === 0) return [];
-  const largest = largestAmounts(machines);
-  return [...largestAmounts(requests)]
+  const largest = findLargestAmounts(machines);
+  return [...findLargestAmounts(requests)]
     .map(([resource, requested]) => ({ resource, requested, largest: largest.get(resource) ?? 0 }))
     .filter((each) => each.requested > each.largest)
     .sort((one, other) => compareText(one.resource, other.resource))
     .slice(0, MAX_SHORT_RESOURCES);
 }
 
-function faultOf(obstacle: Obstacle, owner: Owner): Fault {
+function faultOf(obstacle: GrantObstacle, owner: Owner): Fault {
   if (obstacle.code === "POOLS_NOT_KNOWN_YET") return NOT_KNOWN_YET;
   if (obstacle.code === "CONCURRENCY_LIMIT") {
     const what = `number of granted reservations of kind ${owner.kind}`;

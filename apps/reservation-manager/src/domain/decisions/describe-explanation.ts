@@ -1,5 +1,5 @@
 import { assertNever } from "@muster/faults";
-import type { Bounded, Explanation, Holder, PoolExplanation } from "./explanation.ts";
+import type { TruncatedList, Explanation, Holder, PoolExplanation } from "./explanation.ts";
 import type { WaitReason } from "./explain-waiting.ts";
 import type { DomainRoom } from "./fit.ts";
 import { printAmount, roundAmount } from "@muster/resources";
@@ -222,7 +222,7 @@ function describeForeign(nodes: readonly UnusableNode[]): string {
   return `; ${countOf(nodes.length, "node")} ${nodes.length === 1 ? "has" : "have"} pods that the ledger does not know${examples}`;
 }
 
-function named(holders: Bounded<Holder> | undefined, verb: string): string {
+function named(holders: TruncatedList<Holder> | undefined, verb: string): string {
   if (holders === undefined || holders.listed.length === 0) return "";
   const names = holders.listed.slice(0, MAX_NAMED).map((holder) => `${ownerName(holder.owner)} (${holdingOf(holder)})`);
   const more = holders.listed.length + holders.more - names.length;

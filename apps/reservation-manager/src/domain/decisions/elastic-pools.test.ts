@@ -1,38 +1,47 @@
 import { describe, expect, it } from "vitest";
-import { nodeOf, ownerOf, policy, requestOf, scaleTo, startRun, step, type Run } from "../../../test/random-world.ts";
+import {
+  makeNode,
+  makeOwner,
+  policy,
+  makeRequest,
+  scaleTo,
+  startRun,
+  stepRun,
+  type LedgerRun,
+} from "../../../test/random-world.ts";
 import { buildExplanation } from "./build-explanation.ts";
 import { findHold } from "./find-hold.ts";
-import { knownReservation, reservationOf } from "../ledger/ledger.ts";
+import { getReservation, findReservation } from "../ledger/ledger.ts";
 import type { Operation } from "../../../test/random-world.ts";
 
 const reserve = (id: string, machines: number): Operation => {
   return {
     kind: "reserve",
-    request: requestOf(
+    request: makeRequest(
       id,
       Array.from({ length: machines }, () => "a"),
     ),
   };
 };
 
-function runOf(...operations: readonly Operation[]): Run {
+function runOf(...operations: readonly Operation[]): LedgerRun {
   const run = startRun();
-  for (const operation of operations) step(run, operation);
+  for (const operation of operations) stepRun(run, operation);
   return run;
 }
 
-function refusal(run: Run, id: string, machines: number): unknown {
-  const verdict = step(run, reserve(id, machines));
+function refusal(run: LedgerRun, id: string, machines: number): unknown {
+  const verdict = stepRun(run, reserve(id, machines));
   return verdict?.kind === "refuse" ? verdict.fault : verdict?.kind;
 }
 
-function holdOf(run: Run): string | undefined {
+function holdOf(run: LedgerRun): string | undefined {
   const hold = findHold(run.world, policy, run.nowMs);
-  return hold && knownReservation(run.world.ledger, hold.place.sequence).owner.id;
+  return hold && getReservation(run.world.ledger, hold.place.sequence).owner.id;
 }
 
-function isGranted(run: Run, id: string): boolean | undefined {
-  const reservation = reservationOf(run.world.ledger, ownerOf(id));
+function isGranted(run: LedgerRun, id: string): boolean | undefined {
+  const reservation = findReservation(run.world.ledger, makeOwner(id));
   return reservation && reservation.grant !== undefined;
 }
 
@@ -47,7 +56,7 @@ describe("a pool that is scaled", () => {
   it("is as large as its live nodes when those exceed its maximum", () => {
     const run = runOf(
       scaleTo("a", 1),
-      ...[1, 2].map((n): Operation => ({ kind: "node", facts: nodeOf(`a${n}`, "a") })),
+      ...[1, 2].map((n): Operation => ({ kind: "node", facts: makeNode(`a${n}`, "a") })),
     );
     expect(refusal(run, "x", 3)).toMatchObject({ code: "pool_capacity", capacity: 2 });
     expect(refusal(run, "x", 2)).toBe("grant");
@@ -56,14 +65,14 @@ describe("a pool that is scaled", () => {
   it("refuses requests if its maximum is 0, with another fault than for an unknown pool", () => {
     const run = runOf(scaleTo("a", 0));
     expect(refusal(run, "x", 1)).toMatchObject({ code: "pool_capacity", capacity: 0 });
-    step(run, scaleTo("a"));
+    stepRun(run, scaleTo("a"));
     expect(refusal(run, "x", 1)).toMatchObject({ code: "pool_unknown", pool: "a" });
   });
 
   it("grants waiting requests once the nodes exist, and not before", () => {
-    const run = runOf(scaleTo("a", 2), reserve("x", 2), { kind: "node", facts: nodeOf("a1", "a") });
+    const run = runOf(scaleTo("a", 2), reserve("x", 2), { kind: "node", facts: makeNode("a1", "a") });
     expect(isGranted(run, "x")).toBe(false);
-    step(run, { kind: "node", facts: nodeOf("a2", "a") });
+    stepRun(run, { kind: "node", facts: makeNode("a2", "a") });
     expect(isGranted(run, "x")).toBe(true);
   });
 
@@ -71,37 +80,37 @@ describe("a pool that is scaled", () => {
     const run = runOf(scaleTo("a", 2), reserve("x", 2), scaleTo("a"));
     expect(run.world.machines.pools.get("a")).toBeUndefined();
     expect(isGranted(run, "x")).toBe(false);
-    for (const name of ["a1", "a2"]) step(run, { kind: "node", facts: nodeOf(name, "a") });
+    for (const name of ["a1", "a2"]) stepRun(run, { kind: "node", facts: makeNode(name, "a") });
     expect(isGranted(run, "x")).toBe(true);
   });
 });
 
 describe("machines are kept", () => {
   /** One of two machines of the pool is free, and a request for three has waited too long. */
-  const overdue = (...more: readonly Operation[]): Run =>
+  const overdue = (...more: readonly Operation[]): LedgerRun =>
     runOf(
       scaleTo("a", 3),
-      { kind: "node", facts: nodeOf("a1", "a") },
+      { kind: "node", facts: makeNode("a1", "a") },
       reserve("h", 1),
       reserve("large", 3),
       { kind: "wait", ms: policy.holdAfterMs + 1 },
       ...more,
-      { kind: "node", facts: nodeOf("a2", "a") },
+      { kind: "node", facts: makeNode("a2", "a") },
       reserve("small", 1),
     );
 
   it("for a request that is larger than its pool is, but not than its maximum", () => {
     const run = overdue();
     expect([holdOf(run), isGranted(run, "small")]).toEqual(["olarge", false]);
-    step(run, { kind: "release", owner: ownerOf("h") });
-    step(run, { kind: "node", facts: nodeOf("a3", "a") });
+    stepRun(run, { kind: "release", owner: makeOwner("h") });
+    stepRun(run, { kind: "node", facts: makeNode("a3", "a") });
     expect([isGranted(run, "large"), isGranted(run, "small")]).toEqual([true, false]);
   });
 
   it("for no request while the provider cannot supply its nodes", () => {
     const run = overdue(scaleTo("a", 3, true));
     expect([holdOf(run), isGranted(run, "small")]).toEqual([undefined, true]);
-    step(run, scaleTo("a", 3));
+    stepRun(run, scaleTo("a", 3));
     expect(holdOf(run)).toBe("olarge");
   });
 
@@ -112,8 +121,8 @@ describe("machines are kept", () => {
 });
 
 it("reports how many of the needed machines exist, and the maximum of the pool", () => {
-  const run = runOf(scaleTo("a", 8), { kind: "node", facts: nodeOf("a1", "a") }, reserve("x", 4));
-  const reservation = knownReservation(run.world.ledger, 1);
+  const run = runOf(scaleTo("a", 8), { kind: "node", facts: makeNode("a1", "a") }, reserve("x", 4));
+  const reservation = getReservation(run.world.ledger, 1);
   const { message, pools } = buildExplanation(reservation, run.world, policy, run.nowMs);
   expect(message).toBe("pool a has 1 of 4 machines; it may grow to 8");
   expect(pools).toMatchObject([{ pool: "a", available: 1, capacity: 1, elasticMax: 8 }]);

@@ -1,10 +1,22 @@
 import type { Owner } from "@muster/names";
-import { comparePrecedence, orderedOf, type Ordered, type OrderRule, type Precedence } from "./precedence.ts";
-import { forestOf } from "../ledger/queue-forest.ts";
-import { acceptedPools } from "@muster/resources";
-import { knownReservation } from "../ledger/ledger.ts";
+import {
+  comparePrecedence,
+  buildRequestPrecedence,
+  type RequestPrecedence,
+  type OrderRule,
+  type Precedence,
+} from "./precedence.ts";
+import { getForest } from "../ledger/queue-forest.ts";
+import { listAcceptedPools } from "@muster/resources";
+import { getReservation } from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
-import { comparePlaces, countAhead, placeOf, placesAround, type Place } from "../ledger/waiting-queue.ts";
+import {
+  compareQueuePositions,
+  countAhead,
+  getQueuePosition,
+  findPlacesAround,
+  type QueuePosition,
+} from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 
 /** A request that goes before another one, and the rule that decides it. */
@@ -29,32 +41,32 @@ export function listAhead(
   { limit, named }: { readonly limit: number; readonly named?: number | undefined },
 ): { readonly listed: readonly RequestAhead[]; readonly more: number } {
   const { ledger } = world;
-  const own = orderedOf(reservation, world);
-  const ofQueue = firstOf(placesAround(reservation, ledger.queue).keys(), own.place, limit);
+  const own = buildRequestPrecedence(reservation, world);
+  const ofQueue = firstOf(findPlacesAround(reservation, ledger.queue).keys(), own.place, limit);
   const others = reservation.queue === undefined ? [] : listFirstOfOthers(reservation, world);
   const ofOthers = others.flatMap((place) => compareWith(place, own, world) ?? []);
   const all = [...ofQueue.flatMap((place) => compareWith(place, own, world) ?? []), ...ofOthers].sort(compareAhead);
   const listed = all.slice(0, limit);
   const isListed = named === undefined || listed.some(({ sequence }) => sequence === named);
-  const missing = isListed ? undefined : compareWith(placeOf(knownReservation(ledger, named)), own, world);
+  const missing = isListed ? undefined : compareWith(getQueuePosition(getReservation(ledger, named)), own, world);
   return {
     listed: missing === undefined ? listed : [missing, ...listed.slice(0, limit - 1)],
     more: countAhead(reservation, ledger.queue) + ofOthers.length - listed.length,
   };
 }
 
-function firstOf(places: Iterable<Place>, before: Place, limit: number): readonly Place[] {
-  const first: Place[] = [];
+function firstOf(places: Iterable<QueuePosition>, before: QueuePosition, limit: number): readonly QueuePosition[] {
+  const first: QueuePosition[] = [];
   for (const place of places) {
-    if (first.length === limit || comparePlaces(place, before) >= 0) return first;
+    if (first.length === limit || compareQueuePositions(place, before) >= 0) return first;
     first.push(place);
   }
   return first;
 }
 
-function listFirstOfOthers({ queue, needs }: Reservation, { ledger }: World): readonly Place[] {
-  const pools = new Set(needs.flatMap(acceptedPools));
-  const forest = forestOf(ledger.queues);
+function listFirstOfOthers({ queue, needs }: Reservation, { ledger }: World): readonly QueuePosition[] {
+  const pools = new Set(needs.flatMap(listAcceptedPools));
+  const forest = getForest(ledger.queues);
   const firsts = [...ledger.queue.byQueue.entries()].flatMap(([name, { heads }]) => {
     const first = name === queue || forest.get(name)?.problem !== undefined ? undefined : heads.first();
     return first === undefined ? [] : [first];
@@ -66,9 +78,9 @@ function listFirstOfOthers({ queue, needs }: Reservation, { ledger }: World): re
 }
 
 /** Returns undefined if the request at this place goes later. */
-function compareWith(place: Place, own: Ordered, world: World): RequestAhead | undefined {
-  const other = knownReservation(world.ledger, place.sequence);
-  const { isBehind, rule, compared } = comparePrecedence(own, orderedOf(other, world), world);
+function compareWith(place: QueuePosition, own: RequestPrecedence, world: World): RequestAhead | undefined {
+  const other = getReservation(world.ledger, place.sequence);
+  const { isBehind, rule, compared } = comparePrecedence(own, buildRequestPrecedence(other, world), world);
   if (!isBehind) return undefined;
   const { owner, sequence, queue, priority, createdAtMs } = other;
   const ofQueue = { ...(queue !== undefined && { queue }), ...(compared && { compared }) };
@@ -76,5 +88,5 @@ function compareWith(place: Place, own: Ordered, world: World): RequestAhead | u
 }
 
 function compareAhead(a: RequestAhead, b: RequestAhead): number {
-  return RULES.indexOf(a.rule) - RULES.indexOf(b.rule) || comparePlaces(a, b);
+  return RULES.indexOf(a.rule) - RULES.indexOf(b.rule) || compareQueuePositions(a, b);
 }

@@ -1,21 +1,30 @@
 import { describe, expect, it } from "vitest";
-import { amounts, nodeOf, ownerOf, partsOf, policy, requestOf, startRun, step } from "../../../test/random-world.ts";
+import {
+  toAmounts,
+  makeNode,
+  makeOwner,
+  makeParts,
+  policy,
+  makeRequest,
+  startRun,
+  stepRun,
+} from "../../../test/random-world.ts";
 import { buildExplanation } from "./build-explanation.ts";
-import { reservationOf } from "../ledger/ledger.ts";
+import { findReservation } from "../ledger/ledger.ts";
 import type { NodeFacts } from "../ledger/machines.ts";
 
 type Requests = Readonly<Record<string, number>> | undefined;
 
 const GI = 2 ** 30;
-const size = amounts({ cpu: 4000, memory: 16 * GI, pods: 10 });
-const node = (name: string, more: Partial<NodeFacts> = {}) => nodeOf(name, "a", { allocatable: size, ...more });
+const size = toAmounts({ cpu: 4000, memory: 16 * GI, pods: 10 });
+const node = (name: string, more: Partial<NodeFacts> = {}) => makeNode(name, "a", { allocatable: size, ...more });
 
 /** Why the last one of these waits, with a node of the size for each name. */
 function explainLast(nodes: readonly NodeFacts[], ...all: readonly (readonly Requests[])[]) {
   const run = startRun(nodes);
   for (const [id, requests] of all.entries())
-    step(run, { kind: "reserve", request: requestOf(id, [], { needs: partsOf("a", ...requests) }) });
-  const reservation = reservationOf(run.world.ledger, ownerOf(all.length - 1));
+    stepRun(run, { kind: "reserve", request: makeRequest(id, [], { needs: makeParts("a", ...requests) }) });
+  const reservation = findReservation(run.world.ledger, makeOwner(all.length - 1));
   if (reservation === undefined) throw new Error("it has no reservation");
   return buildExplanation(reservation, run.world, policy, run.nowMs);
 }
@@ -32,7 +41,7 @@ describe("parts that do not fit", () => {
     expect(pools[0]?.parts).toEqual({
       listed: [
         {
-          requests: amounts(large),
+          requests: toAmounts(large),
           requested: 4,
           fitting: 1,
           shortage: { node: "a2", placed: 0, resources: [{ resource: "cpu", requested: 2000, free: 1000 }] },
@@ -54,7 +63,7 @@ describe("parts that do not fit", () => {
   });
 
   it("name several resources, and pods", () => {
-    const full = amounts({ cpu: 4000, memory: 16 * GI, pods: 1 });
+    const full = toAmounts({ cpu: 4000, memory: 16 * GI, pods: 1 });
     const { message } = explainLast([node("a1", { allocatable: full })], [{ cpu: 3000 }], [{ cpu: 2000 }]);
     expect(message).toContain("cpu and pods are short: a1 has 1 and 0 free, the pool has 1 of 4 and 0 of 1 free");
   });
@@ -62,18 +71,18 @@ describe("parts that do not fit", () => {
   it("name no node where all machines are held as a whole", () => {
     const { message, pools } = explainLast([node("a1")], [undefined], [large]);
     expect(message).toContain("needs 1 × (cpu 2, memory 4Gi), 0 fit now; no machine of it can be granted in parts now");
-    expect(pools[0]?.amounts).toMatchObject({ allocatable: size, free: amounts({}) });
+    expect(pools[0]?.amounts).toMatchObject({ allocatable: size, free: toAmounts({}) });
   });
 
   it("count room that is kept for an older request as used", () => {
     const run = startRun([node("a1"), node("a2")]);
     const ask = (id: string, ...requests: readonly Requests[]) =>
-      step(run, { kind: "reserve", request: requestOf(id, [], { needs: partsOf("a", ...requests) }) });
+      stepRun(run, { kind: "reserve", request: makeRequest(id, [], { needs: makeParts("a", ...requests) }) });
     ask("first", { cpu: 1000 });
     ask("older", undefined, undefined);
-    step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
     ask("x", { cpu: 3500 });
-    const reservation = reservationOf(run.world.ledger, ownerOf("x"));
+    const reservation = findReservation(run.world.ledger, makeOwner("x"));
     if (reservation === undefined) throw new Error("it has no reservation");
     const { because, message } = buildExplanation(reservation, run.world, policy, run.nowMs);
     expect(because?.code).toBe("HELD_FOR_OLDER");

@@ -1,4 +1,4 @@
-import { amountsKey, fitsInto, type Amounts } from "@muster/resources";
+import { buildAmountsKey, canFit, type Amounts } from "@muster/resources";
 import type { PoolNeed } from "../ledger/reservation.ts";
 import { placeShared, type Room } from "../ledger/room.ts";
 
@@ -31,7 +31,7 @@ export function explainParts({ shared }: Pick<PoolNeed, "shared">, room: Room): 
   const placed = new Map<string, number>();
   for (const [index, requests] of shared.entries()) {
     const node = nodes[index];
-    const key = amountsKey(requests);
+    const key = buildAmountsKey(requests);
     const kind = kinds.get(key) ?? { requests, requested: 0, fitting: 0 };
     kinds.set(key, kind);
     kind.requested += 1;
@@ -50,7 +50,7 @@ function findShortage(requests: Amounts, room: Room, placed: ReadonlyMap<string,
   let best:
     { readonly node: string; readonly lack: number; readonly resources: readonly ResourceShortage[] } | undefined;
   for (const [node, free] of freeByNode(room)) {
-    if (fitsInto(requests, free)) continue;
+    if (canFit(requests, free)) continue;
     const resources = shortResources(requests, free);
     const lack = resources.reduce((sum, each) => sum + (each.requested - each.free) / each.requested, 0);
     const order =

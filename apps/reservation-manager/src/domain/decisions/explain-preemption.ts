@@ -1,12 +1,12 @@
 import { findHolds } from "./find-hold.ts";
 import { chooseReported, listOptions, type Option } from "./choose-option.ts";
-import { findVictims, rankOf, type Search, type Worlds } from "./find-victims.ts";
-import { futureOf } from "./future.ts";
-import { holderOf, type PreemptionOutlook } from "./explanation.ts";
+import { findVictims, computeVictimRank, type VictimSearch, type SearchWorlds } from "./find-victims.ts";
+import { buildFutureWorld } from "./future.ts";
+import { buildHolder, type PreemptionOutlook } from "./explanation.ts";
 import type { HoldPolicy } from "./fit.ts";
 import { isPlaceExcluded, MAX_BENEFICIARIES, mayPreempt, type PreemptionLimit } from "./plan-preemptions.ts";
-import { forestOf } from "../ledger/queue-forest.ts";
-import { knownReservation } from "../ledger/ledger.ts";
+import { getForest } from "../ledger/queue-forest.ts";
+import { getReservation } from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { findClassOfOption } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
@@ -19,21 +19,21 @@ export function explainPreemption(
   nowMs: number,
 ): PreemptionOutlook | undefined {
   const { ledger, machines } = world;
-  const node = reservation.queue === undefined ? undefined : forestOf(ledger.queues).get(reservation.queue);
+  const node = reservation.queue === undefined ? undefined : getForest(ledger.queues).get(reservation.queue);
   if (node === undefined || !mayPreempt(node.queue) || !machines.complete) return undefined;
-  const future = futureOf(world).world;
+  const future = buildFutureWorld(world).world;
   const holds = findHolds(future, policy, nowMs);
   const found = searchOptions(reservation, { present: world, future, holds }, nowMs);
   const victims = (found.victims ?? []).map(({ sequence, reason }) => {
-    return { ...holderOf(knownReservation(ledger, sequence)), reason };
+    return { ...buildHolder(getReservation(ledger, sequence)), reason };
   });
   return { victims, againAtMs: found.againAtMs, limit: findLimit(found, world) };
 }
 
-type Found = Search & Pick<Option, "demand"> & { readonly isExcluded: boolean };
+type Found = VictimSearch & Pick<Option, "demand"> & { readonly isExcluded: boolean };
 
 /** Searches the option for which work would be preempted. If no option has victims, returns the one that explains the wait. */
-function searchOptions(reservation: Reservation, worlds: Worlds, nowMs: number): Found {
+function searchOptions(reservation: Reservation, worlds: SearchWorlds, nowMs: number): Found {
   const { present, future } = worlds;
   const search = ({ demand, place }: Option): Found => {
     const found = findVictims(demand, place, worlds, nowMs);
@@ -44,7 +44,7 @@ function searchOptions(reservation: Reservation, worlds: Worlds, nowMs: number):
   const [first, ...others] = listOptions(reservation);
   const searches: readonly [Found, ...Found[]] = [search(first), ...others.map(search)];
   const [best] = searches
-    .flatMap((found) => (found.victims === undefined ? [] : [{ found, rank: rankOf(found.victims) }]))
+    .flatMap((found) => (found.victims === undefined ? [] : [{ found, rank: computeVictimRank(found.victims) }]))
     .sort((a, b) => Number(a.found.isExcluded) - Number(b.found.isExcluded) || a.rank - b.rank);
   return best?.found ?? chooseReported(searches, present);
 }

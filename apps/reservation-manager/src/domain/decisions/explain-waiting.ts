@@ -1,6 +1,6 @@
 import { chooseOption, chooseReported, listOptions, type Option } from "./choose-option.ts";
-import { obstacleTo, type DomainRoom, type Obstacle, type Holds, type WaitCode } from "./fit.ts";
-import { futureOf, isChanging, worldForOthers } from "./future.ts";
+import { findObstacle, type DomainRoom, type GrantObstacle, type OverdueHolds, type WaitCode } from "./fit.ts";
+import { buildFutureWorld, isChanging, buildWorldForOthers } from "./future.ts";
 import { refineWait, type PreciseWait } from "./refine-wait.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { countAhead } from "../ledger/waiting-queue.ts";
@@ -35,15 +35,15 @@ export type WaitReason = {
 const NO_MACHINES = { pool: "", requested: 0, parts: 0, available: 0 };
 
 /** Returns why the reservation waits, given the holds in force (`findHolds`); undefined: it is granted or about to be. */
-export function explainWaiting(reservation: Reservation, world: World, holds: Holds): WaitReason | undefined {
+export function explainWaiting(reservation: Reservation, world: World, holds: OverdueHolds): WaitReason | undefined {
   if (reservation.grant !== undefined) return undefined;
   const { queue } = reservation;
   const ahead = countAhead(reservation, world.ledger.queue);
-  const isPlaced = isChanging(world) && futureOf(world).placed.has(reservation.sequence);
+  const isPlaced = isChanging(world) && buildFutureWorld(world).placed.has(reservation.sequence);
   if (isPlaced && queue !== undefined) return { code: "WAITING_FOR_PREEMPTED", ...NO_MACHINES, queue, ahead };
-  const open = worldForOthers(world);
+  const open = buildWorldForOthers(world);
   const options = listOptions(reservation);
-  const obstacleOf = ({ demand, place }: Option): Obstacle | undefined => obstacleTo(demand, place, open, holds);
+  const obstacleOf = ({ demand, place }: Option): GrantObstacle | undefined => findObstacle(demand, place, open, holds);
   if (chooseOption(options, open, (option) => obstacleOf(option) !== undefined) !== undefined) return undefined;
   const reported = chooseReported(options, world);
   const obstacle = obstacleOf(reported);

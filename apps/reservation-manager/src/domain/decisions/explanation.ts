@@ -8,7 +8,7 @@ import type { PreemptionLimit } from "./plan-preemptions.ts";
 import type { PoolAmounts } from "./summarise-pools.ts";
 
 /** The first entries of a list, and the number of the others. */
-export type Bounded<Entry> = { readonly listed: readonly Entry[]; readonly more: number };
+export type TruncatedList<Entry> = { readonly listed: readonly Entry[]; readonly more: number };
 
 /** An owner with the number of its machines, in one pool or in all. */
 export type Holder = {
@@ -21,7 +21,7 @@ export type Holder = {
 };
 
 /** `pool`: only its machines are counted. */
-export function holderOf({ owner, sequence, grant }: Reservation, pool?: string): Holder {
+export function buildHolder({ owner, sequence, grant }: Reservation, pool?: string): Holder {
   const machines = (grant?.machines ?? []).filter((machine) => pool === undefined || machine.pool === pool);
   const parts = machines.filter(({ shared }) => shared !== undefined).length;
   return { owner, sequence, machines: machines.length, parts, sinceMs: grant?.atMs ?? 0 };
@@ -36,7 +36,7 @@ export type PoolExplanation = {
   readonly nodes?: string | undefined;
   readonly requested: number;
   /** The parts among `requested`; undefined: none. */
-  readonly parts: Bounded<PartDemand> | undefined;
+  readonly parts: TruncatedList<PartDemand> | undefined;
   /** The amounts of the nodes that count. Undefined without parts. */
   readonly amounts: PoolAmounts | undefined;
   /** Free machines, including those kept for a hold. */
@@ -47,9 +47,9 @@ export type PoolExplanation = {
   readonly held: number;
   /** The maximum size to which the pool may be scaled; undefined: it is not scaled. */
   readonly elasticMax: number | undefined;
-  readonly unusable: Bounded<UnusableNode>;
+  readonly unusable: TruncatedList<UnusableNode>;
   /** Who was granted machines of the pool, most machines first. */
-  readonly holders: Bounded<Holder>;
+  readonly holders: TruncatedList<Holder>;
 };
 
 /** The position of a request in the queue. `byPriority` lists the highest priorities first; `more` counts the requests of omitted priorities. */
@@ -66,7 +66,7 @@ export type ConcurrencyUse = {
   readonly limit: number;
   readonly granted: number;
   /** Earliest first. */
-  readonly holders: Bounded<Holder>;
+  readonly holders: TruncatedList<Holder>;
 };
 
 /** The reasons for the state of a reservation, with its numbers at one time. */
@@ -83,9 +83,9 @@ export type Explanation = {
   readonly overtakenUntilMs: number | undefined;
   readonly concurrency: ConcurrencyUse | undefined;
   /** Work that is preempted for it, in the order of submission. */
-  readonly preempted: Bounded<Victim>;
+  readonly preempted: TruncatedList<Victim>;
   /** Requests that go first, in the order of the rules. Undefined: it does not wait. */
-  readonly requestsAhead: Bounded<RequestAhead> | undefined;
+  readonly requestsAhead: TruncatedList<RequestAhead> | undefined;
   /** Undefined: it does not wait, or its queue preempts nothing. */
   readonly preemption: Outlook | undefined;
 };
@@ -100,4 +100,4 @@ export type PreemptionOutlook = {
   readonly limit: PreemptionLimit | undefined;
 };
 
-type Outlook = Omit<PreemptionOutlook, "victims"> & { readonly victims: Bounded<Victim> };
+type Outlook = Omit<PreemptionOutlook, "victims"> & { readonly victims: TruncatedList<Victim> };

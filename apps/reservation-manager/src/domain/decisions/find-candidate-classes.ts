@@ -1,22 +1,28 @@
-import { fitsBehind, obstacleTo, type Holds } from "./fit.ts";
+import { canFitBehindHolds, findObstacle, type OverdueHolds } from "./fit.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
-import { viewOf, type Machines } from "../ledger/machines.ts";
+import { findRoom, type Machines } from "../ledger/machines.ts";
 import type { PoolGang, PoolNeed } from "../ledger/reservation.ts";
 import { emptyRoom, mayHaveRoom } from "../ledger/room.ts";
-import { comparePlaces, groupsOf, type Place, type Shape, type WaitingClass } from "../ledger/waiting-queue.ts";
+import {
+  compareQueuePositions,
+  listGroups,
+  type QueuePosition,
+  type RequestShape,
+  type WaitingClass,
+} from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 
 /** Finds the classes without a queue whose first request has no obstacle, by the place of that request. */
-export function findCandidateClasses(world: World, holds: Holds): SortedMap<Place, WaitingClass> {
+export function findCandidateClasses(world: World, holds: OverdueHolds): SortedMap<QueuePosition, WaitingClass> {
   const hold = holds.machines;
-  let candidates = SortedMap.empty<Place, WaitingClass>(comparePlaces);
+  let candidates = SortedMap.empty<QueuePosition, WaitingClass>(compareQueuePositions);
   for (const shape of findShapes(world)) {
-    const fitsBehindHold = fitsBehind(shape, world.machines, hold);
+    const fitsBehindHold = canFitBehindHolds(shape, world.machines, hold);
     for (const waiting of shape.classes.values()) {
       if (!fitsBehindHold && hold?.queue === undefined && waiting.priority < (hold?.place.priority ?? -Infinity)) break;
       const head = waiting.places.first();
-      if (head !== undefined && obstacleTo(waiting, head[0], world, holds) === undefined)
+      if (head !== undefined && findObstacle(waiting, head[0], world, holds) === undefined)
         candidates = candidates.set(head[0], waiting);
     }
   }
@@ -24,10 +30,10 @@ export function findCandidateClasses(world: World, holds: Holds): SortedMap<Plac
 }
 
 /** Yields the shapes for which enough machines are free, including kept ones. Room for their parts may still be missing. */
-function* findShapes({ ledger, machines }: World): Generator<Shape> {
+function* findShapes({ ledger, machines }: World): Generator<RequestShape> {
   for (const { name, free, partial, cordoned } of machines.pools.values()) {
     if (free.size === 0 && partial.size === 0 && cordoned === 0) continue;
-    for (const { pools, hasViews, shapes, shapesWithParts } of groupsOf(ledger.queue, name)) {
+    for (const { pools, hasViews, shapes, shapesWithParts } of listGroups(ledger.queue, name)) {
       if (hasViews) {
         yield* [...shapes.values()].filter((shape) => mayFit(shape, machines));
         continue;
@@ -53,6 +59,6 @@ function isAnyShort(pools: readonly string[], counts: readonly number[], availab
 }
 
 function mayFit(shape: PoolGang, machines: Machines): boolean {
-  const mayHold = (need: PoolNeed): boolean => mayHaveRoom(viewOf(machines, need) ?? emptyRoom, need);
-  return withoutHeldMinima(shape.needs, machines).every(mayHold) && fitsBehind(shape, machines, undefined);
+  const mayHold = (need: PoolNeed): boolean => mayHaveRoom(findRoom(machines, need) ?? emptyRoom, need);
+  return withoutHeldMinima(shape.needs, machines).every(mayHold) && canFitBehindHolds(shape, machines, undefined);
 }

@@ -1,43 +1,43 @@
 import { canHoldAll } from "../ledger/can-hold.ts";
 import type { Machines } from "../ledger/machines.ts";
 import type { PoolGang, PoolNeed } from "../ledger/reservation.ts";
-import { alternativesOf } from "../ledger/topology.ts";
+import { listAlternatives } from "../ledger/topology.ts";
 import {
-  classOfOption,
-  comparePlaces,
-  firstPlaceOf,
-  optionsOfRequest,
-  placeAfter,
-  type Place,
+  getClassOfOption,
+  compareQueuePositions,
+  findFirstPlace,
+  listRequestOptions,
+  getPlaceAfter,
+  type QueuePosition,
   type WaitingClass,
 } from "../ledger/waiting-queue.ts";
-import { knownReservation } from "../ledger/ledger.ts";
+import { getReservation } from "../ledger/ledger.ts";
 import type { World } from "../ledger/world.ts";
 import type { WaitingTree, WaitingTrees } from "../ledger/waiting-trees.ts";
-import { forestOf } from "../ledger/queue-forest.ts";
+import { getForest } from "../ledger/queue-forest.ts";
 import type { Summaries } from "../ledger/sorted-map.ts";
-import { findHeldQuota, findQueueObstacle, levelOfDemand, type QuotaHolds } from "./find-queue-obstacle.ts";
-import { isAtLimit, mostAvailable, type Hold, type HoldPolicy, type Holds } from "./fit.ts";
+import { findHeldQuota, findQueueObstacle, computeDemandLevel, type QuotaHolds } from "./find-queue-obstacle.ts";
+import { isAtLimit, countMostAvailable, type MachineHold, type HoldPolicy, type OverdueHolds } from "./fit.ts";
 import {
-  bestRank,
-  freeForRequests,
-  headSummaries,
+  findBestRank,
+  computeFreeForRequests,
+  buildHeadSummaries,
   isShort,
   mayAdmit,
-  treeSummaries,
+  buildTreeSummaries,
   type AdmittedBounds,
   type HeldQuota,
   type TreeBounds,
 } from "./queue-bounds.ts";
 
-export function findHolds(world: World, policy: HoldPolicy, nowMs: number): Holds {
+export function findHolds(world: World, policy: HoldPolicy, nowMs: number): OverdueHolds {
   const overdueSinceMs = nowMs - policy.holdAfterMs;
-  const search = { world, overdueSinceMs, trees: treeSummaries(world, overdueSinceMs) };
+  const search = { world, overdueSinceMs, trees: buildTreeSummaries(world, overdueSinceMs) };
   const quotas: QuotaHolds = (queue) => findQuotaHold(queue, search);
   return { machines: findMachineHold({ ...search, quotas }), quotas, overdueSinceMs };
 }
 
-export function findHold(world: World, policy: HoldPolicy, nowMs: number): Hold | undefined {
+export function findHold(world: World, policy: HoldPolicy, nowMs: number): MachineHold | undefined {
   return findHolds(world, policy, nowMs).machines;
 }
 
@@ -51,7 +51,7 @@ type HoldSearch = QuotaSearch & { readonly quotas: QuotaHolds };
 
 function findQuotaHold(queue: string, { world, trees }: QuotaSearch): HeldQuota | undefined {
   let tree: WaitingTree | undefined;
-  for (const { queue: each } of forestOf(world.ledger.queues).get(queue)?.pathFromRoot ?? [])
+  for (const { queue: each } of getForest(world.ledger.queues).get(queue)?.pathFromRoot ?? [])
     tree = (tree?.children ?? world.ledger.trees).get(each.name);
   return tree?.node.queue.name === queue ? trees.of(tree)?.held : undefined;
 }
@@ -60,7 +60,7 @@ function findQuotaHold(queue: string, { world, trees }: QuotaSearch): HeldQuota 
  * Finds the hold in force: for the oldest overdue request of the highest priority, among those that do not borrow if any exist. Skips requests that free
  * machines cannot help: those that their concurrency limit or queue stops, and those larger than their pool is or can become now.
  */
-function findMachineHold(search: HoldSearch): Hold | undefined {
+function findMachineHold(search: HoldSearch): MachineHold | undefined {
   const { world, overdueSinceMs } = search;
   const first = findHoldWithoutQueue(world, overdueSinceMs);
   return findHoldInTrees(search, world.ledger.trees, () => true, first);
@@ -71,8 +71,8 @@ function findHoldInTrees(
   search: HoldSearch,
   trees: WaitingTrees,
   isAdmitted: (admitted: AdmittedBounds) => boolean,
-  before: Hold | undefined,
-): Hold | undefined {
+  before: MachineHold | undefined,
+): MachineHold | undefined {
   let first = before;
   const orderIfFirst = (admitted: AdmittedBounds): HoldOrder | undefined => {
     const order = { place: admitted.first, isBorrowing: !admitted.isOwner };
@@ -81,7 +81,7 @@ function findHoldInTrees(
   };
   for (const [, tree] of trees.searchBest(
     search.trees,
-    (bounds) => bestRank(bounds, orderIfFirst, compareHolds),
+    (bounds) => findBestRank(bounds, orderIfFirst, compareHolds),
     compareHolds,
   ))
     first =
@@ -94,24 +94,24 @@ function findHoldInTrees(
 function findHoldInQueue(
   { world, overdueSinceMs, quotas }: HoldSearch,
   { node, requests }: WaitingTree,
-  before: Hold | undefined,
-): Hold | undefined {
-  const free = freeForRequests(node, world);
-  const isStopped = (waiting: WaitingClass, place: Place): boolean =>
+  before: MachineHold | undefined,
+): MachineHold | undefined {
+  const free = computeFreeForRequests(node, world);
+  const isStopped = (waiting: WaitingClass, place: QueuePosition): boolean =>
     findQueueObstacle(waiting, place, world) !== undefined ||
     findHeldQuota(waiting, place, world, quotas) !== undefined;
   let first = before;
   for (const [place, waiting] of requests?.heads.search(
-    headSummaries(world),
+    buildHeadSummaries(world),
     (bounds) =>
       bounds.oldestMs < overdueSinceMs &&
       isBefore({ place: bounds.first, isBorrowing: false }, first) &&
       !isShort(bounds.needed, free),
   ) ?? []) {
-    const isBorrowing = levelOfDemand(waiting, world) > 0;
+    const isBorrowing = computeDemandLevel(waiting, world) > 0;
     if (!isBefore({ place, isBorrowing }, first) || isStopped(waiting, place)) continue;
-    const isAlike = (other: WaitingClass, at: Place): boolean =>
-      levelOfDemand(other, world) > 0 === isBorrowing && !isStopped(other, at);
+    const isAlike = (other: WaitingClass, at: QueuePosition): boolean =>
+      computeDemandLevel(other, world) > 0 === isBorrowing && !isStopped(other, at);
     first = holdFor({ waiting, place, isBorrowing }, isAlike, world) ?? first;
   }
   return first;
@@ -121,23 +121,23 @@ function isBefore(a: HoldOrder, b: HoldOrder | undefined): boolean {
   return b === undefined || compareHolds(a, b) < 0;
 }
 
-type HoldOrder = Pick<Hold, "place" | "isBorrowing">;
+type HoldOrder = Pick<MachineHold, "place" | "isBorrowing">;
 
 function compareHolds(a: HoldOrder, b: HoldOrder): number {
-  return Number(a.isBorrowing) - Number(b.isBorrowing) || comparePlaces(a.place, b.place);
+  return Number(a.isBorrowing) - Number(b.isBorrowing) || compareQueuePositions(a.place, b.place);
 }
 
-function findHoldWithoutQueue(world: World, overdueSinceMs: number): Hold | undefined {
+function findHoldWithoutQueue(world: World, overdueSinceMs: number): MachineHold | undefined {
   const { heads } = world.ledger.queue;
   for (let head = heads.first(); head !== undefined;) {
     const [place, waiting] = head;
     if (place.createdAtMs >= overdueSinceMs) {
       // The head is the oldest of its priority or comes after it, so nothing of this priority has waited longer.
-      head = heads.first(firstPlaceOf(place.priority - 1));
+      head = heads.first(findFirstPlace(place.priority - 1));
     } else {
       const hold = holdFor({ waiting, place, isBorrowing: false }, () => true, world);
       if (hold !== undefined) return hold;
-      head = heads.first(placeAfter(place));
+      head = heads.first(getPlaceAfter(place));
     }
   }
   return undefined;
@@ -146,9 +146,9 @@ function findHoldWithoutQueue(world: World, overdueSinceMs: number): Hold | unde
 /** `isAlike`: whether machines may be kept for another option of the request as well. */
 function holdFor(
   { waiting, place, isBorrowing }: HoldOrder & { readonly waiting: WaitingClass },
-  isAlike: (other: WaitingClass, at: Place) => boolean,
+  isAlike: (other: WaitingClass, at: QueuePosition) => boolean,
   world: World,
-): Hold | undefined {
+): MachineHold | undefined {
   if (isAtLimit(waiting, world)) return undefined;
   const gangs = place.option === undefined ? [waiting] : listAlike(place, isAlike, world);
   const needs = needsToHold(gangs, world.machines);
@@ -156,13 +156,13 @@ function holdFor(
 }
 
 function listAlike(
-  { sequence }: Place,
-  isAlike: (other: WaitingClass, at: Place) => boolean,
+  { sequence }: QueuePosition,
+  isAlike: (other: WaitingClass, at: QueuePosition) => boolean,
   { ledger }: World,
 ): readonly PoolGang[] {
-  const reservation = knownReservation(ledger, sequence);
-  return optionsOfRequest(reservation).flatMap(({ place }) => {
-    const waiting = classOfOption(ledger.queue, reservation, place);
+  const reservation = getReservation(ledger, sequence);
+  return listRequestOptions(reservation).flatMap(({ place }) => {
+    const waiting = getClassOfOption(ledger.queue, reservation, place);
     return isAlike(waiting, place) ? [waiting] : [];
   });
 }
@@ -173,7 +173,7 @@ function listAlike(
  */
 function needsToHold(gangs: readonly PoolGang[], machines: Machines): readonly PoolNeed[] | undefined {
   const possible = gangs
-    .flatMap((gang) => alternativesOf(gang, machines))
+    .flatMap((gang) => listAlternatives(gang, machines))
     .filter((needs) => canHoldAll(machines, needs));
-  return possible.length < 2 ? possible[0] : mostAvailable(possible, machines, undefined)?.needs;
+  return possible.length < 2 ? possible[0] : countMostAvailable(possible, machines, undefined)?.needs;
 }

@@ -1,14 +1,21 @@
 import type { Ledger } from "../ledger/ledger.ts";
 import type { PoolGang } from "../ledger/reservation.ts";
-import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import { compareQueuePositions, type QueuePosition, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
-import { askedAmounts } from "./asked-amounts.ts";
-import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
-import { pairOf, type PairAmounts } from "../ledger/queue.ts";
-import { findShortage, freeOf, levelOf, totalOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
+import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
+import { getForest, sumLimitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
+import { parsePair, type PairAmounts } from "../ledger/queue.ts";
+import {
+  findShortage,
+  computeFreeQuota,
+  computeQuotaLevel,
+  computeQuotaTotal,
+  type PairShortage,
+  type QuotaWorld,
+} from "../ledger/quota.ts";
 import { isPreemptible } from "./is-preemptible.ts";
 import { useWithKept, type HeldQuota } from "./queue-bounds.ts";
-import { findQuotaTooSmall, findStrictHead, mayNotBorrow, quotaWorldOf } from "./queue-heads.ts";
+import { findQuotaTooSmall, findStrictHead, mayNotBorrow, buildQuotaWorld } from "./queue-heads.ts";
 
 /**
  * QUEUE_UNKNOWN: the queue is missing. QUEUE_HELD: it admits nothing (`QueueProblem`). BEHIND_STRICT_HEAD: another request of the StrictFIFO queue is first.
@@ -30,12 +37,12 @@ export type QuotaShortage = {
 export type QueueDemand = PoolGang & Pick<WaitingClass, "ownerKind" | "queue" | "notPreemptible">;
 
 /** Returns the obstacle that the queue is to a grant at this place now; undefined: none, or the demand has no queue. */
-export function findQueueObstacle(demand: QueueDemand, place: Place, world: World): QueueObstacle | undefined {
+export function findQueueObstacle(demand: QueueDemand, place: QueuePosition, world: World): QueueObstacle | undefined {
   const { queue } = demand;
-  const node = queue === undefined ? undefined : forestOf(world.ledger.queues).get(queue);
+  const node = queue === undefined ? undefined : getForest(world.ledger.queues).get(queue);
   if (queue !== undefined && node?.problem === undefined && isStrictQueue(queue, world.ledger) && node !== undefined) {
     const strictHead = findStrictHead(node, world);
-    const isBehind = strictHead !== undefined && comparePlaces(strictHead, place) < 0;
+    const isBehind = strictHead !== undefined && compareQueuePositions(strictHead, place) < 0;
     if (isBehind && findQuotaTooSmall(node, demand, world.machines) === undefined)
       return { code: "BEHIND_STRICT_HEAD", queue };
   }
@@ -43,7 +50,7 @@ export function findQueueObstacle(demand: QueueDemand, place: Place, world: Worl
 }
 
 /** As `findQueueObstacle`, but ignores the order in the queue. */
-export function findQuotaShortage(demand: QueueDemand, place: Place, world: World): QueueObstacle | undefined {
+export function findQuotaShortage(demand: QueueDemand, place: QueuePosition, world: World): QueueObstacle | undefined {
   return findShortageAlone(demand, world) ?? findKeptQuota(demand, place, world);
 }
 
@@ -51,27 +58,30 @@ export function findQuotaShortage(demand: QueueDemand, place: Place, world: Worl
 export function findShortageAlone(demand: QueueDemand, world: World): QueueObstacle | undefined {
   const { ownerKind, queue, needs, notPreemptible } = demand;
   if (queue === undefined) return undefined;
-  const node = forestOf(world.ledger.queues).get(queue);
+  const node = getForest(world.ledger.queues).get(queue);
   if (node === undefined) return { code: "QUEUE_UNKNOWN", queue };
   if (node.problem !== undefined) return { code: "QUEUE_HELD", queue };
-  const asked = limitedAmounts(node, askedAmounts(needs, world.machines).amounts);
-  const short = findUnavailable(node, asked, quotaWorldOf(world));
+  const asked = sumLimitedAmounts(node, sumRequestedAmounts(needs, world.machines).amounts);
+  const short = findUnavailable(node, asked, buildQuotaWorld(world));
   if (short !== undefined || isPreemptible({ owner: { kind: ownerKind }, notPreemptible }, node)) return short;
   return findUnreclaimable(node, asked, world);
 }
 
-function findKeptQuota({ queue, needs }: QueueDemand, place: Place, world: World): QueueObstacle | undefined {
-  const node = queue === undefined ? undefined : forestOf(world.ledger.queues).get(queue);
-  return node && findKeptAmounts(node, limitedAmounts(node, askedAmounts(needs, world.machines).amounts), place, world);
+function findKeptQuota({ queue, needs }: QueueDemand, place: QueuePosition, world: World): QueueObstacle | undefined {
+  const node = queue === undefined ? undefined : getForest(world.ledger.queues).get(queue);
+  return (
+    node &&
+    findKeptAmounts(node, sumLimitedAmounts(node, sumRequestedAmounts(needs, world.machines).amounts), place, world)
+  );
 }
 
 /** Work that may not be preempted must not borrow quota that another queue of the tree may reclaim. */
 function findUnreclaimable(node: QueueNode, asked: PairAmounts, world: World): QueueObstacle | undefined {
   if (!mayNotBorrow(node)) return undefined;
   const { queue } = node;
-  const { use, pools } = quotaWorldOf(world);
+  const { use, pools } = buildQuotaWorld(world);
   const used = use.get(queue.name);
-  const borrowed = findShortage(asked, (pair) => totalOf(node, pair, pools) - (used?.get(pair) ?? 0));
+  const borrowed = findShortage(asked, (pair) => computeQuotaTotal(node, pair, pools) - (used?.get(pair) ?? 0));
   return borrowed && { code: "KEPT_FOR_OWNER", queue: queue.name, quota: toQuotaShortage(borrowed) };
 }
 
@@ -85,17 +95,17 @@ export type QuotaHolds = (queue: string) => HeldQuota | undefined;
 /** Returns a shortage caused by quota held for another request of the queue. It affects only requests behind that one. */
 export function findHeldQuota(
   { queue, needs }: QueueDemand,
-  place: Place,
+  place: QueuePosition,
   world: World,
   quotas: QuotaHolds,
 ): QueueObstacle | undefined {
   const held = queue === undefined ? undefined : quotas(queue);
-  if (queue === undefined || held === undefined || comparePlaces(held.place, place) >= 0) return undefined;
-  const node = forestOf(world.ledger.queues).get(queue);
+  if (queue === undefined || held === undefined || compareQueuePositions(held.place, place) >= 0) return undefined;
+  const node = getForest(world.ledger.queues).get(queue);
   if (node === undefined) return undefined;
-  const quotaWorld = quotaWorldOf(world);
-  const asked = limitedAmounts(node, askedAmounts(needs, world.machines).amounts);
-  const short = findShortage(asked, (pair) => freeOf(node, pair, quotaWorld) - (held.asked.get(pair) ?? 0));
+  const quotaWorld = buildQuotaWorld(world);
+  const asked = sumLimitedAmounts(node, sumRequestedAmounts(needs, world.machines).amounts);
+  const short = findShortage(asked, (pair) => computeFreeQuota(node, pair, quotaWorld) - (held.asked.get(pair) ?? 0));
   return short && { code: "WAITING_FOR_QUOTA", queue, quota: toQuotaShortage(short) };
 }
 
@@ -103,22 +113,22 @@ export function findHeldQuota(
 export function findUseObstacle(
   queue: string,
   use: PairAmounts,
-  place: Place,
+  place: QueuePosition,
   world: World,
 ): QueueObstacle | undefined {
-  const node = forestOf(world.ledger.queues).get(queue);
+  const node = getForest(world.ledger.queues).get(queue);
   if (node === undefined) return undefined;
-  const asked = limitedAmounts(node, use);
-  return findUnavailable(node, asked, quotaWorldOf(world)) ?? findKeptAmounts(node, asked, place, world);
+  const asked = sumLimitedAmounts(node, use);
+  return findUnavailable(node, asked, buildQuotaWorld(world)) ?? findKeptAmounts(node, asked, place, world);
 }
 
 function findUnavailable(node: QueueNode, asked: PairAmounts, quotas: QuotaWorld): QueueObstacle | undefined {
-  const short = findShortage(asked, (pair) => freeOf(node, pair, quotas));
+  const short = findShortage(asked, (pair) => computeFreeQuota(node, pair, quotas));
   return short && { code: "WAITING_FOR_QUOTA", queue: node.queue.name, quota: toQuotaShortage(short) };
 }
 
 /** The amounts that a demand requests of its queue. */
-type Asked = { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: Place };
+type Asked = { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: QueuePosition };
 
 /** Returns the shortage of borrowed quota beside all quota kept from borrowers. `keptIn`: as for `useWithKept`. */
 export function findKeptShortage(
@@ -126,24 +136,33 @@ export function findKeptShortage(
   world: World,
   keptIn = world,
 ): PairShortage | undefined {
-  const quotas = quotaWorldOf(world);
-  if (levelOf(node, asked, quotas) === 0) return undefined;
+  const quotas = buildQuotaWorld(world);
+  if (computeQuotaLevel(node, asked, quotas) === 0) return undefined;
   const kept = { pools: quotas.pools, use: useWithKept(node, place, world, keptIn) };
-  return findShortage(asked, (pair) => freeOf(node, pair, kept));
+  return findShortage(asked, (pair) => computeFreeQuota(node, pair, kept));
 }
 
-function findKeptAmounts(node: QueueNode, asked: PairAmounts, place: Place, world: World): QueueObstacle | undefined {
+function findKeptAmounts(
+  node: QueueNode,
+  asked: PairAmounts,
+  place: QueuePosition,
+  world: World,
+): QueueObstacle | undefined {
   const short = findKeptShortage({ node, asked, place }, world);
   return short && { code: "KEPT_FOR_OWNER", queue: node.queue.name, quota: toQuotaShortage(short) };
 }
 
 function toQuotaShortage({ pair, requested, available }: PairShortage): QuotaShortage {
-  return { ...pairOf(pair), requested, available };
+  return { ...parsePair(pair), requested, available };
 }
 
 /** Levels from the queue up to the first quota that suffices for the demand; 0 without a queue. */
-export function levelOfDemand({ queue, needs }: QueueDemand, world: World): number {
-  const node = queue === undefined ? undefined : forestOf(world.ledger.queues).get(queue);
+export function computeDemandLevel({ queue, needs }: QueueDemand, world: World): number {
+  const node = queue === undefined ? undefined : getForest(world.ledger.queues).get(queue);
   if (node === undefined) return 0;
-  return levelOf(node, limitedAmounts(node, askedAmounts(needs, world.machines).amounts), quotaWorldOf(world));
+  return computeQuotaLevel(
+    node,
+    sumLimitedAmounts(node, sumRequestedAmounts(needs, world.machines).amounts),
+    buildQuotaWorld(world),
+  );
 }

@@ -1,25 +1,25 @@
-import { knownReservation, type AdmittedKey } from "../ledger/ledger.ts";
+import { getReservation, type PreemptionOrderKey } from "../ledger/ledger.ts";
 import type { PreemptionReason } from "../ledger/reservation.ts";
-import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
+import { getForest, sumLimitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS, type PairAmounts, type Preemptible } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
-import { findShortage, freeOf, totalOf } from "../ledger/quota.ts";
-import type { Place } from "../ledger/waiting-queue.ts";
+import { findShortage, computeFreeQuota, computeQuotaTotal } from "../ledger/quota.ts";
+import type { QueuePosition } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
-import { askedAmounts } from "./asked-amounts.ts";
+import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
 import { findKeptShortage } from "./find-queue-obstacle.ts";
-import { findQuotaTooSmall, isPossible, quotaWorldOf } from "./queue-heads.ts";
-import { obstacleTo, obstacleToBeneficiary, type Demand, type Holds, type Obstacle } from "./fit.ts";
+import { findQuotaTooSmall, isPossible, buildQuotaWorld } from "./queue-heads.ts";
+import { findObstacle, findBeneficiaryObstacle, type Demand, type OverdueHolds, type GrantObstacle } from "./fit.ts";
 import { withoutWork } from "./future.ts";
 import {
   isBeyondMinimum,
   listBorrowers,
   listWork,
   selectBorrowers,
-  smallestLossFirst,
+  compareLosses,
   withoutUse,
   type Candidate,
-  type Need,
+  type QuotaNeed,
   type QueueWork,
 } from "./list-candidates.ts";
 import { selectByShare } from "./select-by-share.ts";
@@ -30,11 +30,11 @@ export type Victims = readonly { readonly sequence: number; readonly reason: Pre
 const REASONS: readonly PreemptionReason[] = ["RECLAIM", "FAIR_SHARING", "WITHIN_QUEUE"];
 
 /** Ranks victims by reason, lowest first: work of other queues before work of the request's queue. */
-export function rankOf(victims: Victims): number {
+export function computeVictimRank(victims: Victims): number {
   return Math.min(...victims.map(({ reason }) => REASONS.indexOf(reason)));
 }
 
-export type Search = {
+export type VictimSearch = {
   readonly victims: Victims | undefined;
   /** Time at which more work becomes preemptible, because its minimum run time is over. */
   readonly againAtMs: number | undefined;
@@ -43,7 +43,7 @@ export type Search = {
 };
 
 /** `holds` are those of the future. */
-export type Worlds = { readonly present: World; readonly future: World; readonly holds: Holds };
+export type SearchWorlds = { readonly present: World; readonly future: World; readonly holds: OverdueHolds };
 
 /** Limit of victims per request; larger sets are not searched. */
 export const MAX_VICTIMS = 2000;
@@ -57,9 +57,9 @@ type Candidates = {
 };
 
 /** The request that preempts, its queue, and the world in which it asks for a grant. */
-type Preemptor = Need & {
+type Preemptor = QuotaNeed & {
   readonly waiting: Demand;
-  readonly place: Place;
+  readonly place: QueuePosition;
   readonly asked: PairAmounts;
   /** Whether the request can be granted in this world. */
   readonly fits: (world: World) => boolean;
@@ -80,7 +80,12 @@ type Attempt = {
  * the other two. Takes candidates in their order, then spares each that the others make unnecessary, the last one first, as Kueue does. Members beyond the
  * minimum of their jobs come before all other candidates.
  */
-export function findVictims(waiting: Demand, place: Place, { present, future, holds }: Worlds, nowMs: number): Search {
+export function findVictims(
+  waiting: Demand,
+  place: QueuePosition,
+  { present, future, holds }: SearchWorlds,
+  nowMs: number,
+): VictimSearch {
   const preemptor = describePreemptor(waiting, place, future, holds);
   if (preemptor === undefined) return { victims: undefined, againAtMs: undefined, isLimited: false };
   const candidates = listCandidates(preemptor, present, nowMs);
@@ -100,7 +105,7 @@ export function findVictims(waiting: Demand, place: Place, { present, future, ho
 }
 
 /** Obstacles that preemption can remove. */
-const REMOVABLE_OBSTACLES = new Set<Obstacle["code"]>([
+const REMOVABLE_OBSTACLES = new Set<GrantObstacle["code"]>([
   "POOL_AVAILABILITY",
   "WAITING_FOR_TOPOLOGY",
   "HELD_FOR_OLDER",
@@ -109,22 +114,27 @@ const REMOVABLE_OBSTACLES = new Set<Obstacle["code"]>([
 ]);
 
 /** Undefined: preemption does not help the request. */
-function describePreemptor(waiting: Demand, place: Place, world: World, holds: Holds): Preemptor | undefined {
-  const node = forestOf(world.ledger.queues).get(waiting.queue ?? "");
+function describePreemptor(
+  waiting: Demand,
+  place: QueuePosition,
+  world: World,
+  holds: OverdueHolds,
+): Preemptor | undefined {
+  const node = getForest(world.ledger.queues).get(waiting.queue ?? "");
   if (node === undefined) return undefined;
-  const obstacle = obstacleTo(waiting, place, world, holds);
+  const obstacle = findObstacle(waiting, place, world, holds);
   if (obstacle === undefined || !REMOVABLE_OBSTACLES.has(obstacle.code)) return undefined;
   if (findQuotaTooSmall(node, waiting, world.machines) !== undefined || !isPossible(waiting, world.machines))
     return undefined;
-  const asked = limitedAmounts(node, askedAmounts(waiting.needs, world.machines).amounts);
-  const quotas = quotaWorldOf(world);
-  const short = [...asked].filter(([pair, amount]) => amount > freeOf(node, pair, quotas));
+  const asked = sumLimitedAmounts(node, sumRequestedAmounts(waiting.needs, world.machines).amounts);
+  const quotas = buildQuotaWorld(world);
+  const short = [...asked].filter(([pair, amount]) => amount > computeFreeQuota(node, pair, quotas));
   return {
     ...{ waiting, place, node, asked, world },
     needed: (short.length > 0 ? short : [...asked]).map(([pair]) => pair),
     // Kept quota is computed before the victims end, because afterwards more requests wait for quota that their queues own.
     fits: (after) =>
-      obstacleToBeneficiary(waiting, place, after, holds) === undefined &&
+      findBeneficiaryObstacle(waiting, place, after, holds) === undefined &&
       findKeptShortage({ node, asked, place }, after, world) === undefined,
   };
 }
@@ -148,7 +158,7 @@ function* attempts(preemptor: Preemptor, { own, listOthers }: Candidates): Gener
     }
   }
   // Preempted work may not preempt by share, because two requests could preempt each other forever.
-  const { preemptedFor } = knownReservation(world.ledger, place.sequence);
+  const { preemptedFor } = getReservation(world.ledger, place.sequence);
   if (fairSharing !== undefined && preemptedFor === undefined) {
     const select = selecting(selectByShare, preemptor, listOthers(), isTaken(fairSharing, preemptor));
     yield* attemptsWith(own, select, { reason: "FAIR_SHARING" });
@@ -186,15 +196,15 @@ function* attemptsWith(
   if (few.length === 0) return;
   if (few.length === FEW_VICTIMS) {
     const ownFirst = few.every(isBeyondMinimum) ? [] : takeWhile(own, isBeyondMinimum);
-    yield { ...attempt, candidates: smallestLossFirst([...few, ...ownFirst]) };
+    yield { ...attempt, candidates: compareLosses([...few, ...ownFirst]) };
   }
   const others = few.length < FEW_VICTIMS ? few : select(MAX_VICTIMS);
-  yield { ...attempt, candidates: smallestLossFirst([...others, ...firstOf(own, MAX_VICTIMS)]) };
+  yield { ...attempt, candidates: compareLosses([...others, ...firstOf(own, MAX_VICTIMS)]) };
 }
 
 /** Whether the queue and those below it can stay within its quota with the request, if all preemptible work of the request's queue leaves. */
 function mayStayWithin(subtree: QueueNode, { node, asked, world }: Preemptor, own: Iterable<Candidate>): boolean {
-  const { pools, use } = quotaWorldOf(world);
+  const { pools, use } = buildQuotaWorld(world);
   const then = withTreeUse(use, node, asked, 1);
   if (isWithin(subtree, then, asked, pools)) return true;
   let without = then;
@@ -205,7 +215,7 @@ function mayStayWithin(subtree: QueueNode, { node, asked, world }: Preemptor, ow
 /** Whether the queue and those below it stay within its quota of the requested pairs. */
 function isWithin(node: QueueNode, use: QueueUse["tree"], asked: PairAmounts, pools: PairAmounts): boolean {
   const used = use.get(node.queue.name) ?? NO_PAIRS;
-  return [...asked.keys()].every((pair) => (used.get(pair) ?? 0) <= totalOf(node, pair, pools));
+  return [...asked.keys()].every((pair) => (used.get(pair) ?? 0) <= computeQuotaTotal(node, pair, pools));
 }
 
 function isTaken(policy: Preemptible, { place }: Preemptor): (candidate: Candidate) => boolean {
@@ -214,14 +224,14 @@ function isTaken(policy: Preemptible, { place }: Preemptor): (candidate: Candida
 
 function listCandidates(preemptor: Preemptor, present: World, nowMs: number): Candidates {
   const { node, place, world } = preemptor;
-  const spared = knownReservation(world.ledger, place.sequence).preemptedFor;
+  const spared = getReservation(world.ledger, place.sequence).preemptedFor;
   let againAtMs: number | undefined;
-  const mayLeave = ({ sequence, grantedAtMs }: AdmittedKey, { queue }: QueueNode): boolean => {
+  const mayLeave = ({ sequence, grantedAtMs }: PreemptionOrderKey, { queue }: QueueNode): boolean => {
     const untilMs = grantedAtMs + (queue.minRunTimeMs ?? 0);
     if (untilMs > nowMs) againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, untilMs);
     return untilMs <= nowMs && sequence !== spared;
   };
-  const isOwn = (key: AdmittedKey): boolean => isBehind(key, preemptor) && mayLeave(key, node);
+  const isOwn = (key: PreemptionOrderKey): boolean => isBehind(key, preemptor) && mayLeave(key, node);
   let others: readonly QueueWork[] | undefined;
   return {
     own: node.queue.withinQueue === undefined ? [] : listWork(node, preemptor, present, isOwn),
@@ -234,7 +244,7 @@ function listCandidates(preemptor: Preemptor, present: World, nowMs: number): Ca
 }
 
 /** Whether the request may preempt this work of its own queue: it has a lower priority, or the same and was submitted later. */
-function isBehind({ priority, sequence }: AdmittedKey, { place, node }: Preemptor): boolean {
+function isBehind({ priority, sequence }: PreemptionOrderKey, { place, node }: Preemptor): boolean {
   if (priority !== place.priority) return priority < place.priority;
   return node.queue.withinQueue === "Any" && sequence > place.sequence;
 }
@@ -268,7 +278,7 @@ const FEW_VICTIMS = 32;
 function findEnough(preemptor: Preemptor, { candidates, within }: Attempt): readonly Candidate[] | undefined {
   const { world, node, asked } = preemptor;
   const fits = (after: World): boolean => {
-    const { use, pools } = quotaWorldOf(after);
+    const { use, pools } = buildQuotaWorld(after);
     if (within !== undefined && !isWithin(within, withTreeUse(use, node, asked, 1), asked, pools)) return false;
     return preemptor.fits(after);
   };
@@ -296,11 +306,11 @@ function findEnough(preemptor: Preemptor, { candidates, within }: Attempt): read
 
 /** The minimum number of first candidates, at least one, whose end lets the quota suffice. */
 function countForQuota({ node, asked, world }: Preemptor, candidates: readonly Candidate[]): number {
-  const quotas = quotaWorldOf(world);
+  const quotas = buildQuotaWorld(world);
   let { use } = quotas;
   for (const [index, candidate] of candidates.entries()) {
     use = withoutUse(use, candidate);
-    if (findShortage(asked, (pair) => freeOf(node, pair, { ...quotas, use, later: use })) === undefined)
+    if (findShortage(asked, (pair) => computeFreeQuota(node, pair, { ...quotas, use, later: use })) === undefined)
       return index + 1;
   }
   return candidates.length + 1;

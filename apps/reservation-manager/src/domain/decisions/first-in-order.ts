@@ -1,41 +1,41 @@
 import type { SortedMap, Summaries } from "../ledger/sorted-map.ts";
 import {
-  classOfOption,
-  comparePlaces,
-  optionsOfRequest,
-  type Place,
+  getClassOfOption,
+  compareQueuePositions,
+  listRequestOptions,
+  type QueuePosition,
   type QueuedRequests,
   type WaitingClass,
 } from "../ledger/waiting-queue.ts";
 import type { WaitingTree } from "../ledger/waiting-trees.ts";
 import type { World } from "../ledger/world.ts";
-import { knownReservation } from "../ledger/ledger.ts";
-import { askedAmounts } from "./asked-amounts.ts";
-import { obstacleTo, type Holds } from "./fit.ts";
-import { forestOf, limitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
+import { getReservation } from "../ledger/ledger.ts";
+import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
+import { findObstacle, type OverdueHolds } from "./fit.ts";
+import { getForest, sumLimitedAmounts, type QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
-import { levelOf } from "../ledger/quota.ts";
+import { computeQuotaLevel } from "../ledger/quota.ts";
 import type { PoolGang } from "../ledger/reservation.ts";
 import {
-  bestRank,
-  freeForRequests,
-  headSummaries,
+  findBestRank,
+  computeFreeForRequests,
+  buildHeadSummaries,
   isShort,
   mayAdmit,
-  treeSummaries,
+  buildTreeSummaries,
   type AdmittedBounds,
   type QueueRank,
   type TreeBounds,
 } from "./queue-bounds.ts";
-import { quotaWorldOf } from "./queue-heads.ts";
-import { pastShareOf } from "../ledger/past-use.ts";
-import { compareShares, shareOf, withPastShare } from "../ledger/share.ts";
+import { buildQuotaWorld } from "./queue-heads.ts";
+import { getPastShare } from "../ledger/past-use.ts";
+import { compareShares, computeShare, withPastShare } from "../ledger/share.ts";
 
-type Candidate = Asking & { readonly waiting: WaitingClass };
+type Candidate = QueuedRequestRank & { readonly waiting: WaitingClass };
 
 /** A request that names a queue, with the parts of its rank and the use after its grant. */
-export type Asking = Pick<QueueRank, "isLast" | "place"> & {
+export type QueuedRequestRank = Pick<QueueRank, "isLast" | "place"> & {
   readonly node: QueueNode;
   /** As `levelOf`. */
   readonly level: number;
@@ -43,12 +43,12 @@ export type Asking = Pick<QueueRank, "isLast" | "place"> & {
   readonly use: QueueUse["tree"];
 };
 
-type Candidates = SortedMap<Place, WaitingClass>;
+type Candidates = SortedMap<QueuePosition, WaitingClass>;
 
 type Search = {
   readonly world: World;
   readonly trees: Summaries<WaitingTree, TreeBounds>;
-  readonly isBlocked: (waiting: WaitingClass, place: Place) => boolean;
+  readonly isBlocked: (waiting: WaitingClass, place: QueuePosition) => boolean;
 };
 
 /**
@@ -62,16 +62,16 @@ type Search = {
 export function takeFirst(
   candidates: Candidates,
   world: World,
-  holds: Holds,
-): { readonly first: readonly [Place, WaitingClass] | undefined; readonly rest: Candidates } {
-  const isBlocked: Search["isBlocked"] = (waiting, place) => obstacleTo(waiting, place, world, holds) !== undefined;
+  holds: OverdueHolds,
+): { readonly first: readonly [QueuePosition, WaitingClass] | undefined; readonly rest: Candidates } {
+  const isBlocked: Search["isBlocked"] = (waiting, place) => findObstacle(waiting, place, world, holds) !== undefined;
   let rest = candidates;
   let head = rest.first();
   while (head !== undefined && isBlocked(head[1], head[0])) {
     rest = rest.delete(head[0]);
     head = rest.first();
   }
-  const queued = firstOfTrees({ world, isBlocked, trees: treeSummaries(world, holds.overdueSinceMs) });
+  const queued = firstOfTrees({ world, isBlocked, trees: buildTreeSummaries(world, holds.overdueSinceMs) });
   if (queued === undefined || (head !== undefined && compareTrees({ isLast: false, place: head[0] }, queued) < 0))
     return { first: head, rest: head === undefined ? rest : rest.delete(head[0]) };
   return { first: [queued.place, queued.waiting], rest };
@@ -82,7 +82,7 @@ function firstOfTrees(search: Search): Candidate | undefined {
   const mayBeFirst = (best: TreeRank): boolean => first === undefined || compareTrees(best, first) < 0;
   for (const [, tree] of search.world.ledger.trees.searchBest(
     search.trees,
-    (bounds) => bestRank(bounds, ({ best }) => (mayBeFirst(best) ? best : undefined), compareTrees),
+    (bounds) => findBestRank(bounds, ({ best }) => (mayBeFirst(best) ? best : undefined), compareTrees),
     compareTrees,
   )) {
     const candidate = firstOfTree(tree, search);
@@ -101,11 +101,11 @@ function firstOfTree(tree: WaitingTree, search: Search): Candidate | undefined {
     mayBeFirst(admitted.best) && isAdmitted(admitted) ? admitted.best : undefined;
   for (const [, child] of children.searchBest(
     search.trees,
-    (bounds) => bestRank(bounds, rankIfFirst, compareQueueRanks),
+    (bounds) => findBestRank(bounds, rankIfFirst, compareQueueRanks),
     compareQueueRanks,
   )) {
     const candidate = firstOfTree(child, search);
-    const rank = candidate && queueRankOf(candidate, child.node, search.world);
+    const rank = candidate && getQueueRank(candidate, child.node, search.world);
     if (candidate !== undefined && rank !== undefined && mayBeFirst(rank)) first = { candidate, rank };
   }
   return first?.candidate;
@@ -113,8 +113,8 @@ function firstOfTree(tree: WaitingTree, search: Search): Candidate | undefined {
 
 function firstOfQueue(node: QueueNode, { heads }: QueuedRequests, search: Search): Candidate | undefined {
   const { world, isBlocked } = search;
-  const free = freeForRequests(node, world);
-  for (const [place, waiting] of heads.search(headSummaries(world), ({ needed }) => !isShort(needed, free)))
+  const free = computeFreeForRequests(node, world);
+  for (const [place, waiting] of heads.search(buildHeadSummaries(world), ({ needed }) => !isShort(needed, free)))
     if (!isBlocked(waiting, place)) return withNearestQuota(candidateOf(place, waiting, node, world), search);
   return undefined;
 }
@@ -123,11 +123,11 @@ function firstOfQueue(node: QueueNode, { heads }: QueuedRequests, search: Search
 function withNearestQuota(candidate: Candidate, { world, isBlocked }: Search): Candidate {
   const { place, node } = candidate;
   if (place.option === undefined) return candidate;
-  const reservation = knownReservation(world.ledger, place.sequence);
+  const reservation = getReservation(world.ledger, place.sequence);
   let nearest = candidate;
-  for (const option of optionsOfRequest(reservation)) {
+  for (const option of listRequestOptions(reservation)) {
     if (nearest.level === 0) break;
-    const waiting = classOfOption(world.ledger.queue, reservation, option.place);
+    const waiting = getClassOfOption(world.ledger.queue, reservation, option.place);
     if (isBlocked(waiting, option.place)) continue;
     const other = candidateOf(option.place, waiting, node, world);
     if (other.level < nearest.level) nearest = other;
@@ -135,11 +135,11 @@ function withNearestQuota(candidate: Candidate, { world, isBlocked }: Search): C
   return nearest;
 }
 
-export type Head = readonly [Place, WaitingClass];
+export type QueueHead = readonly [QueuePosition, WaitingClass];
 
 /** Returns the first in the order of `takeFirst` of requests that each are the first of their queue. */
-export function firstOfHeads(heads: readonly Head[], world: World): Head | undefined {
-  const forest = forestOf(world.ledger.queues);
+export function findFirstHead(heads: readonly QueueHead[], world: World): QueueHead | undefined {
+  const forest = getForest(world.ledger.queues);
   const candidates = heads.flatMap(([place, waiting]) => {
     const node = forest.get(waiting.queue ?? "");
     return node === undefined ? [] : [candidateOf(place, waiting, node, world)];
@@ -160,30 +160,39 @@ function firstOfCandidates(queue: QueueNode, candidates: readonly Candidate[], w
     .flatMap((child) => firstOfCandidates(child, below, world) ?? [])
     .map((candidate) => {
       const child = candidate.node.path[candidate.node.path.indexOf(queue) - 1] ?? candidate.node;
-      return { candidate, rank: queueRankOf(candidate, child, world) };
+      return { candidate, rank: getQueueRank(candidate, child, world) };
     })
     .sort((a, b) => compareQueueRanks(a.rank, b.rank));
   return first?.candidate;
 }
 
-function candidateOf(place: Place, waiting: WaitingClass, node: QueueNode, world: World): Candidate {
-  return { ...askingOf(place, waiting, node, world), waiting };
+function candidateOf(place: QueuePosition, waiting: WaitingClass, node: QueueNode, world: World): Candidate {
+  return { ...getWaitingRequest(place, waiting, node, world), waiting };
 }
 
-export function askingOf(place: Place, { needs }: PoolGang, node: QueueNode, world: World): Asking {
-  const quotas = quotaWorldOf(world);
-  const asked = limitedAmounts(node, askedAmounts(needs, world.machines).amounts);
+export function getWaitingRequest(
+  place: QueuePosition,
+  { needs }: PoolGang,
+  node: QueueNode,
+  world: World,
+): QueuedRequestRank {
+  const quotas = buildQuotaWorld(world);
+  const asked = sumLimitedAmounts(node, sumRequestedAmounts(needs, world.machines).amounts);
   const use = withTreeUse(quotas.use, node, asked, 1);
   const isLast = node.path.some((each) => {
-    return each.queue.weightMilli === 0 && shareOf(each, use.get(each.queue.name) ?? NO_PAIRS, quotas).isLast;
+    return each.queue.weightMilli === 0 && computeShare(each, use.get(each.queue.name) ?? NO_PAIRS, quotas).isLast;
   });
-  return { place, node, level: levelOf(node, asked, quotas), use, isLast };
+  return { place, node, level: computeQuotaLevel(node, asked, quotas), use, isLast };
 }
 
 /** The rank of a candidate in or below the queue among the queues of its parent. */
-export function queueRankOf({ node, level, use, isLast, place }: Asking, queue: QueueNode, world: World): QueueRank {
-  const borrowed = shareOf(queue, use.get(queue.queue.name) ?? NO_PAIRS, quotaWorldOf(world));
-  const share = withPastShare(borrowed, pastShareOf(queue, world.ledger.pastUse));
+export function getQueueRank(
+  { node, level, use, isLast, place }: QueuedRequestRank,
+  queue: QueueNode,
+  world: World,
+): QueueRank {
+  const borrowed = computeShare(queue, use.get(queue.queue.name) ?? NO_PAIRS, buildQuotaWorld(world));
+  const share = withPastShare(borrowed, getPastShare(queue, world.ledger.pastUse));
   return { isLast, level: Math.max(0, level - node.path.indexOf(queue)), share, place };
 }
 
@@ -192,7 +201,7 @@ function compareQueueRanks(a: QueueRank, b: QueueRank): number {
     Number(a.isLast) - Number(b.isLast) ||
     a.level - b.level ||
     compareShares(a.share, b.share) ||
-    comparePlaces(a.place, b.place)
+    compareQueuePositions(a.place, b.place)
   );
 }
 
@@ -200,5 +209,5 @@ type TreeRank = Pick<QueueRank, "isLast" | "place">;
 
 /** Compares without quota and shares, because trees lend nothing to each other. */
 function compareTrees(a: TreeRank, b: TreeRank): number {
-  return Number(a.isLast) - Number(b.isLast) || comparePlaces(a.place, b.place);
+  return Number(a.isLast) - Number(b.isLast) || compareQueuePositions(a.place, b.place);
 }

@@ -1,10 +1,10 @@
-import { amountsKey, compareLargestFirst, describeNodeSelection } from "@muster/resources";
+import { buildAmountsKey, compareLargestFirst, describeNodeSelection } from "@muster/resources";
 import {
   countByPool,
   hasOthersOf,
-  needsOf,
-  sizeOf,
-  viewKey,
+  getNeeds,
+  countMachines,
+  buildViewKey,
   type Gang,
   type Grant,
   type Machine,
@@ -12,24 +12,24 @@ import {
   type PoolGang,
   type PoolNeed,
   type Reservation,
-  type View,
+  type NodeFilter,
 } from "../ledger/reservation.ts";
-import { limitOf, roomFor } from "../ledger/ledger.ts";
+import { limitOf, countFreeReservations } from "../ledger/ledger.ts";
 import { withoutHeldMinima, withoutHeldMinimum } from "../ledger/held-minima.ts";
-import { viewOf, type Machines, type PoolState } from "../ledger/machines.ts";
+import { findRoom, type Machines, type PoolState } from "../ledger/machines.ts";
 import { countPlaced, placeNeeds, withoutKeptFor, type PlacedNeed } from "../ledger/place-needs.ts";
 import { emptyRoom, placeShared, type Room } from "../ledger/room.ts";
 import { compareText } from "../ledger/sorted-map.ts";
-import { alternativesOf } from "../ledger/topology.ts";
-import { comparePlaces, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import { listAlternatives } from "../ledger/topology.ts";
+import { compareQueuePositions, type QueuePosition, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
-import { askedAmounts, usedAmounts } from "./asked-amounts.ts";
+import { sumRequestedAmounts, sumUsedAmounts } from "./sum-requested-amounts.ts";
 import {
   findHeldQuota,
   findQueueObstacle,
   findShortageAlone,
   findUseObstacle,
-  levelOfDemand,
+  computeDemandLevel,
   type QueueDemand,
   type QueueObstacle,
   type QuotaHolds,
@@ -41,8 +41,8 @@ export type HoldPolicy = {
 };
 
 /** Machines kept for one overdue request; requests behind it may not use them. */
-export type Hold = {
-  readonly place: Place;
+export type MachineHold = {
+  readonly place: QueuePosition;
   readonly needs: readonly PoolNeed[];
   readonly queue: string | undefined;
   /** Its own quota does not suffice. */
@@ -50,8 +50,8 @@ export type Hold = {
 };
 
 /** The machines and quota held for overdue requests. */
-export type Holds = {
-  readonly machines: Hold | undefined;
+export type OverdueHolds = {
+  readonly machines: MachineHold | undefined;
   readonly quotas: QuotaHolds;
   /** Requests that began to wait before this time are overdue. */
   readonly overdueSinceMs: number;
@@ -70,7 +70,8 @@ type MachineCode = "POOL_AVAILABILITY" | "HELD_FOR_OLDER" | "POOLS_NOT_KNOWN_YET
 export type WaitCode = "CONCURRENCY_LIMIT" | MachineCode | QueueObstacle["code"];
 
 /** Why a request cannot be granted now. */
-export type Obstacle = { readonly code: "CONCURRENCY_LIMIT"; readonly limit: number } | QueueObstacle | MachineObstacle;
+export type GrantObstacle =
+  { readonly code: "CONCURRENCY_LIMIT"; readonly limit: number } | QueueObstacle | MachineObstacle;
 
 type MachineObstacle = {
   readonly code: MachineCode;
@@ -92,7 +93,12 @@ export type DomainRoom = { readonly key: string; readonly value: string };
  * Returns the first obstacle to a grant at this place now: the concurrency limit, the queue, then the machines of the pools in name order. Undefined: the
  * demand can be granted.
  */
-export function obstacleTo(demand: Demand, place: Place, world: World, holds: Holds): Obstacle | undefined {
+export function findObstacle(
+  demand: Demand,
+  place: QueuePosition,
+  world: World,
+  holds: OverdueHolds,
+): GrantObstacle | undefined {
   if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: limitOf(world.ledger, demand.ownerKind) };
   return (
     findQueueObstacle(demand, place, world) ??
@@ -102,15 +108,15 @@ export function obstacleTo(demand: Demand, place: Place, world: World, holds: Ho
   );
 }
 
-const NO_HOLDS: Pick<Holds, "machines" | "quotas"> = { machines: undefined, quotas: () => undefined };
+const NO_HOLDS: Pick<OverdueHolds, "machines" | "quotas"> = { machines: undefined, quotas: () => undefined };
 
-/** As `obstacleTo`, for a beneficiary: no request is ahead of it, and nothing is kept from it. */
-export function obstacleToBeneficiary(
+/** As `findObstacle`, for a beneficiary: no request is ahead of it, and nothing is kept from it. */
+export function findBeneficiaryObstacle(
   demand: Demand,
-  place: Place,
+  place: QueuePosition,
   world: World,
-  holds: Pick<Holds, "machines" | "quotas"> = NO_HOLDS,
-): Obstacle | undefined {
+  holds: Pick<OverdueHolds, "machines" | "quotas"> = NO_HOLDS,
+): GrantObstacle | undefined {
   if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: limitOf(world.ledger, demand.ownerKind) };
   return (
     findShortageAlone(demand, world) ??
@@ -123,30 +129,30 @@ export function obstacleToBeneficiary(
 /** Returns an obstacle if the chosen machines exceed the quota, which the smallest accepted ones do not. */
 function findChosenObstacle(
   demand: Demand,
-  place: Place,
+  place: QueuePosition,
   world: World,
-  hold: Hold | undefined,
+  hold: MachineHold | undefined,
 ): QueueObstacle | undefined {
   const { queue, needs } = demand;
   const { machines } = world;
-  if (queue === undefined || askedAmounts(needs, machines).isExact) return undefined;
+  if (queue === undefined || sumRequestedAmounts(needs, machines).isExact) return undefined;
   const ahead = holdAheadOf(demand, place, world, hold);
   const chosen = chooseAlternative(demand, machines, ahead);
   const granted = [...new Set(chosen.map(({ pool }) => pool))].flatMap((pool) => {
-    const ofPool = needsOf(pool, chosen);
+    const ofPool = getNeeds(pool, chosen);
     return placeInPool(ofPool, machines, ahead).flatMap(({ whole }, index) => [
       ...whole.map((node) => ({ component: "", pool, node })),
       ...(ofPool[index]?.shared ?? []).map((shared) => ({ component: "", pool, node: "", shared })),
     ]);
   });
-  return findUseObstacle(queue, usedAmounts(granted, machines), place, world);
+  return findUseObstacle(queue, sumUsedAmounts(granted, machines), place, world);
 }
 
 function findMachineObstacle(
   demand: Demand,
-  place: Place,
+  place: QueuePosition,
   world: World,
-  hold: Hold | undefined,
+  hold: MachineHold | undefined,
 ): MachineObstacle | undefined {
   const ahead = holdAheadOf(demand, place, world, hold);
   const shortage = findShortage(withoutHeldMinima(demand.needs, world.machines), world.machines, ahead);
@@ -157,12 +163,12 @@ function findMachineObstacle(
 function findShortage(
   needs: readonly PoolNeed[],
   machines: Machines,
-  hold: Hold | undefined,
+  hold: MachineHold | undefined,
 ): MachineObstacle | undefined {
   for (const need of needs) {
     const { available, fits } = countAvailable(need, needs, machines, hold);
     if (fits && machines.complete) continue;
-    const [requested, parts] = [sizeOf(need), need.shared.length];
+    const [requested, parts] = [countMachines(need), need.shared.length];
     const code = shortageOf(need, needs, machines);
     const nodes = need.selection && describeNodeSelection(need.selection);
     return { code, pool: need.pool, requested, parts, available, ...(nodes !== undefined && { nodes }) };
@@ -175,16 +181,16 @@ function findTopologyShortage(
   gang: PoolGang,
   key: string,
   machines: Machines,
-  hold: Hold | undefined,
+  hold: MachineHold | undefined,
 ): MachineObstacle | undefined {
-  const lists = alternativesOf(gang, machines);
+  const lists = listAlternatives(gang, machines);
   if (lists.some((needs) => fitsListBehind(needs, machines, hold))) return undefined;
   const isHeld = lists.some((needs) => fitsListBehind(needs, machines, undefined));
-  const { needs: best, fitting = 0 } = mostAvailable(lists, machines, hold) ?? {};
+  const { needs: best, fitting = 0 } = countMostAvailable(lists, machines, hold) ?? {};
   return {
     code: isHeld ? "HELD_FOR_OLDER" : "WAITING_FOR_TOPOLOGY",
     pool: gang.needs[0]?.pool ?? "",
-    requested: gang.needs.reduce((sum, need) => sum + sizeOf(need), 0),
+    requested: gang.needs.reduce((sum, need) => sum + countMachines(need), 0),
     parts: gang.needs.reduce((sum, { shared }) => sum + shared.length, 0),
     available: fitting,
     topology: { key, value: best?.[0]?.domain?.value ?? "" },
@@ -192,10 +198,10 @@ function findTopologyShortage(
 }
 
 /** Returns the first of the lists whose domain fits the most needs, and how many fit. */
-export function mostAvailable(
+export function countMostAvailable(
   lists: readonly (readonly PoolNeed[])[],
   machines: Machines,
-  hold: Hold | undefined,
+  hold: MachineHold | undefined,
 ): { readonly needs: readonly PoolNeed[]; readonly fitting: number } | undefined {
   const [most] = lists
     .map((needs) => ({ needs, fitting: countFitting(needs, machines, hold) }))
@@ -203,9 +209,9 @@ export function mostAvailable(
   return most;
 }
 
-function countFitting(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): number {
+function countFitting(needs: readonly PoolNeed[], machines: Machines, hold: MachineHold | undefined): number {
   return needs.reduce(
-    (sum, need) => sum + Math.min(sizeOf(need), countAvailable(need, needs, machines, hold).available),
+    (sum, need) => sum + Math.min(countMachines(need), countAvailable(need, needs, machines, hold).available),
     0,
   );
 }
@@ -219,14 +225,19 @@ function shortageOf(need: PoolNeed, needs: readonly PoolNeed[], machines: Machin
  * Whether the need fits behind the hold beside the other needs of its demand. `available`: the free machines if only whole ones are needed; otherwise the
  * machines and parts of the need that fit now.
  */
-function countAvailable(need: PoolNeed, needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): Fit {
+function countAvailable(
+  need: PoolNeed,
+  needs: readonly PoolNeed[],
+  machines: Machines,
+  hold: MachineHold | undefined,
+): Fit {
   const { pool, count } = need;
   if (hasOthersOf(need, needs)) {
-    const ofPool = needsOf(pool, needs);
+    const ofPool = getNeeds(pool, needs);
     return fitOf(need, placeInPool(ofPool, machines, hold)[ofPool.indexOf(need)]);
   }
   const kept = isPlain(need) ? countKept(pool, hold) : undefined;
-  if (kept === undefined) return placeAll(roomBehind(need, machines, hold), need);
+  if (kept === undefined) return placeAll(getRoomBehindHolds(need, machines, hold), need);
   const available = Math.max(0, (machines.pools.get(pool)?.free.size ?? 0) - kept);
   return { available, fits: count <= available };
 }
@@ -237,7 +248,7 @@ function isPlain({ shared, selection, domain }: PoolNeed): boolean {
 }
 
 /** Counts whole machines that the hold keeps; undefined: counting does not suffice. */
-function countKept(pool: string, hold: Hold | undefined): number | undefined {
+function countKept(pool: string, hold: MachineHold | undefined): number | undefined {
   let kept = 0;
   for (const need of hold?.needs ?? []) {
     if (need.pool !== pool) continue;
@@ -247,8 +258,12 @@ function countKept(pool: string, hold: Hold | undefined): number | undefined {
   return kept;
 }
 
-function placeInPool(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): readonly PlacedNeed[] {
-  return placeNeeds(needs.map((need) => ({ need, room: roomBehind(need, machines, hold) })));
+function placeInPool(
+  needs: readonly PoolNeed[],
+  machines: Machines,
+  hold: MachineHold | undefined,
+): readonly PlacedNeed[] {
+  return placeNeeds(needs.map((need) => ({ need, room: getRoomBehindHolds(need, machines, hold) })));
 }
 
 function fitOf({ count, shared }: PoolNeed, { parts, whole }: PlacedNeed = { parts: [], whole: [] }): Fit {
@@ -263,7 +278,7 @@ const fitsByRoom = new WeakMap<Room, Map<string, Fit>>();
 const MAX_FITS = 10_000;
 
 function placeAll(room: Room, { count, shared }: PoolNeed): Fit {
-  const key = `${count} ${shared.map(amountsKey).join("")}`;
+  const key = `${count} ${shared.map(buildAmountsKey).join("")}`;
   const known = fitsByRoom.get(room) ?? new Map<string, Fit>();
   fitsByRoom.set(room, known);
   const same = known.get(key);
@@ -279,15 +294,15 @@ function placeAll(room: Room, { count, shared }: PoolNeed): Fit {
 
 /** Whether the need's domain has too few free machines. Excludes most domains without placing anything. */
 function isTooSmallNow(need: PoolNeed, machines: Machines): boolean {
-  return need.domain !== undefined && need.count > (viewOf(machines, need)?.free.size ?? 0);
+  return need.domain !== undefined && need.count > (findRoom(machines, need)?.free.size ?? 0);
 }
 
 /** Whether a gang behind the hold fits; with a topology, in one domain. */
-export function fitsBehind(gang: PoolGang, machines: Machines, hold: Hold | undefined): boolean {
-  return alternativesOf(gang, machines).some((needs) => fitsListBehind(needs, machines, hold));
+export function canFitBehindHolds(gang: PoolGang, machines: Machines, hold: MachineHold | undefined): boolean {
+  return listAlternatives(gang, machines).some((needs) => fitsListBehind(needs, machines, hold));
 }
 
-function fitsListBehind(needs: readonly PoolNeed[], machines: Machines, hold: Hold | undefined): boolean {
+function fitsListBehind(needs: readonly PoolNeed[], machines: Machines, hold: MachineHold | undefined): boolean {
   if (needs.some((need) => isTooSmallNow(need, machines))) return false;
   return needs.every((need) => countAvailable(need, needs, machines, hold).fits);
 }
@@ -299,17 +314,17 @@ function fitsListBehind(needs: readonly PoolNeed[], machines: Machines, hold: Ho
 export function assignMachines(
   { needs, topology, queue }: Gang & Pick<Reservation, "queue">,
   machines: Machines,
-  ahead: Hold | undefined,
+  ahead: MachineHold | undefined,
 ): Omit<Grant, "atMs"> {
   const nodes = new Map<Need, string>();
   const counted = chooseAlternative({ needs: countByPool(needs), topology }, machines, ahead);
-  const keys = new Map(needs.map((need) => [need, viewKey(withoutHeldMinimum(need, machines))]));
+  const keys = new Map(needs.map((need) => [need, buildViewKey(withoutHeldMinimum(need, machines))]));
   for (const pool of new Set(needs.map((need) => need.pool))) {
-    const ofPool = needsOf(pool, counted);
+    const ofPool = getNeeds(pool, counted);
     const placed = placeInPool(ofPool, machines, ahead);
     for (const [index, poolNeed] of ofPool.entries()) {
       const { domain: _domain, ...accepted } = poolNeed;
-      const key = viewKey(accepted);
+      const key = buildViewKey(accepted);
       const alike = needs.filter((need) => need.pool === pool && keys.get(need) === key);
       const parts = alike.flatMap((need) => (need.shared === undefined ? [] : [{ need, requests: need.shared }]));
       parts.sort(
@@ -328,13 +343,13 @@ export function assignMachines(
   return {
     machines: assigned,
     ...(domain !== undefined && { domain }),
-    ...(queue !== undefined && { use: usedAmounts(assigned, machines) }),
+    ...(queue !== undefined && { use: sumUsedAmounts(assigned, machines) }),
   };
 }
 
-function chooseAlternative(gang: PoolGang, machines: Machines, hold: Hold | undefined): readonly PoolNeed[] {
+function chooseAlternative(gang: PoolGang, machines: Machines, hold: MachineHold | undefined): readonly PoolNeed[] {
   if (gang.topology === undefined) return withoutHeldMinima(gang.needs, machines);
-  const chosen = alternativesOf(gang, machines).find((needs) => fitsListBehind(needs, machines, hold));
+  const chosen = listAlternatives(gang, machines).find((needs) => fitsListBehind(needs, machines, hold));
   if (chosen === undefined) throw new Error(`no value of the label ${gang.topology} has room`);
   return chosen;
 }
@@ -345,36 +360,43 @@ function setNode(nodes: Map<Need, string>, need: Need, node: string | undefined)
 }
 
 /** Returns the hold if this request is behind it: within its queue by priority and age, between queues after requests that do not borrow. */
-export function holdAheadOf(demand: QueueDemand, place: Place, world: World, hold: Hold | undefined): Hold | undefined {
+export function holdAheadOf(
+  demand: QueueDemand,
+  place: QueuePosition,
+  world: World,
+  hold: MachineHold | undefined,
+): MachineHold | undefined {
   if (hold === undefined || hold.place.sequence === place.sequence) return undefined;
-  const isBorrowing = demand.queue === hold.queue ? hold.isBorrowing : levelOfDemand(demand, world) > 0;
-  return (Number(isBorrowing) - Number(hold.isBorrowing) || comparePlaces(place, hold.place)) > 0 ? hold : undefined;
+  const isBorrowing = demand.queue === hold.queue ? hold.isBorrowing : computeDemandLevel(demand, world) > 0;
+  return (Number(isBorrowing) - Number(hold.isBorrowing) || compareQueuePositions(place, hold.place)) > 0
+    ? hold
+    : undefined;
 }
 
 /** The room that the hold leaves on the nodes that the need accepts. */
-export function roomBehind(need: View, machines: Machines, hold: Hold | undefined): Room {
-  const room = viewOf(machines, need) ?? emptyRoom;
-  const kept = hold === undefined ? [] : needsOf(need.pool, hold.needs);
+export function getRoomBehindHolds(need: NodeFilter, machines: Machines, hold: MachineHold | undefined): Room {
+  const room = findRoom(machines, need) ?? emptyRoom;
+  const kept = hold === undefined ? [] : getNeeds(need.pool, hold.needs);
   const state = machines.pools.get(need.pool);
   if (hold === undefined || kept.length === 0 || state === undefined) return room;
-  const byHold = roomsBehind.get(state) ?? new WeakMap<Hold["needs"], Map<string, Room>>();
+  const byHold = roomsBehind.get(state) ?? new WeakMap<MachineHold["needs"], Map<string, Room>>();
   roomsBehind.set(state, byHold);
   const known = byHold.get(hold.needs) ?? new Map<string, Room>();
   byHold.set(hold.needs, known);
-  const key = viewKey(need);
+  const key = buildViewKey(need);
   const rooms = (): Room =>
     withoutKeptFor(
       room,
-      kept.map((each) => ({ need: each, room: viewOf(machines, each) ?? emptyRoom })),
+      kept.map((each) => ({ need: each, room: findRoom(machines, each) ?? emptyRoom })),
     );
   const behind = known.get(key) ?? rooms();
   known.set(key, behind);
   return behind;
 }
 
-/** The room that a hold leaves in a pool, by the `viewKey` of the need that uses the rest. */
-const roomsBehind = new WeakMap<PoolState, WeakMap<Hold["needs"], Map<string, Room>>>();
+/** The room that a hold leaves in a pool, by the `buildViewKey` of the need that uses the rest. */
+const roomsBehind = new WeakMap<PoolState, WeakMap<MachineHold["needs"], Map<string, Room>>>();
 
 export function isAtLimit({ ownerKind }: Pick<Demand, "ownerKind">, { ledger }: World): boolean {
-  return roomFor(ownerKind, ledger) === 0;
+  return countFreeReservations(ownerKind, ledger) === 0;
 }

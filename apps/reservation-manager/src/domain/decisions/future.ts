@@ -1,17 +1,17 @@
-import { mayOccupy, type Owner } from "@muster/names";
-import { subtract, type Amounts } from "@muster/resources";
-import { knownReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
-import { standingOf, withNode, type MachineRecord, type Machines, type NodeFacts } from "../ledger/machines.ts";
+import { canOccupy, type Owner } from "@muster/names";
+import { subtractAmounts, type Amounts } from "@muster/resources";
+import { getReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
+import { getNodeStanding, withNode, type MachineRecord, type Machines, type NodeFacts } from "../ledger/machines.ts";
 import type { Reservation } from "../ledger/reservation.ts";
-import { dequeue } from "../ledger/waiting-queue.ts";
+import { dequeueRequest } from "../ledger/waiting-queue.ts";
 import { withTree } from "../ledger/waiting-trees.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { chooseOption, listOptions, type Option } from "./choose-option.ts";
-import { assignMachines, obstacleToBeneficiary } from "./fit.ts";
-import { freeAmountsOf } from "./summarise-pools.ts";
+import { assignMachines, findBeneficiaryObstacle } from "./fit.ts";
+import { findFreeAmounts } from "./summarise-pools.ts";
 
 /** The world after all preempted work has left, and its beneficiaries have their machines. */
-export type Future = {
+export type FutureWorld = {
   readonly world: World;
   /** The beneficiaries that have machines in it. */
   readonly placed: ReadonlySet<number>;
@@ -24,7 +24,7 @@ export function isChanging({ ledger }: World): boolean {
   return ledger.leaving.size > 0 || ledger.beneficiaries.length > 0;
 }
 
-const futures = new WeakMap<Ledger, { readonly machines: Machines; readonly known: Map<string, Future> }>();
+const futures = new WeakMap<Ledger, { readonly machines: Machines; readonly known: Map<string, FutureWorld> }>();
 
 /** The parts left out of a future. */
 type FutureOptions = {
@@ -34,7 +34,7 @@ type FutureOptions = {
   readonly without?: number;
 };
 
-export function futureOf(world: World, options: FutureOptions = {}): Future {
+export function buildFutureWorld(world: World, options: FutureOptions = {}): FutureWorld {
   const { ledger } = world;
   const { beneficiaries = ledger.beneficiaries.length, without } = options;
   // Without victims that may stay, a cancelled beneficiary only frees machines. One future serves both cases.
@@ -45,10 +45,10 @@ export function futureOf(world: World, options: FutureOptions = {}): Future {
   );
 }
 
-function knownFuture(world: World, count: number, without: number | undefined): Future {
+function knownFuture(world: World, count: number, without: number | undefined): FutureWorld {
   const { ledger, machines } = world;
   const kept = futures.get(ledger);
-  const known = kept?.machines === machines ? kept.known : new Map<string, Future>();
+  const known = kept?.machines === machines ? kept.known : new Map<string, FutureWorld>();
   futures.set(ledger, { machines, known });
   const key = `${count} ${without}`;
   const future = known.get(key) ?? buildFuture(world, count, without);
@@ -72,7 +72,7 @@ function mayStay(reservation: Reservation | undefined, beneficiary: number | und
   return preemption?.beneficiary !== undefined && preemption.beneficiary === beneficiary && !preemption.isAccepted;
 }
 
-function buildFuture(world: World, count: number, without: number | undefined): Future {
+function buildFuture(world: World, count: number, without: number | undefined): FutureWorld {
   if (count > 0) {
     const before = knownFuture(world, count - 1, without);
     const sequence = world.ledger.beneficiaries[count - 1]?.sequence;
@@ -82,7 +82,7 @@ function buildFuture(world: World, count: number, without: number | undefined): 
   const nodes = new Set<string>();
   let after = world;
   for (const sequence of ledger.leaving.keys()) {
-    const reservation = knownReservation(ledger, sequence);
+    const reservation = getReservation(ledger, sequence);
     if (mayStay(reservation, without)) continue;
     for (const { node } of reservation.grant?.machines ?? []) nodes.add(node);
     after = withoutWork(after, reservation);
@@ -95,7 +95,7 @@ function buildFuture(world: World, count: number, without: number | undefined): 
   return { world: after, placed: new Set(), nodes };
 }
 
-function withPlaced(future: Future, sequence: number | undefined): Future {
+function withPlaced(future: FutureWorld, sequence: number | undefined): FutureWorld {
   const { world, placed, nodes } = future;
   const reservation = sequence === undefined ? undefined : world.ledger.reservations.get(sequence);
   if (sequence === undefined || reservation === undefined || reservation.grant !== undefined) return future;
@@ -114,33 +114,33 @@ export function chooseForBeneficiary(reservation: Reservation, world: World): Op
   return chooseOption(
     listOptions(reservation),
     world,
-    ({ demand, place }) => obstacleToBeneficiary(demand, place, world) !== undefined,
+    ({ demand, place }) => findBeneficiaryObstacle(demand, place, world) !== undefined,
   );
 }
 
 /** Whether the beneficiary has machines in the future, and in each future in which one other beneficiary is cancelled. */
 export function isPlaced(world: World, beneficiary: number): boolean {
   const others = [...listRevocable(world.ledger)].filter((sequence) => sequence !== beneficiary);
-  if (!futureOf(world).placed.has(beneficiary)) return false;
-  return others.every((without) => futureOf(world, { without }).placed.has(beneficiary));
+  if (!buildFutureWorld(world).placed.has(beneficiary)) return false;
+  return others.every((without) => buildFutureWorld(world, { without }).placed.has(beneficiary));
 }
 
 /**
  * Whether each beneficiary with machines in the future still has them after these events, or was granted. The same must hold in each future in which one other
  * beneficiary is cancelled, because its victims may stay.
  */
-export function keepsPlaces(world: World, events: readonly LedgerEvent[]): boolean {
+export function isKeepingPlaces(world: World, events: readonly LedgerEvent[]): boolean {
   if (world.ledger.beneficiaries.length === 0) return true;
   // Copies, because results are cached by event, and these events may not be applied.
   const after = evolveWorld(
     world,
     events.map((event) => ({ ...event })),
   );
-  return keepsPlacesAfter(world, after);
+  return isKeepingPlacesAfter(world, after);
 }
 
-/** As `keepsPlaces`, for a later world, whose computed futures are reused. */
-export function keepsPlacesAfter(world: World, after: World): boolean {
+/** As `isKeepingPlaces`, for a later world, whose computed futures are reused. */
+export function isKeepingPlacesAfter(world: World, after: World): boolean {
   if (!keepsPlacesIn(world, after, {})) return false;
   const revocable = listRevocable(world.ledger);
   return world.ledger.beneficiaries.every(
@@ -150,9 +150,9 @@ export function keepsPlacesAfter(world: World, after: World): boolean {
 
 function keepsPlacesIn(before: World, after: World, options: FutureOptions): boolean {
   const isGranted = (sequence: number): boolean => after.ledger.reservations.get(sequence)?.grant !== undefined;
-  const kept = [...futureOf(before, options).placed].filter((sequence) => !isGranted(sequence));
+  const kept = [...buildFutureWorld(before, options).placed].filter((sequence) => !isGranted(sequence));
   if (kept.length === 0) return true;
-  const { placed } = futureOf(after, options);
+  const { placed } = buildFutureWorld(after, options);
   return kept.every((sequence) => placed.has(sequence));
 }
 
@@ -167,19 +167,19 @@ export function withoutWork(world: World, { sequence, owner, grant }: Reservatio
 function withoutPods(machines: Machines, node: string, owner: Owner): Machines {
   const facts = machines.nodes.get(node)?.facts;
   if (facts === undefined) return machines;
-  const occupants = facts.occupants.filter((each) => !mayOccupy(each, owner));
-  const ownerUses = facts.ownerUses.filter((each) => !mayOccupy(each.owner, owner));
+  const occupants = facts.occupants.filter((each) => !canOccupy(each, owner));
+  const ownerUses = facts.ownerUses.filter((each) => !canOccupy(each.owner, owner));
   if (occupants.length === facts.occupants.length && ownerUses.length === facts.ownerUses.length) return machines;
   return withNode(machines, { ...facts, occupants, ownerUses });
 }
 
-const othersByFuture = new WeakMap<Future, { readonly present: World; readonly forOthers: World }>();
+const othersByFuture = new WeakMap<FutureWorld, { readonly present: World; readonly forOthers: World }>();
 
 /**
  * Returns the present world without the machines and quota kept for beneficiaries. Each node offers the amounts that are free both now and in the future, and
  * quota must suffice in both. A grant in this world takes nothing from a beneficiary.
  */
-export function worldForOthers(present: World, future: Future = futureOf(present)): World {
+export function buildWorldForOthers(present: World, future: FutureWorld = buildFutureWorld(present)): World {
   if (!isChanging(present)) return present;
   const known = othersByFuture.get(future);
   if (known?.present.ledger === present.ledger && known.present.machines === present.machines) return known.forOthers;
@@ -202,8 +202,8 @@ export function worldForOthers(present: World, future: Future = futureOf(present
 export function withoutRequests(world: World, sequences: Iterable<number>): World {
   let after = world.ledger;
   for (const sequence of sequences) {
-    const reservation = knownReservation(world.ledger, sequence);
-    after = { ...after, queue: dequeue(after.queue, reservation) };
+    const reservation = getReservation(world.ledger, sequence);
+    after = { ...after, queue: dequeueRequest(after.queue, reservation) };
     after = { ...after, trees: withTree(after.trees, reservation.queue ?? "", after) };
   }
   return { ...world, ledger: after };
@@ -224,7 +224,7 @@ function withLimited(machines: Machines, now: MachineRecord | undefined, then: M
     );
   }
   if (later.isWhole) return machines;
-  const kept = new Map([...subtract(free.amounts, later.amounts)].filter(([, amount]) => amount > 0));
+  const kept = new Map([...subtractAmounts(free.amounts, later.amounts)].filter(([, amount]) => amount > 0));
   return kept.size === 0 ? machines : withNode(machines, withForeignUse(facts, kept));
 }
 
@@ -241,8 +241,8 @@ type Free = { readonly isWhole: boolean; readonly amounts: Amounts };
 
 /** The part of the node that can be granted now; undefined: none. A free node of unknown size has no amounts. */
 function freeOn(facts: NodeFacts, record: MachineRecord): Free | undefined {
-  const standing = standingOf(facts, record);
-  const amounts = freeAmountsOf(facts, record, standing);
+  const standing = getNodeStanding(facts, record);
+  const amounts = findFreeAmounts(facts, record, standing);
   if (standing === "free") return { isWhole: true, amounts: amounts ?? new Map() };
   return amounts && { isWhole: false, amounts };
 }

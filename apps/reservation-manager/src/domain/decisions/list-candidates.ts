@@ -1,18 +1,23 @@
-import { admittedKey, compareAdmitted, type AdmittedKey, type Ledger } from "../ledger/ledger.ts";
+import {
+  buildPreemptionOrderKey,
+  comparePreemptionOrder,
+  type PreemptionOrderKey,
+  type Ledger,
+} from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
-import { limitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue-forest.ts";
+import { sumLimitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS, type PairAmounts } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
-import { totalOf } from "../ledger/quota.ts";
+import { computeQuotaTotal } from "../ledger/quota.ts";
 import type { World } from "../ledger/world.ts";
 import { isPreemptible } from "./is-preemptible.ts";
-import { quotaWorldOf } from "./queue-heads.ts";
+import { buildQuotaWorld } from "./queue-heads.ts";
 
 /** Granted work that may be preempted. `use`: its amounts that quotas limit. */
 export type Candidate = { readonly reservation: Reservation; readonly node: QueueNode; readonly use: PairAmounts };
 
 /** The purpose of a preemption. */
-export type Need = {
+export type QuotaNeed = {
   readonly node: QueueNode;
   /** The pairs whose quota is short; if none is, all requested pairs. */
   readonly needed: readonly string[];
@@ -24,30 +29,39 @@ export type Need = {
 export type QueueWork = { readonly node: QueueNode; readonly candidates: Iterable<Candidate> };
 
 /** Whether the request may preempt the work. */
-type MayLeave = (key: AdmittedKey, node: QueueNode) => boolean;
+type MayLeave = (key: PreemptionOrderKey, node: QueueNode) => boolean;
 
 /** Lists, by queue, the work of the tree's other queues that borrow a needed pair. */
-export function listBorrowers({ node, needed, world }: Need, present: World, mayLeave: MayLeave): readonly QueueWork[] {
+export function listBorrowers(
+  { node, needed, world }: QuotaNeed,
+  present: World,
+  mayLeave: MayLeave,
+): readonly QueueWork[] {
   const { tree } = world.ledger.use;
   const usedBy = (each: QueueNode): PairAmounts => tree.get(each.queue.name) ?? NO_PAIRS;
   return [...withQueuesBelow(node.path.at(-1) ?? node)].flatMap((other) => {
     const keys = world.ledger.admitted.get(other.queue.name)?.keys();
     if (other === node || keys === undefined) return [];
     if (borrowedPairs({ node, needed, world }, splitPaths(node, other).below, usedBy).length === 0) return [];
-    const may = (key: AdmittedKey): boolean => mayLeave(key, other);
+    const may = (key: PreemptionOrderKey): boolean => mayLeave(key, other);
     return [{ node: other, candidates: remember(readCandidates(keys, may, other, present.ledger)) }];
   });
 }
 
 /** Lists the work of one queue that `mayLeave` accepts. */
-export function listWork(node: QueueNode, { world }: Need, present: World, mayLeave: MayLeave): Iterable<Candidate> {
+export function listWork(
+  node: QueueNode,
+  { world }: QuotaNeed,
+  present: World,
+  mayLeave: MayLeave,
+): Iterable<Candidate> {
   const keys = world.ledger.admitted.get(node.queue.name)?.keys() ?? [];
   return remember(readCandidates(keys, (key) => mayLeave(key, node), node, present.ledger));
 }
 
 function* readCandidates(
-  keys: Iterable<AdmittedKey>,
-  may: (key: AdmittedKey) => boolean,
+  keys: Iterable<PreemptionOrderKey>,
+  may: (key: PreemptionOrderKey) => boolean,
   node: QueueNode,
   { reservations }: Ledger,
 ): Generator<Candidate, undefined> {
@@ -57,7 +71,7 @@ function* readCandidates(
     const { use } = reservation?.grant ?? {};
     // Its work is not granted at present, or may not be preempted.
     if (reservation === undefined || use === undefined || !isPreemptible(reservation, node)) continue;
-    yield { reservation, node, use: limitedAmounts(node, use) };
+    yield { reservation, node, use: sumLimitedAmounts(node, use) };
   }
 }
 
@@ -81,11 +95,11 @@ function remember<Value extends object>(source: Iterator<Value>): Iterable<Value
 
 /** The order in which work is preempted. */
 export function compareCandidates(a: Candidate, b: Candidate): number {
-  return compareAdmitted(keyOf(a), keyOf(b));
+  return comparePreemptionOrder(keyOf(a), keyOf(b));
 }
 
-function keyOf({ reservation }: Candidate): AdmittedKey {
-  return admittedKey(reservation, reservation.grant?.atMs ?? 0);
+function keyOf({ reservation }: Candidate): PreemptionOrderKey {
+  return buildPreemptionOrderKey(reservation, reservation.grant?.atMs ?? 0);
 }
 
 export function isBeyondMinimum({ reservation }: Candidate): boolean {
@@ -93,7 +107,7 @@ export function isBeyondMinimum({ reservation }: Candidate): boolean {
 }
 
 /** Members beyond a job's minimum come first, because the job continues without them. Both groups keep their order. */
-export function smallestLossFirst(candidates: readonly Candidate[]): readonly Candidate[] {
+export function compareLosses(candidates: readonly Candidate[]): readonly Candidate[] {
   const members = candidates.filter(isBeyondMinimum);
   return members.length === 0 ? candidates : [...members, ...candidates.filter((each) => !isBeyondMinimum(each))];
 }
@@ -111,12 +125,14 @@ export function splitPaths(
 
 /** The needed pairs that all these queues borrow: the candidate's queue and its ancestors below the first common one with the request's queue. */
 function borrowedPairs(
-  { needed, world }: Need,
+  { needed, world }: QuotaNeed,
   below: readonly QueueNode[],
   usedBy: (node: QueueNode) => PairAmounts,
 ): readonly string[] {
-  const { pools } = quotaWorldOf(world);
-  return needed.filter((pair) => below.every((each) => (usedBy(each).get(pair) ?? 0) > totalOf(each, pair, pools)));
+  const { pools } = buildQuotaWorld(world);
+  return needed.filter((pair) =>
+    below.every((each) => (usedBy(each).get(pair) ?? 0) > computeQuotaTotal(each, pair, pools)),
+  );
 }
 
 export function withoutUse(use: QueueUse["tree"], { node, use: amounts }: Candidate): QueueUse["tree"] {
@@ -126,7 +142,7 @@ export function withoutUse(use: QueueUse["tree"], { node, use: amounts }: Candid
 /** The work of one queue that borrows, given a use that decreases. */
 export class Borrower {
   readonly node: QueueNode;
-  readonly #need: Need;
+  readonly #need: QuotaNeed;
   readonly #below: readonly QueueNode[];
   readonly #candidates: Iterator<Candidate>;
   #first: Candidate | undefined;
@@ -134,7 +150,7 @@ export class Borrower {
   /** The use of `#pairs` by each queue of `#below`. */
   #used: readonly PairAmounts[] = [];
 
-  constructor({ node, candidates }: QueueWork, need: Need) {
+  constructor({ node, candidates }: QueueWork, need: QuotaNeed) {
     this.node = node;
     this.#need = need;
     this.#below = splitPaths(need.node, node).below;
@@ -167,7 +183,7 @@ function uses({ use }: Candidate, pairs: readonly string[]): boolean {
 }
 
 /** Selects at most `limit` candidates that borrow when it is their turn, in their order over all queues. */
-export function selectBorrowers(need: Need, work: readonly QueueWork[], limit: number): readonly Candidate[] {
+export function selectBorrowers(need: QuotaNeed, work: readonly QueueWork[], limit: number): readonly Candidate[] {
   const selected: Candidate[] = [];
   let borrowers = work.map((each) => new Borrower(each, need));
   for (let use = need.world.ledger.use.tree; selected.length < limit;) {

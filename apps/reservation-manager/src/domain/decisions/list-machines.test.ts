@@ -2,19 +2,19 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import {
   firstNodes,
-  nodeOf,
+  makeNode,
   operations,
-  ownerOf,
-  requestOf,
+  makeOwner,
+  makeRequest,
   SIZE,
   startRun,
-  step,
-  type Run,
+  stepRun,
+  type LedgerRun,
 } from "../../../test/random-world.ts";
 import { buildMachinePage, type MachineState } from "./list-machines.ts";
 import { withCompleteness } from "../ledger/machines.ts";
 
-function all(run: Run, pool: string | undefined, limit: number): readonly MachineState[] {
+function all(run: LedgerRun, pool: string | undefined, limit: number): readonly MachineState[] {
   const seen: MachineState[] = [];
   let after: string | undefined;
   do {
@@ -31,16 +31,16 @@ function show(states: readonly MachineState[]): readonly string[] {
 }
 
 it("states the standing and the holder of each node, in whatever state it is", () => {
-  const run = startRun([1, 2, 3, 4].map((number) => nodeOf(`a${number}`, "a")));
-  step(run, { kind: "reserve", request: requestOf("x", ["a", "a", "a", "a"]) });
-  step(run, { kind: "node", facts: nodeOf("a2", "a", { ready: false }) });
-  step(run, { kind: "node", facts: nodeOf("a3", "a", { schedulable: false }) });
-  step(run, { kind: "lose", node: "a4" });
-  step(run, { kind: "node", facts: nodeOf("a5", "a") });
-  step(run, { kind: "node", facts: nodeOf("a6", "a", { occupants: [ownerOf("y")] }) });
-  step(run, { kind: "node", facts: nodeOf("a7", "a", { ready: false }) });
-  step(run, { kind: "node", facts: { ...nodeOf("a8", "a"), pool: undefined } });
-  step(run, { kind: "node", facts: nodeOf("b1", "b", { schedulable: false }) });
+  const run = startRun([1, 2, 3, 4].map((number) => makeNode(`a${number}`, "a")));
+  stepRun(run, { kind: "reserve", request: makeRequest("x", ["a", "a", "a", "a"]) });
+  stepRun(run, { kind: "node", facts: makeNode("a2", "a", { ready: false }) });
+  stepRun(run, { kind: "node", facts: makeNode("a3", "a", { schedulable: false }) });
+  stepRun(run, { kind: "lose", node: "a4" });
+  stepRun(run, { kind: "node", facts: makeNode("a5", "a") });
+  stepRun(run, { kind: "node", facts: makeNode("a6", "a", { occupants: [makeOwner("y")] }) });
+  stepRun(run, { kind: "node", facts: makeNode("a7", "a", { ready: false }) });
+  stepRun(run, { kind: "node", facts: { ...makeNode("a8", "a"), pool: undefined } });
+  stepRun(run, { kind: "node", facts: makeNode("b1", "b", { schedulable: false }) });
   const ofA = [
     "a1 a held ox",
     "a2 a notReady ox",
@@ -52,28 +52,28 @@ it("states the standing and the holder of each node, in whatever state it is", (
   ];
   expect(show(all(run, "a", 3))).toEqual(ofA);
   expect(show(all(run, undefined, 100))).toEqual([...ofA, "b1 b cordoned -"]);
-  step(run, { kind: "release", owner: ownerOf("x") });
+  stepRun(run, { kind: "release", owner: makeOwner("x") });
   expect(show(all(run, "a", 100))).not.toContain("a4 a lost ox");
 });
 
 it("distinguishes a cordon from a taint, also of a node that is not ready", () => {
   const run = startRun();
-  step(run, { kind: "node", facts: nodeOf("a1", "a", { schedulable: false }) });
-  step(run, { kind: "node", facts: nodeOf("a2", "a", { schedulable: false, cordoned: true }) });
-  step(run, { kind: "node", facts: nodeOf("a3", "a", { ready: false, schedulable: false, cordoned: true }) });
+  stepRun(run, { kind: "node", facts: makeNode("a1", "a", { schedulable: false }) });
+  stepRun(run, { kind: "node", facts: makeNode("a2", "a", { schedulable: false, cordoned: true }) });
+  stepRun(run, { kind: "node", facts: makeNode("a3", "a", { ready: false, schedulable: false, cordoned: true }) });
   const cordoned = all(run, "a", 100).flatMap((state) => (state.cordoned ? state.node : []));
   expect(cordoned).toEqual(["a2", "a3"]);
-  step(run, { kind: "node", facts: nodeOf("a1", "a", { schedulable: false, cordoned: true }) });
+  stepRun(run, { kind: "node", facts: makeNode("a1", "a", { schedulable: false, cordoned: true }) });
   expect(all(run, "a", 1)[0]?.cordoned).toBe(true);
 });
 
 it("states the standing of a tainted node for needs that tolerate its taints, and their free part of it", () => {
   const tainted = { schedulable: false, taints: [{ key: "gpu", effect: "NoSchedule" }] };
   const run = startRun([
-    nodeOf("a1", "a", tainted),
-    nodeOf("a2", "a", { ...tainted, cordoned: true }),
-    nodeOf("a3", "a", { ...tainted, taints: [] }),
-    nodeOf("a4", "a"),
+    makeNode("a1", "a", tainted),
+    makeNode("a2", "a", { ...tainted, cordoned: true }),
+    makeNode("a3", "a", { ...tainted, taints: [] }),
+    makeNode("a4", "a"),
   ]);
   const seen = all(run, "a", 100).map((each) => [each.standing, each.toleratedStanding, each.free, each.taints.length]);
   expect(seen).toEqual([
@@ -85,9 +85,9 @@ it("states the standing of a tainted node for needs that tolerate its taints, an
 });
 
 it("keeps a held node that has lost its label in the pool that it was granted for", () => {
-  const run = startRun([nodeOf("a1", "a")]);
-  step(run, { kind: "reserve", request: requestOf("x", ["a"]) });
-  step(run, { kind: "node", facts: { ...nodeOf("a1", "a"), pool: undefined } });
+  const run = startRun([makeNode("a1", "a")]);
+  stepRun(run, { kind: "reserve", request: makeRequest("x", ["a"]) });
+  stepRun(run, { kind: "node", facts: { ...makeNode("a1", "a"), pool: undefined } });
   expect(show(all(run, "a", 100))).toEqual(["a1 a held ox"]);
 });
 
@@ -107,7 +107,7 @@ it("lists every node of the pool and every held one once, in the order of names,
       fc.integer({ min: 1, max: 5 }),
       (steps, pool, limit) => {
         const run = startRun(firstNodes);
-        for (const operation of steps) step(run, operation);
+        for (const operation of steps) stepRun(run, operation);
         const granted = [...run.world.ledger.reservations.values()].flatMap(({ grant }) => grant?.machines ?? []);
         const pools = new Map([
           ...granted.map((machine): [string, string] => [machine.node, machine.pool]),

@@ -1,8 +1,8 @@
-import { knownReservation, type Ledger } from "../ledger/ledger.ts";
+import { getReservation, type Ledger } from "../ledger/ledger.ts";
 import type { Amounts, Taint } from "@muster/resources";
 import {
-  standingOf,
-  uncountedUseOf,
+  getNodeStanding,
+  findUncountedUse,
   withTaintsTolerated,
   type MachineRecord,
   type NodeUse,
@@ -10,7 +10,7 @@ import {
 } from "../ledger/machines.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
-import { excessOf, freeAmountsOf } from "./summarise-pools.ts";
+import { computeExcess, findFreeAmounts } from "./summarise-pools.ts";
 
 export type MachinePageRequest = {
   /** Undefined: every pool. */
@@ -73,23 +73,23 @@ export function buildMachinePage({ ledger, machines }: World, request: MachinePa
 /** A lost node, or one without its label, belongs to the pool that it was granted for. */
 function stateOf(node: string, record: MachineRecord, ledger: Ledger): MachineState | undefined {
   const sequence = ledger.holders.get(node);
-  const holder = sequence === undefined ? undefined : knownReservation(ledger, sequence);
+  const holder = sequence === undefined ? undefined : getReservation(ledger, sequence);
   const granted = holder ?? firstPartHolder(record, ledger);
   const pool = record.facts?.pool ?? granted?.grant?.machines.find((machine) => machine.node === node)?.pool;
   if (pool === undefined) return undefined;
   const partHolders = [...new Set(record.parts?.map(({ sequence }) => sequence))].map((each) =>
-    knownReservation(ledger, each),
+    getReservation(ledger, each),
   );
   const held = { node, pool, holder, partHolders, excess: NO_EXCESS };
   const { facts } = record;
   if (facts === undefined) return { ...held, ...LOST };
-  const standing = standingOf(facts, record);
+  const standing = getNodeStanding(facts, record);
   const tolerated = withTaintsTolerated(facts);
-  const toleratedStanding = standingOf(tolerated, record);
+  const toleratedStanding = getNodeStanding(tolerated, record);
   const { allocatable, cordoned, taints } = facts;
-  const free = freeAmountsOf(tolerated, record, toleratedStanding);
-  const foreign = uncountedUseOf(facts, record);
-  const excess = excessOf(facts, record, foreign);
+  const free = findFreeAmounts(tolerated, record, toleratedStanding);
+  const foreign = findUncountedUse(facts, record);
+  const excess = computeExcess(facts, record, foreign);
   const zone = facts.labels[ZONE];
   const place = { ...(zone !== undefined && { zone }) };
   return { ...held, ...place, standing, toleratedStanding, taints, cordoned, allocatable, free, foreign, excess };
@@ -112,5 +112,5 @@ const LOST = {
 
 function firstPartHolder({ parts }: MachineRecord, ledger: Ledger): Reservation | undefined {
   const first = parts?.[0];
-  return first && knownReservation(ledger, first.sequence);
+  return first && getReservation(ledger, first.sequence);
 }

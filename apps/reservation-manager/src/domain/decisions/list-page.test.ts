@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { nodeOf, ownerOf, requestOf, startRun, step } from "../../../test/random-world.ts";
+import { makeNode, makeOwner, makeRequest, startRun, stepRun } from "../../../test/random-world.ts";
 import { buildPage } from "./list-page.ts";
 
 it("lists every reservation of the kind once, in the order of owners, for every page size", () => {
@@ -12,9 +12,9 @@ it("lists every reservation of the kind once, in the order of owners, for every 
       fc.constantFrom(undefined, "job", "session", "none"),
       fc.integer({ min: 1, max: 5 }),
       (owners, kind, limit) => {
-        const run = startRun([nodeOf("a0", "a")]);
+        const run = startRun([makeNode("a0", "a")]);
         for (const [ownerKind, id] of owners)
-          step(run, { kind: "reserve", request: requestOf(id, ["a"], { owner: ownerOf(id, ownerKind) }) });
+          stepRun(run, { kind: "reserve", request: makeRequest(id, ["a"], { owner: makeOwner(id, ownerKind) }) });
         const seen: string[] = [];
         let after: string | undefined;
         do {

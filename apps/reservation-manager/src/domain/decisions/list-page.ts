@@ -1,4 +1,4 @@
-import { knownReservation, type Ledger } from "../ledger/ledger.ts";
+import { getReservation, type Ledger } from "../ledger/ledger.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 
 export type PageRequest = {
@@ -22,7 +22,7 @@ export function buildPage(ledger: Ledger, { kind, after, limit }: PageRequest): 
     if (key === after) continue;
     if (!key.startsWith(prefix)) break;
     if (reservations.length === limit) return { reservations, next: last };
-    reservations.push(knownReservation(ledger, sequence));
+    reservations.push(getReservation(ledger, sequence));
     last = key;
   }
   return { reservations, next: undefined };

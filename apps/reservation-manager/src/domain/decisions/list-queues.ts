@@ -1,9 +1,9 @@
-import { forestOf, isLimited, type QueueNode, type QueueProblem } from "../ledger/queue-forest.ts";
-import { quotaWorldOf } from "./queue-heads.ts";
-import { totalOf, type QuotaWorld } from "../ledger/quota.ts";
+import { getForest, isLimited, type QueueNode, type QueueProblem } from "../ledger/queue-forest.ts";
+import { buildQuotaWorld } from "./queue-heads.ts";
+import { computeQuotaTotal, type QuotaWorld } from "../ledger/quota.ts";
 import { NO_PAIRS, type PairAmounts, type Queue } from "../ledger/queue.ts";
-import { millionthsOf, shareOf } from "../ledger/share.ts";
-import { pastShareOf } from "../ledger/past-use.ts";
+import { toMillionths, computeShare } from "../ledger/share.ts";
+import { getPastShare } from "../ledger/past-use.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { World } from "../ledger/world.ts";
 
@@ -36,8 +36,8 @@ export type QueuePage = { readonly reports: readonly QueueReport[]; readonly nex
 
 /** One page of the queues in the order of their names. */
 export function buildQueuePage(world: World, { name: only, after, limit }: QueueQuery): QueuePage {
-  const forest = forestOf(world.ledger.queues);
-  const quotas = quotaWorldOf(world);
+  const forest = getForest(world.ledger.queues);
+  const quotas = buildQuotaWorld(world);
   const reports: QueueReport[] = [];
   for (const [name] of world.ledger.queues.entries(only ?? after)) {
     if (only !== undefined && name !== only) break;
@@ -55,7 +55,7 @@ function reportOf(node: QueueNode, ledger: Ledger, quotas: QuotaWorld): QueueRep
   const used = quotas.use.get(name) ?? NO_PAIRS;
   const quota = new Map<string, number>();
   for (const pair of new Set([...node.total.keys(), ...used.keys()]))
-    if (isLimited(node, pair)) quota.set(pair, totalOf(node, pair, quotas.pools));
+    if (isLimited(node, pair)) quota.set(pair, computeQuotaTotal(node, pair, quotas.pools));
   const borrowed = [...used].flatMap(([pair, amount]): [string, number][] => {
     const beyond = amount - (quota.get(pair) ?? amount);
     return beyond > 0 ? [[pair, beyond]] : [];
@@ -67,8 +67,8 @@ function reportOf(node: QueueNode, ledger: Ledger, quotas: QuotaWorld): QueueRep
     borrowed: new Map(borrowed),
     pending: ledger.queue.byQueue.get(name)?.places.size ?? 0,
     admitted: ledger.admitted.get(name)?.size ?? 0,
-    shareMillionths: millionthsOf(shareOf(node, used, quotas)),
-    pastShareMillionths: pastShareOf(node, ledger.pastUse),
+    shareMillionths: toMillionths(computeShare(node, used, quotas)),
+    pastShareMillionths: getPastShare(node, ledger.pastUse),
     problem: node.problem,
   };
 }

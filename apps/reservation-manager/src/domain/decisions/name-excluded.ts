@@ -1,5 +1,5 @@
 import type { Fault } from "@muster/faults";
-import { holdsMinimum, matchesNode, untolerated, type Taint } from "@muster/resources";
+import { canHoldMinimum, matchesNode, findUntolerated, type Taint } from "@muster/resources";
 import type { Machines, NodeFacts } from "../ledger/machines.ts";
 import type { PoolNeed } from "../ledger/reservation.ts";
 
@@ -15,7 +15,7 @@ export function withExcluded(fault: Fault, needs: readonly PoolNeed[], machines:
   for (const { facts } of machines.nodes.values()) {
     const selecting = facts && ofPool.find((need) => facts.pool === need.pool && isSelected(facts, need));
     if (facts === undefined || facts.schedulable || selecting === undefined) continue;
-    const taint = untolerated(facts.taints, selecting.selection?.tolerations ?? []);
+    const taint = findUntolerated(facts.taints, selecting.selection?.tolerations ?? []);
     if (taint !== undefined) taints.add(describeTaint(taint));
     else if (facts.cordoned) cordoned.push(facts.name);
   }
@@ -28,7 +28,7 @@ export function withExcluded(fault: Fault, needs: readonly PoolNeed[], machines:
 
 /** Whether the need accepts the node, whatever its taints are. */
 function isSelected(facts: NodeFacts, { selection }: PoolNeed): boolean {
-  return selection === undefined || (matchesNode(selection, facts) && holdsMinimum(selection, facts.allocatable));
+  return selection === undefined || (matchesNode(selection, facts) && canHoldMinimum(selection, facts.allocatable));
 }
 
 export function describeTaint({ key, value = "", effect }: Taint): string {

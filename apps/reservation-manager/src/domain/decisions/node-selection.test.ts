@@ -1,19 +1,19 @@
 import { withMinimum, type NodeSelection } from "@muster/resources";
 import { describe, expect, it } from "vitest";
 import {
-  amounts,
-  nodeOf,
-  ownerOf,
+  toAmounts,
+  makeNode,
+  makeOwner,
   policy,
-  requestOf,
+  makeRequest,
   scaleTo,
   SIZE,
   startRun,
-  step,
-  type Run,
+  stepRun,
+  type LedgerRun,
 } from "../../../test/random-world.ts";
 import type { NodeFacts } from "../ledger/machines.ts";
-import { viewOf, withNode } from "../ledger/machines.ts";
+import { findRoom, withNode } from "../ledger/machines.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
 import { countByPool, type Need } from "../ledger/reservation.ts";
 import { buildExplanation } from "./build-explanation.ts";
@@ -37,20 +37,20 @@ function needs(...selections: readonly (NodeSelection | undefined)[]): readonly 
   return selections.map((selection, index) => ({ component: `c${index}`, pool: "p", ...(selection && { selection }) }));
 }
 
-function reserve(run: Run, id: number, wanted: readonly Need[]): Verdict | undefined {
-  return step(run, { kind: "reserve", request: requestOf(id, [], { needs: wanted }) });
+function reserve(run: LedgerRun, id: number, wanted: readonly Need[]): Verdict | undefined {
+  return stepRun(run, { kind: "reserve", request: makeRequest(id, [], { needs: wanted }) });
 }
 
 /** The nodes of a reservation, in the order of its needs; undefined: it waits. */
-function nodesOf(run: Run, id: number): readonly string[] | undefined {
-  const { owner } = requestOf(id, []);
+function nodesOf(run: LedgerRun, id: number): readonly string[] | undefined {
+  const { owner } = makeRequest(id, []);
   return [...run.world.ledger.reservations.values()]
     .find((each) => each.owner.id === owner.id)
     ?.grant?.machines.map(({ node }) => node);
 }
 
-function runOf(...nodes: readonly (readonly [string, Partial<NodeFacts>])[]): Run {
-  return startRun(nodes.map(([name, more]) => nodeOf(name, "p", more)));
+function runOf(...nodes: readonly (readonly [string, Partial<NodeFacts>])[]): LedgerRun {
+  return startRun(nodes.map(([name, more]) => makeNode(name, "p", more)));
 }
 
 it("grants a need only nodes that its selection accepts, and leaves the others to needs that accept them", () => {
@@ -61,7 +61,7 @@ it("grants a need only nodes that its selection accepts, and leaves the others t
   expect(nodesOf(run, 2)).toEqual(["a", "c"]);
   reserve(run, 3, needs(ssd));
   expect(nodesOf(run, 3)).toBeUndefined();
-  step(run, { kind: "release", owner: ownerOf(2) });
+  stepRun(run, { kind: "release", owner: makeOwner(2) });
   expect(nodesOf(run, 3)).toEqual(["c"]);
 });
 
@@ -77,7 +77,7 @@ it("grants tainted nodes to needs that tolerate the taint, unless they are cordo
 
 it("grants parts only on nodes that the selection accepts", () => {
   const run = runOf(["a", {}], ["b", SSD]);
-  const part = { component: "c0", pool: "p", shared: amounts({ cpu: 5 }) };
+  const part = { component: "c0", pool: "p", shared: toAmounts({ cpu: 5 }) };
   reserve(run, 1, [{ ...part, selection: ssd }]);
   expect(nodesOf(run, 1)).toEqual(["b"]);
   reserve(run, 2, [{ ...part, selection: ssd }]);
@@ -112,22 +112,22 @@ it("keeps the nodes that an older request accepts, and no others", () => {
   const run = runOf(["a", {}], ["b", {}], ["c", SSD], ["d", SSD]);
   reserve(run, 1, needs(ssd));
   reserve(run, 2, needs(ssd, ssd));
-  step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+  stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
   reserve(run, 3, needs(undefined, undefined));
   expect(nodesOf(run, 3)).toEqual(["a", "b"]);
   reserve(run, 4, needs(undefined));
   expect(nodesOf(run, 4)).toBeUndefined();
-  step(run, { kind: "release", owner: ownerOf(1) });
+  stepRun(run, { kind: "release", owner: makeOwner(1) });
   expect(nodesOf(run, 2)).toEqual(["c", "d"]);
 });
 
 it("keeps no machines for a request that no present node can satisfy, so the next one waits for nothing", () => {
   const run = runOf(["a", {}], ["b", {}], ["c", {}]);
-  step(run, { kind: "scale", pool: "p", scaling: { pool: "p", max: 9, exhausted: false } });
+  stepRun(run, { kind: "scale", pool: "p", scaling: { pool: "p", max: 9, exhausted: false } });
   reserve(run, 1, needs(ssd));
   reserve(run, 2, needs(undefined));
   reserve(run, 3, needs(undefined, undefined, undefined));
-  step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+  stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
   reserve(run, 4, needs(undefined));
   expect([1, 2, 3, 4].map((id) => nodesOf(run, id)?.length)).toEqual([undefined, 1, undefined, undefined]);
 });
@@ -153,24 +153,24 @@ it("never refuses needs because a heuristic cannot place them together", () => {
 
 it("waits in a pool that may grow, since the labels of new nodes may match", () => {
   const run = runOf(["a", {}]);
-  step(run, { kind: "scale", pool: "p", scaling: { pool: "p", max: 3, exhausted: false } });
+  stepRun(run, { kind: "scale", pool: "p", scaling: { pool: "p", max: 3, exhausted: false } });
   expect(reserve(run, 1, needs(ssd, ssd))).toMatchObject({ kind: "queue" });
-  step(run, { kind: "node", facts: nodeOf("b", "p", SSD) });
-  step(run, { kind: "node", facts: nodeOf("c", "p", SSD) });
+  stepRun(run, { kind: "node", facts: makeNode("b", "p", SSD) });
+  stepRun(run, { kind: "node", facts: makeNode("c", "p", SSD) });
   expect(nodesOf(run, 1)).toEqual(["b", "c"]);
 });
 
 it("follows a node whose labels, taints or holder change", () => {
   const { world } = runOf(["a", {}], ["b", SSD]);
   const need = { pool: "p", selection: ssd };
-  expect(viewOf(world.machines, need)?.free.size).toBe(1);
-  const labelled = withNode(world.machines, nodeOf("a", "p", SSD));
-  expect(viewOf(labelled, need)?.free.size).toBe(2);
-  const tainted = withNode(labelled, nodeOf("a", "p", { ...SSD, ...TAINTED }));
-  expect(viewOf(tainted, need)?.free.size).toBe(1);
-  expect(viewOf(tainted, { pool: "p", selection: { ...ssd, tolerations: tolerant.tolerations } })?.free.size).toBe(2);
-  expect(viewOf(withNode(tainted, nodeOf("b", "q", SSD)), need)?.free.size).toBe(0);
-  expect(viewOf(world.machines, need)?.free.size).toBe(1);
+  expect(findRoom(world.machines, need)?.free.size).toBe(1);
+  const labelled = withNode(world.machines, makeNode("a", "p", SSD));
+  expect(findRoom(labelled, need)?.free.size).toBe(2);
+  const tainted = withNode(labelled, makeNode("a", "p", { ...SSD, ...TAINTED }));
+  expect(findRoom(tainted, need)?.free.size).toBe(1);
+  expect(findRoom(tainted, { pool: "p", selection: { ...ssd, tolerations: tolerant.tolerations } })?.free.size).toBe(2);
+  expect(findRoom(withNode(tainted, makeNode("b", "q", SSD)), need)?.free.size).toBe(0);
+  expect(findRoom(world.machines, need)?.free.size).toBe(1);
 });
 
 it("names the nodes that count", () => {
@@ -189,13 +189,13 @@ it("names the nodes that count", () => {
 it("reports the free amounts of the nodes that a need of parts accepts, and which of them cannot be granted", () => {
   const run = runOf(["a", {}], ["b", { ...SSD, ...TAINTED }], ["c", { ...SSD, ready: false }], ["d", { ready: false }]);
   const selection = { ...ssd, tolerations: tolerant.tolerations };
-  const part = { component: "c0", pool: "p", selection, shared: amounts({ cpu: 5 }) };
+  const part = { component: "c0", pool: "p", selection, shared: toAmounts({ cpu: 5 }) };
   reserve(run, 1, [part]);
   reserve(run, 2, [part]);
   const waiting = [...run.world.ledger.reservations.values()].find(({ grant }) => grant === undefined);
   if (waiting === undefined) throw new Error("nothing waits");
   const { pools, message } = buildExplanation(waiting, run.world, policy, run.nowMs);
-  expect(pools[0]?.amounts).toMatchObject({ allocatable: SIZE, free: amounts({ cpu: 3, memory: 16, pods: 4 }) });
+  expect(pools[0]?.amounts).toMatchObject({ allocatable: SIZE, free: toAmounts({ cpu: 3, memory: 16, pods: 4 }) });
   expect(pools[0]?.unusable.listed).toMatchObject([{ node: "c", reason: "NOT_READY" }]);
   expect(message).toContain("b has 3m free, the nodes that it accepts have 3m of 8m free");
 });
@@ -203,8 +203,8 @@ it("reports the free amounts of the nodes that a need of parts accepts, and whic
 describe("a need with a minimum", () => {
   const atLeast = (minimum: Readonly<Record<string, number>>, selection?: NodeSelection) =>
     withMinimum(selection, minimum);
-  const sized = (cpu: number) => ({ allocatable: amounts({ cpu, memory: 16, pods: 5 }) });
-  const state = (run: Run) => run.world.machines.pools.get("p");
+  const sized = (cpu: number) => ({ allocatable: toAmounts({ cpu, memory: 16, pods: 5 }) });
+  const state = (run: LedgerRun) => run.world.machines.pools.get("p");
 
   it("gets only machines of that size, and leaves the others to others", () => {
     const run = runOf(["small", sized(2)], ["large", sized(8)], ["unknown", { allocatable: undefined }]);
@@ -214,7 +214,7 @@ describe("a need with a minimum", () => {
     expect(nodesOf(run, 2)).toBeUndefined();
     reserve(run, 3, needs(undefined, atLeast({ cpu: 2 })));
     expect(nodesOf(run, 3)).toEqual(["unknown", "small"]);
-    step(run, { kind: "release", owner: ownerOf(1) });
+    stepRun(run, { kind: "release", owner: makeOwner(1) });
     expect(nodesOf(run, 2)).toEqual(["large"]);
   });
 
@@ -242,16 +242,16 @@ describe("a need with a minimum", () => {
     const run = runOf(["a", { allocatable: undefined }]);
     reserve(run, 1, needs(atLeast({ cpu: 4 })));
     expect(run.verdicts.at(-1)).toMatchObject({ kind: "refuse", fault: { code: "unavailable" } });
-    step(run, { kind: "node", facts: nodeOf("a", "p", sized(4)) });
+    stepRun(run, { kind: "node", facts: makeNode("a", "p", sized(4)) });
     reserve(run, 2, needs(atLeast({ cpu: 4 })));
     expect(nodesOf(run, 2)).toEqual(["a"]);
   });
 
   it("waits for a pool that may grow, and gets no new node that is too small", () => {
     const run = startRun();
-    step(run, scaleTo("p", 2));
+    stepRun(run, scaleTo("p", 2));
     reserve(run, 1, needs(atLeast({ cpu: 4 })));
-    step(run, { kind: "node", facts: nodeOf("a", "p", sized(2)) });
+    stepRun(run, { kind: "node", facts: makeNode("a", "p", sized(2)) });
     expect(nodesOf(run, 1)).toBeUndefined();
     const [waiting] = run.world.ledger.reservations.values();
     if (waiting === undefined) throw new Error("nothing waits");
@@ -259,7 +259,7 @@ describe("a need with a minimum", () => {
       message: "pool p has 0 of 1 machine on the nodes that it accepts (holds cpu 4m); it may grow to 2",
       pools: [{ nodes: "holds cpu 4m", unusable: { listed: [] } }],
     });
-    step(run, { kind: "node", facts: nodeOf("b", "p", sized(4)) });
+    stepRun(run, { kind: "node", facts: makeNode("b", "p", sized(4)) });
     expect(nodesOf(run, 1)).toEqual(["b"]);
   });
 
@@ -310,7 +310,7 @@ it("reports to a waiting request that its pool has become too small, until its n
     return buildExplanation(waiting, run.world, policy, 0);
   };
   expect(explain().because?.code).toBe("POOL_AVAILABILITY");
-  step(run, { kind: "node", facts: nodeOf("b", "p", TAINTED) });
+  stepRun(run, { kind: "node", facts: makeNode("b", "p", TAINTED) });
   expect(explain()).toMatchObject({
     because: { code: "POOL_TOO_SMALL", pool: "p", requested: 2, available: 0 },
     message:
@@ -318,10 +318,10 @@ it("reports to a waiting request that its pool has become too small, until its n
       "it has 1 usable machine now; 1 node cannot be granted",
     pools: [{ unusable: { listed: [{ node: "b", reason: "CORDONED", cordoned: false, taints: TAINTED.taints }] } }],
   });
-  step(run, { kind: "lose", node: "a" });
-  step(run, { kind: "lose", node: "b" });
+  stepRun(run, { kind: "lose", node: "a" });
+  stepRun(run, { kind: "lose", node: "b" });
   expect(explain().because?.code).toBe("POOL_TOO_SMALL");
-  step(run, { kind: "node", facts: nodeOf("a", "p") });
-  step(run, { kind: "node", facts: nodeOf("b", "p") });
+  stepRun(run, { kind: "node", facts: makeNode("a", "p") });
+  stepRun(run, { kind: "node", facts: makeNode("b", "p") });
   expect(explain().because?.code).toBe("POOL_AVAILABILITY");
 });

@@ -1,9 +1,9 @@
 import { findCandidateClasses } from "./find-candidate-classes.ts";
 import { findHolds } from "./find-hold.ts";
-import { assignMachines, holdAheadOf, type Hold, type HoldPolicy } from "./fit.ts";
-import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
+import { assignMachines, holdAheadOf, type MachineHold, type HoldPolicy } from "./fit.ts";
+import { getReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import { shareBytes, type Grant } from "../ledger/reservation.ts";
-import { countAhead, needsAt, nextRequestAfter, type Place } from "../ledger/waiting-queue.ts";
+import { countAhead, getNeedsAt, findNextRequest, type QueuePosition } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
 import { takeFirst } from "./first-in-order.ts";
 
@@ -27,7 +27,7 @@ export type GrantPolicy = HoldPolicy & {
 };
 
 /**
- * Plans the next grants: the first in order (`takeFirst`) of the requests without an obstacle (`obstacleTo`). Planning after a complete plan plans nothing.
+ * Plans the next grants: the first in order (`takeFirst`) of the requests without an obstacle (`findObstacle`). Planning after a complete plan plans nothing.
  *
  * The cost grows with the classes of requests that fit or nearly fit: those of `findCandidateClasses` without a queue, and those that `takeFirst` visits in
  * queues. It does not grow with all waiting requests.
@@ -48,7 +48,7 @@ export function planGrants(world: World, policy: GrantPolicy, nowMs: number): Gr
   }
 }
 
-export function eventOf({ kind: _kind, because: _because, ...granted }: GrantStep, nowMs: number): LedgerEvent {
+export function buildGrantEvent({ kind: _kind, because: _because, ...granted }: GrantStep, nowMs: number): LedgerEvent {
   return { kind: "granted", ...granted, atMs: nowMs };
 }
 
@@ -72,7 +72,7 @@ function planRound(
     const step = planGrant(place, world, holdAheadOf(waiting, place, world, holds.machines));
     steps.push(step);
     budget -= weigh(step);
-    world = evolveWorld(world, [eventOf(step, nowMs)]);
+    world = evolveWorld(world, [buildGrantEvent(step, nowMs)]);
     const heldBefore = holds.machines?.place.sequence;
     holds = findHolds(world, policy, nowMs);
     // Skipped requests may fit without the hold, and come before the rest of this walk.
@@ -80,7 +80,7 @@ function planRound(
     if (waiting.queue !== undefined) continue;
     // The request's other options are among the candidates.
     if (place.option !== undefined) break;
-    const next = waiting.places.first(nextRequestAfter(place));
+    const next = waiting.places.first(findNextRequest(place));
     if (next !== undefined) candidates = candidates.set(next[0], waiting);
   }
   return { steps, world, budget };
@@ -95,13 +95,13 @@ function weigh({ machines, use }: GrantStep): number {
   return machines.reduce((sum, { shared }) => sum + 1 + shareBytes(shared) / BYTES_PER_MACHINE, weightOfUse);
 }
 
-function planGrant(place: Place, { ledger, machines }: World, holdAhead: Hold | undefined): GrantStep {
-  const reservation = knownReservation(ledger, place.sequence);
+function planGrant(place: QueuePosition, { ledger, machines }: World, holdAhead: MachineHold | undefined): GrantStep {
+  const reservation = getReservation(ledger, place.sequence);
   const ahead = countAhead(reservation, ledger.queue);
   return {
     kind: "grant",
     sequence: reservation.sequence,
-    ...assignMachines({ ...reservation, needs: needsAt(reservation, place) }, machines, holdAhead),
+    ...assignMachines({ ...reservation, needs: getNeedsAt(reservation, place) }, machines, holdAhead),
     because: ahead === 0 ? { code: "FIRST_IN_ORDER", ahead } : { code: "FITS_BEFORE_OTHERS", ahead },
   };
 }

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { startQueueRun, stepQueue } from "../../../test/queue-run.ts";
-import { amounts, ownerOf, policy, queueOf, type Run } from "../../../test/random-world.ts";
+import { toAmounts, makeOwner, policy, makeQueue, type LedgerRun } from "../../../test/random-world.ts";
 import { snapshotCodec } from "../../adapters/snapshot-codec.ts";
-import { reservationOf, restoreLedger, type LedgerEvent } from "../ledger/ledger.ts";
+import { findReservation, restoreLedger, type LedgerEvent } from "../ledger/ledger.ts";
 import { noPastUse } from "../ledger/past-use.ts";
 import type { Queue } from "../ledger/queue.ts";
-import { finish } from "../ledger/steps.ts";
+import { runToEnd } from "../ledger/steps.ts";
 import type { WaitingTrees } from "../ledger/waiting-trees.ts";
 import { buildExplanation } from "./build-explanation.ts";
 import { MAX_COUNTED_QUEUES, planPastUse } from "./plan-past-use.ts";
@@ -14,31 +14,31 @@ const HALF_LIFE_MS = 3_200_000;
 const INTERVAL_MS = HALF_LIFE_MS / 32;
 const CPU = "a cpu";
 
-const root = queueOf("root", { [CPU]: 8 }, { pastUseHalfLifeMs: HALF_LIFE_MS });
-const ai = queueOf("ai", {}, { parent: "root" });
-const web = queueOf("web", {}, { parent: "root" });
-const ops = queueOf("ops", {}, { parent: "root" });
+const root = makeQueue("root", { [CPU]: 8 }, { pastUseHalfLifeMs: HALF_LIFE_MS });
+const ai = makeQueue("ai", {}, { parent: "root" });
+const web = makeQueue("web", {}, { parent: "root" });
+const ops = makeQueue("ops", {}, { parent: "root" });
 
-function runOf(...queues: readonly Queue[]): Run {
+function runOf(...queues: readonly Queue[]): LedgerRun {
   const run = startQueueRun();
   for (const queue of queues) stepQueue(run, { kind: "put", queue });
   return run;
 }
 
-function reserve(run: Run, id: string, queue: string, cpu: number): void {
-  const needs = [{ component: "c", pool: "a", shared: amounts({ cpu }) }];
-  stepQueue(run, { kind: "reserve", owner: ownerOf(id, "job"), queue, needs, priority: 0 });
+function reserve(run: LedgerRun, id: string, queue: string, cpu: number): void {
+  const needs = [{ component: "c", pool: "a", shared: toAmounts({ cpu }) }];
+  stepQueue(run, { kind: "reserve", owner: makeOwner(id, "job"), queue, needs, priority: 0 });
 }
 
-function release(run: Run, id: string): void {
-  stepQueue(run, { kind: "release", owner: ownerOf(id, "job") });
+function release(run: LedgerRun, id: string): void {
+  stepQueue(run, { kind: "release", owner: makeOwner(id, "job") });
 }
 
-function pass(run: Run, intervals: number): void {
+function pass(run: LedgerRun, intervals: number): void {
   for (let count = 0; count < intervals; count += 1) stepQueue(run, { kind: "wait", ms: INTERVAL_MS });
 }
 
-function pastOf({ world }: Run, queue: string): number {
+function pastOf({ world }: LedgerRun, queue: string): number {
   return world.ledger.pastUse.get("root")?.shares.get(queue) ?? 0;
 }
 
@@ -49,17 +49,17 @@ function pastSharesOf(trees: WaitingTrees, above = ""): Readonly<Record<string, 
   return Object.assign({}, ...found) as Readonly<Record<string, number>>;
 }
 
-function countsOf({ events }: Run): readonly LedgerEvent[] {
+function countsOf({ events }: LedgerRun): readonly LedgerEvent[] {
   return events.filter(({ kind }) => kind === "pastUseCounted");
 }
 
-function granted({ world }: Run): readonly string[] {
+function granted({ world }: LedgerRun): readonly string[] {
   return [...world.ledger.reservations.values()].flatMap(({ owner, grant }) => (grant ? [owner.id.slice(1)] : []));
 }
 
 describe("past borrowing", () => {
   it("is not counted below a queue without a half-life", () => {
-    const run = runOf(queueOf("root", { [CPU]: 8 }), ai);
+    const run = runOf(makeQueue("root", { [CPU]: 8 }), ai);
     reserve(run, "1", "ai", 4);
     pass(run, 3);
     expect(countsOf(run)).toEqual([]);
@@ -109,7 +109,7 @@ describe("past borrowing", () => {
     reserve(run, "1", "ai", 4);
     pass(run, 2);
     expect(pastOf(run, "ai")).toBeGreaterThan(0);
-    stepQueue(run, { kind: "put", queue: queueOf("root", { [CPU]: 8 }) });
+    stepQueue(run, { kind: "put", queue: makeQueue("root", { [CPU]: 8 }) });
     expect(run.world.ledger.pastUse.size).toBe(0);
   });
 
@@ -122,8 +122,8 @@ describe("past borrowing", () => {
   });
 
   it("changes only the tree of the parent queue, which equals the tree that a snapshot restores", async () => {
-    const other = queueOf("other", { [CPU]: 1 });
-    const run = runOf(root, ai, web, other, queueOf("leaf", {}, { parent: "other" }));
+    const other = makeQueue("other", { [CPU]: 1 });
+    const run = runOf(root, ai, web, other, makeQueue("leaf", {}, { parent: "other" }));
     reserve(run, "1", "ai", 8);
     reserve(run, "2", "leaf", 1);
     for (const queue of ["ai", "web", "leaf"]) reserve(run, `waits-${queue}`, queue, 1);
@@ -151,11 +151,11 @@ describe("past borrowing", () => {
 
   it(`is counted of ${MAX_COUNTED_QUEUES} queues below one at most, those with the largest past`, () => {
     const names = Array.from({ length: MAX_COUNTED_QUEUES + 10 }, (_, index) => `q${index}`);
-    const leaves = names.map((name) => queueOf(name, {}, { parent: "root" }));
+    const leaves = names.map((name) => makeQueue(name, {}, { parent: "root" }));
     const shares = new Map(names.map((name, index): [string, number] => [name, index < 10 ? 1000 : 2000]));
     const { world, nowMs: atMs } = runOf();
     const pastUse = noPastUse.set("root", { atMs, shares });
-    const ledger = finish(restoreLedger([], 1, { queues: [root, ...leaves], pastUse }));
+    const ledger = runToEnd(restoreLedger([], 1, { queues: [root, ...leaves], pastUse }));
     const [event] = planPastUse({ ...world, ledger }, atMs + INTERVAL_MS).events;
     expect(event).toMatchObject({ kind: "pastUseCounted", parent: "root" });
     const counted = event?.kind === "pastUseCounted" ? [...event.shares.keys()] : [];
@@ -174,14 +174,14 @@ describe("the order of queues", () => {
     reserve(run, "a", "ai", 5);
     reserve(run, "w", "web", 5);
     expect(buildExplanation(knownOf(run, "a"), run.world, policy, run.nowMs).requestsAhead?.listed).toMatchObject([
-      { owner: ownerOf("w", "job"), rule: "SHARE" },
+      { owner: makeOwner("w", "job"), rule: "SHARE" },
     ]);
     release(run, "busy");
     expect(granted(run)).toEqual(["w"]);
   });
 
   it("is by age if no past use is known", () => {
-    const run = runOf(queueOf("root", { [CPU]: 8 }), ai, web, ops);
+    const run = runOf(makeQueue("root", { [CPU]: 8 }), ai, web, ops);
     reserve(run, "busy", "ops", 8);
     reserve(run, "a", "ai", 5);
     reserve(run, "w", "web", 5);
@@ -190,8 +190,8 @@ describe("the order of queues", () => {
   });
 });
 
-function knownOf({ world }: Run, id: string) {
-  const reservation = reservationOf(world.ledger, ownerOf(id, "job"));
+function knownOf({ world }: LedgerRun, id: string) {
+  const reservation = findReservation(world.ledger, makeOwner(id, "job"));
   if (reservation === undefined) throw new Error(`${id} has no reservation`);
   return reservation;
 }

@@ -1,10 +1,10 @@
 import type { LedgerEvent } from "../ledger/ledger.ts";
-import { forestOf, isBroken, type QueueForest, type QueueNode } from "../ledger/queue-forest.ts";
+import { getForest, isBroken, type QueueForest, type QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS, type Queues } from "../ledger/queue.ts";
-import { millionthsOf, shareOf } from "../ledger/share.ts";
+import { toMillionths, computeShare } from "../ledger/share.ts";
 import type { World } from "../ledger/world.ts";
 import { MAX_CHANGE_BYTES } from "./plan-queue-changes.ts";
-import { quotaWorldOf } from "./queue-heads.ts";
+import { buildQuotaWorld } from "./queue-heads.ts";
 
 /** Counts per half-life: 2% of the past decays between two of them. */
 const COUNTS_PER_HALF_LIFE = 32;
@@ -55,11 +55,11 @@ function countShares(
   world: World,
   count: (name: string, share: number) => number,
 ): ReadonlyMap<string, number> {
-  const quotas = quotaWorldOf(world);
+  const quotas = buildQuotaWorld(world);
   const counted: [name: string, share: number][] = [];
   for (const child of children) {
     const { name } = child.queue;
-    const share = millionthsOf(shareOf(child, quotas.use.get(name) ?? NO_PAIRS, quotas));
+    const share = toMillionths(computeShare(child, quotas.use.get(name) ?? NO_PAIRS, quotas));
     const past = Math.floor(count(name, Math.min(share, MAX_MILLIONTHS)));
     if (past > 0) counted.push([name, past]);
   }
@@ -72,7 +72,7 @@ type ParentWithPast = { readonly node: QueueNode; readonly halfLifeMs: number };
 const parents = new WeakMap<QueueForest, readonly ParentWithPast[]>();
 
 function parentsWithPast(queues: Queues): readonly ParentWithPast[] {
-  const forest = forestOf(queues);
+  const forest = getForest(queues);
   const known = parents.get(forest);
   if (known !== undefined) return known;
   const found = [...forest.values()].flatMap((node): ParentWithPast[] => {

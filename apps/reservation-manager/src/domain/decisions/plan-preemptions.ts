@@ -1,17 +1,17 @@
-import { knownReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
+import { getReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
 import { DEFAULT_GRACE_MS, type PreemptionReason } from "../ledger/reservation.ts";
-import { forestOf, type QueueNode } from "../ledger/queue-forest.ts";
+import { getForest, type QueueNode } from "../ledger/queue-forest.ts";
 import type { Queues } from "../ledger/queue.ts";
 import { SortedMap } from "../ledger/sorted-map.ts";
-import { comparePlaces, needsAt, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import { compareQueuePositions, getNeedsAt, type QueuePosition, type WaitingClass } from "../ledger/waiting-queue.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
-import { findVictims, rankOf, type Victims } from "./find-victims.ts";
-import { levelOfDemand } from "./find-queue-obstacle.ts";
+import { findVictims, computeVictimRank, type Victims } from "./find-victims.ts";
+import { computeDemandLevel } from "./find-queue-obstacle.ts";
 import { isPreemptible } from "./is-preemptible.ts";
-import { firstOfHeads, type Head } from "./first-in-order.ts";
+import { findFirstHead, type QueueHead } from "./first-in-order.ts";
 import { findHolds } from "./find-hold.ts";
-import { assignMachines, obstacleTo } from "./fit.ts";
-import { futureOf, isChanging, isPlaced, keepsPlacesAfter } from "./future.ts";
+import { assignMachines, findObstacle } from "./fit.ts";
+import { buildFutureWorld, isChanging, isPlaced, isKeepingPlacesAfter } from "./future.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 
 export type PreemptStep = {
@@ -48,7 +48,7 @@ const NO_LIMITS: ReadonlySet<PreemptionLimit> = new Set();
 export function planPreemptions(world: World, policy: GrantPolicy, nowMs: number): PreemptionPlan {
   const { victims = [], beneficiary, againAtMs, limits = NO_LIMITS } = findNext(world, policy, nowMs);
   const events = victims.map(({ sequence, reason }): LedgerEvent => {
-    const { graceMs = DEFAULT_GRACE_MS } = knownReservation(world.ledger, sequence);
+    const { graceMs = DEFAULT_GRACE_MS } = getReservation(world.ledger, sequence);
     const target = beneficiary === undefined ? {} : { beneficiary };
     return { kind: "preempted", sequence, ...target, reason, atMs: nowMs, deadlineMs: nowMs + graceMs };
   });
@@ -80,7 +80,7 @@ function findNext(world: World, policy: GrantPolicy, nowMs: number): Found {
 
 /** Whether more requests wait in queues that may preempt than there are beneficiaries. */
 function hasUnservedRequests({ ledger }: World): boolean {
-  const forest = forestOf(ledger.queues);
+  const forest = getForest(ledger.queues);
   let waiting = 0;
   for (const [name, { places }] of ledger.queue.byQueue.entries()) {
     const node = forest.get(name);
@@ -107,15 +107,15 @@ const MAX_LEVEL = 1000;
 
 /** Finds the first request in order that preemption helps. Earlier requests that fit are granted machines of the leaving work. */
 function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
-  let future = futureOf(world).world;
+  let future = buildFutureWorld(world).world;
   let againAtMs: number | undefined;
   const limits = new Set<PreemptionLimit>();
   for (;;) {
     const holds = findHolds(future, policy, nowMs);
-    const found = new Map<Place, Victims>();
-    const rankHelp = (waiting: WaitingClass, place: Place): number | undefined => {
-      if (isChanging(world) && obstacleTo(waiting, place, future, holds) === undefined)
-        return levelOfDemand(waiting, future);
+    const found = new Map<QueuePosition, Victims>();
+    const rankHelp = (waiting: WaitingClass, place: QueuePosition): number | undefined => {
+      if (isChanging(world) && findObstacle(waiting, place, future, holds) === undefined)
+        return computeDemandLevel(waiting, future);
       const search = findVictims(waiting, place, { present: world, future, holds }, nowMs);
       if (search.againAtMs !== undefined) againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, search.againAtMs);
       if (search.isLimited) limits.add("MAX_VICTIMS");
@@ -125,15 +125,15 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
         return undefined;
       }
       found.set(place, search.victims);
-      return MAX_LEVEL + rankOf(search.victims);
+      return MAX_LEVEL + computeVictimRank(search.victims);
     };
     const first = firstHelped(listCandidates(future, isChanging(world)), future, rankHelp);
     if (first === undefined) return { againAtMs, limits };
     const [place] = first;
     const victims = found.get(place);
     if (victims !== undefined) return { victims, beneficiary: place.sequence, againAtMs, limits };
-    const reservation = knownReservation(future.ledger, place.sequence);
-    const option = { ...reservation, needs: needsAt(reservation, place) };
+    const reservation = getReservation(future.ledger, place.sequence);
+    const option = { ...reservation, needs: getNeedsAt(reservation, place) };
     const assigned = assignMachines(option, future.machines, undefined);
     future = evolveWorld(future, [{ kind: "granted", sequence: place.sequence, ...assigned, atMs: 0 }]);
   }
@@ -144,11 +144,11 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
  * others. `rankHelp`: undefined if nothing helps; of the options of one request, the lowest rank counts.
  */
 function firstHelped(
-  candidates: SortedMap<Place, WaitingClass>,
+  candidates: SortedMap<QueuePosition, WaitingClass>,
   world: World,
-  rankHelp: (waiting: WaitingClass, place: Place) => number | undefined,
-): Head | undefined {
-  const heads = new Map<string | undefined, { readonly head: Head; readonly rank: number }>();
+  rankHelp: (waiting: WaitingClass, place: QueuePosition) => number | undefined,
+): QueueHead | undefined {
+  const heads = new Map<string | undefined, { readonly head: QueueHead; readonly rank: number }>();
   for (const [place, waiting] of candidates.entries()) {
     const known = heads.get(waiting.queue);
     if (known !== undefined && known.head[0].sequence !== place.sequence) continue;
@@ -156,7 +156,7 @@ function firstHelped(
     if (rank !== undefined && rank < (known?.rank ?? Infinity))
       heads.set(waiting.queue, { head: [place, waiting], rank });
   }
-  return firstOfHeads(
+  return findFirstHead(
     [...heads.values()].map(({ head }) => head),
     world,
   );
@@ -171,14 +171,16 @@ function isServed(world: World, beneficiary: number, victims: Victims, nowMs: nu
     return { kind: "preempted", sequence, beneficiary, reason, atMs: nowMs, deadlineMs: nowMs };
   });
   const after = evolveWorld(world, events);
-  return isPlaced(after, beneficiary) && keepsPlacesAfter(world, after);
+  return isPlaced(after, beneficiary) && isKeepingPlacesAfter(world, after);
 }
 
 /** Lists the first request of each class of queues that may preempt. While work is leaving, all other classes are candidates for its machines. */
-function listCandidates({ ledger }: World, isWorkLeaving: boolean): SortedMap<Place, WaitingClass> {
-  let candidates = isWorkLeaving ? ledger.queue.heads : SortedMap.empty<Place, WaitingClass>(comparePlaces);
+function listCandidates({ ledger }: World, isWorkLeaving: boolean): SortedMap<QueuePosition, WaitingClass> {
+  let candidates = isWorkLeaving
+    ? ledger.queue.heads
+    : SortedMap.empty<QueuePosition, WaitingClass>(compareQueuePositions);
   for (const [name, { heads }] of ledger.queue.byQueue.entries()) {
-    const node = forestOf(ledger.queues).get(name);
+    const node = getForest(ledger.queues).get(name);
     if (node === undefined || node.problem !== undefined) continue;
     if (!isWorkLeaving && !mayPreempt(node.queue)) continue;
     for (const waiting of heads.values())
@@ -188,7 +190,7 @@ function listCandidates({ ledger }: World, isWorkLeaving: boolean): SortedMap<Pl
 }
 
 /** Yields the first request of the class. A preempted request may not preempt the work that replaced it, so the next request is a candidate too. */
-function* firstPlaces({ places }: WaitingClass, { reservations }: Ledger): Generator<Place> {
+function* firstPlaces({ places }: WaitingClass, { reservations }: Ledger): Generator<QueuePosition> {
   let count = 0;
   for (const place of places.keys()) {
     yield place;
@@ -205,7 +207,7 @@ function isClassCut(waiting: WaitingClass, ledger: Ledger): boolean {
 }
 
 /** Whether `MAX_FIRST_PLACES` excludes this request of the class. */
-export function isPlaceExcluded(waiting: WaitingClass, place: Place, ledger: Ledger): boolean {
+export function isPlaceExcluded(waiting: WaitingClass, place: QueuePosition, ledger: Ledger): boolean {
   return waiting.places.rank(place) >= MAX_FIRST_PLACES && isClassCut(waiting, ledger);
 }
 
@@ -213,7 +215,7 @@ export function isPlaceExcluded(waiting: WaitingClass, place: Place, ledger: Led
 function findDrained({ ledger }: World): number | undefined {
   for (const node of drainedQueues(ledger.queues))
     for (const { sequence } of ledger.admitted.get(node.queue.name)?.keys() ?? []) {
-      const reservation = knownReservation(ledger, sequence);
+      const reservation = getReservation(ledger, sequence);
       if (reservation.grant?.preemption === undefined && isPreemptible(reservation, node)) return sequence;
     }
   return undefined;
@@ -222,7 +224,7 @@ function findDrained({ ledger }: World): number | undefined {
 const drainedByQueues = new WeakMap<Queues, readonly QueueNode[]>();
 
 function drainedQueues(queues: Queues): readonly QueueNode[] {
-  const known = drainedByQueues.get(queues) ?? [...forestOf(queues).values()].filter(isDrained);
+  const known = drainedByQueues.get(queues) ?? [...getForest(queues).values()].filter(isDrained);
   drainedByQueues.set(queues, known);
   return known;
 }
@@ -249,16 +251,16 @@ export function planWithdrawals(start: World, atMs: number): readonly LedgerEven
 function findWithdrawals(world: World, atMs: number): readonly LedgerEvent[] {
   const { ledger, machines } = world;
   if (ledger.leaving.size === 0 && ledger.beneficiaries.length === 0) return [];
-  const { placed } = futureOf(world);
+  const { placed } = buildFutureWorld(world);
   const kept = ledger.beneficiaries.filter(({ sequence }) => !machines.complete || placed.has(sequence));
   const dropped = ledger.beneficiaries.filter((each) => !kept.includes(each));
   const sequences = new Set(kept.map(({ sequence }) => sequence));
   const withdrawn = [...ledger.leaving.keys()].filter((sequence) => {
-    const { queue, grant } = knownReservation(ledger, sequence);
+    const { queue, grant } = getReservation(ledger, sequence);
     const { isAccepted = true, beneficiary } = grant?.preemption ?? {};
     if (isAccepted) return false;
     if (beneficiary !== undefined) return !sequences.has(beneficiary);
-    const node = forestOf(ledger.queues).get(queue ?? "");
+    const node = getForest(ledger.queues).get(queue ?? "");
     return node === undefined || !isDrained(node);
   });
   return [

@@ -1,8 +1,14 @@
 import { evolveWorld, type World } from "../ledger/world.ts";
-import { knownReservation, type LedgerEvent } from "../ledger/ledger.ts";
+import { getReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import { assignMachines } from "./fit.ts";
-import { chooseForBeneficiary, futureOf, keepsPlaces, worldForOthers, withoutRequests } from "./future.ts";
-import { eventOf, planGrants, type GrantPolicy, type GrantStep } from "./plan-grants.ts";
+import {
+  chooseForBeneficiary,
+  buildFutureWorld,
+  isKeepingPlaces,
+  buildWorldForOthers,
+  withoutRequests,
+} from "./future.ts";
+import { buildGrantEvent, planGrants, type GrantPolicy, type GrantStep } from "./plan-grants.ts";
 import { planPastUse } from "./plan-past-use.ts";
 import { planPreemptions, planWithdrawals, type PreemptionLimit, type PreemptStep } from "./plan-preemptions.ts";
 
@@ -29,11 +35,11 @@ export function settleGrants(start: World, policy: GrantPolicy, nowMs: number): 
   const refused = new Set<number>();
   let { world } = first;
   for (;;) {
-    const plan = planGrants(withoutRequests(worldForOthers(world), refused), policy, nowMs);
+    const plan = planGrants(withoutRequests(buildWorldForOthers(world), refused), policy, nowMs);
     let isRefused = false;
     for (const step of plan.steps) {
-      const event = eventOf(step, nowMs);
-      isRefused = !keepsPlaces(world, [event]);
+      const event = buildGrantEvent(step, nowMs);
+      isRefused = !isKeepingPlaces(world, [event]);
       if (isRefused) {
         refused.add(step.sequence);
         break;
@@ -50,7 +56,7 @@ export function settleGrants(start: World, policy: GrantPolicy, nowMs: number): 
 }
 
 /** Counts past use if that is due, then grants requests that fit. If none fits, preempts work for those that may preempt. */
-export function settle(world: World, policy: GrantPolicy, nowMs: number): Settlement {
+export function settleStep(world: World, policy: GrantPolicy, nowMs: number): Settlement {
   const past = planPastUse(world, nowMs);
   if (past.events.length > 0) {
     const { events } = past;
@@ -97,7 +103,7 @@ function grantBeneficiaries(start: World, { machinesPerPlan }: GrantPolicy, nowM
   for (let index = 0; index < world.ledger.beneficiaries.length;) {
     const step = planFirstGrant(world, index);
     const next = step && planWithSpared(step, world, nowMs);
-    if (step === undefined || next === undefined || !keepsPlaces(world, next)) {
+    if (step === undefined || next === undefined || !isKeepingPlaces(world, next)) {
       index += 1;
       continue;
     }
@@ -112,14 +118,14 @@ function grantBeneficiaries(start: World, { machinesPerPlan }: GrantPolicy, nowM
 
 /** The grant, and the withdrawals of preemptions that it makes unnecessary. */
 function planWithSpared(step: GrantStep, world: World, nowMs: number): readonly LedgerEvent[] {
-  const granted = eventOf(step, nowMs);
+  const granted = buildGrantEvent(step, nowMs);
   return [granted, ...planWithdrawals(evolveWorld(world, [granted]), nowMs)];
 }
 
 function planFirstGrant(world: World, index: number): GrantStep | undefined {
   const { sequence = 0 } = world.ledger.beneficiaries[index] ?? {};
-  const open = worldForOthers(world, futureOf(world, { beneficiaries: index, without: sequence }));
-  const reservation = knownReservation(world.ledger, sequence);
+  const open = buildWorldForOthers(world, buildFutureWorld(world, { beneficiaries: index, without: sequence }));
+  const reservation = getReservation(world.ledger, sequence);
   const option = chooseForBeneficiary(reservation, open);
   if (option === undefined) return undefined;
   const assigned = assignMachines({ ...reservation, needs: option.needs }, open.machines, undefined);

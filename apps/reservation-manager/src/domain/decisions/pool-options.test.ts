@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
 import {
-  amounts,
-  nodeOf,
-  ownerOf,
+  toAmounts,
+  makeNode,
+  makeOwner,
   policy,
-  queueOf,
-  requestOf,
+  makeQueue,
+  makeRequest,
   startRun,
-  step,
-  type Run,
+  stepRun,
+  type LedgerRun,
 } from "../../../test/random-world.ts";
 import type { Queue } from "../ledger/queue.ts";
 import type { Need } from "../ledger/reservation.ts";
@@ -23,23 +23,23 @@ function anyOf(pool: string, ...otherPools: readonly string[]): readonly Need[] 
 
 /** Needs that take all cpu of a machine as a part, so that only cpu has to be in the quota. */
 function cpuOf(pool: string, ...otherPools: readonly string[]): readonly Need[] {
-  return [{ component: "c0", pool, ...(otherPools.length > 0 && { otherPools }), shared: amounts({ cpu: 8 }) }];
+  return [{ component: "c0", pool, ...(otherPools.length > 0 && { otherPools }), shared: toAmounts({ cpu: 8 }) }];
 }
 
-function worldOf(nodes: readonly string[], ...queues: readonly Queue[]): Run {
-  const run = startRun(nodes.map((name) => nodeOf(name, name.slice(0, 1))));
-  for (const queue of queues) step(run, { kind: "queue", queue });
+function worldOf(nodes: readonly string[], ...queues: readonly Queue[]): LedgerRun {
+  const run = startRun(nodes.map((name) => makeNode(name, name.slice(0, 1))));
+  for (const queue of queues) stepRun(run, { kind: "queue", queue });
   return run;
 }
 
-function ask(run: Run, id: string, needs: readonly Need[], more: Partial<ReservationRequest> = {}) {
-  return step(run, { kind: "reserve", request: requestOf(id, [], { needs, ...more }) });
+function ask(run: LedgerRun, id: string, needs: readonly Need[], more: Partial<ReservationRequest> = {}) {
+  return stepRun(run, { kind: "reserve", request: makeRequest(id, [], { needs, ...more }) });
 }
 
 type Work = { readonly id: string; readonly pool: string; readonly queue?: string; readonly priority?: number };
 
 /** The nodes that each reservation has. */
-function granted({ world }: Run): Readonly<Record<string, string>> {
+function granted({ world }: LedgerRun): Readonly<Record<string, string>> {
   const all = [...world.ledger.reservations.values()];
   return Object.fromEntries(
     all.map(({ owner, grant }) => [owner.id.slice(1), (grant?.machines ?? []).map(({ node }) => node).join(" ")]),
@@ -61,7 +61,7 @@ describe("a request that accepts several pools", () => {
     ask(run, "x", anyOf("a", "b"));
     ask(run, "y", anyOf("a", "b"));
     expect(run.world.ledger.queue.places.size).toBe(2);
-    step(run, { kind: "release", owner: ownerOf(node.slice(0, 1)) });
+    stepRun(run, { kind: "release", owner: makeOwner(node.slice(0, 1)) });
     expect(granted(run)).toMatchObject({ x: node, y: "" });
     expect(run.world.ledger.queue.places.size).toBe(1);
   });
@@ -74,8 +74,8 @@ describe("a request that accepts several pools", () => {
   });
 
   it("uses what its queue owns in another pool before it borrows in the preferred one", () => {
-    const root = queueOf("root", { "a cpu": 8, "b cpu": 0 });
-    const leaf = queueOf("leaf", { "a cpu": 0, "b cpu": 8 }, { parent: "root" });
+    const root = makeQueue("root", { "a cpu": 8, "b cpu": 0 });
+    const leaf = makeQueue("leaf", { "a cpu": 0, "b cpu": 8 }, { parent: "root" });
     const run = worldOf(["a1", "b1"], root, leaf);
     ask(run, "x", cpuOf("a", "b"), { queue: "leaf" });
     ask(run, "y", cpuOf("a", "b"), { queue: "leaf" });
@@ -94,10 +94,10 @@ describe("a request that accepts several pools", () => {
       "x",
       ["c0", "c1"].map((component) => ({ component, pool: "a", otherPools: ["b"] })),
     );
-    step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
     ask(run, "y", [{ component: "c0", pool: "b" }]);
     expect(granted(run)).toMatchObject({ x: "", y: "" });
-    step(run, { kind: "release", owner: ownerOf("a") });
+    stepRun(run, { kind: "release", owner: makeOwner("a") });
     expect(granted(run)).toMatchObject({ x: "a1 a2", y: "b2" });
   });
 
@@ -117,8 +117,8 @@ describe("a request that accepts several pools", () => {
   });
 
   it("is counted once in the demand, for the pools in which its quota admits it, the nearest quota first", () => {
-    const root = queueOf("root", { "a cpu": 8, "b cpu": 0, "c cpu": 0 });
-    const leaf = queueOf("leaf", { "a cpu": 0, "b cpu": 8, "c cpu": 0 }, { parent: "root" });
+    const root = makeQueue("root", { "a cpu": 8, "b cpu": 0, "c cpu": 0 });
+    const leaf = makeQueue("leaf", { "a cpu": 0, "b cpu": 8, "c cpu": 0 }, { parent: "root" });
     const run = worldOf(["a1", "b1", "c1"], root, leaf);
     for (const pool of ["a", "b", "c"]) ask(run, pool, [{ component: "c0", pool }]);
     ask(run, "x", cpuOf("c", "a", "b"), { queue: "leaf" });
@@ -178,16 +178,16 @@ describe("a request that accepts several pools", () => {
   ])("preempts work in %s", (_title, owned, work, leaves) => {
     const quotas = { "a cpu": 8, "b cpu": 8 };
     const policies = { parent: "root", reclaim: "Any", withinQueue: "LowerPriority" } as const;
-    const owner = queueOf("owner", owned, policies);
-    const run = worldOf(["a1", "b1"], queueOf("root", quotas), owner, queueOf("borrower", {}, { parent: "root" }));
-    const jobOf = (id: string) => ownerOf(id, "job");
+    const owner = makeQueue("owner", owned, policies);
+    const run = worldOf(["a1", "b1"], makeQueue("root", quotas), owner, makeQueue("borrower", {}, { parent: "root" }));
+    const jobOf = (id: string) => makeOwner(id, "job");
     for (const { id, pool, ...more } of work) ask(run, id, cpuOf(pool), { owner: jobOf(id), ...more });
     ask(run, "x", cpuOf("a", "b"), { queue: "owner" });
     const { leaving, beneficiaries, reservations } = run.world.ledger;
     expect([...leaving.keys()].map((sequence) => reservations.get(sequence)?.owner)).toEqual([jobOf(leaves)]);
-    expect(beneficiaries.map(({ sequence }) => reservations.get(sequence)?.owner)).toEqual([ownerOf("x")]);
-    step(run, { kind: "accept", owner: jobOf(leaves) });
-    step(run, { kind: "release", owner: jobOf(leaves) });
+    expect(beneficiaries.map(({ sequence }) => reservations.get(sequence)?.owner)).toEqual([makeOwner("x")]);
+    stepRun(run, { kind: "accept", owner: jobOf(leaves) });
+    stepRun(run, { kind: "release", owner: jobOf(leaves) });
     expect(granted(run)["x"]).toBe(`${work.find(({ id }) => id === leaves)?.pool ?? ""}1`);
   });
 

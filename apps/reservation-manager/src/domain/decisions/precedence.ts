@@ -1,11 +1,11 @@
-import { forestOf, type QueueNode } from "../ledger/queue-forest.ts";
-import { pastShareOf } from "../ledger/past-use.ts";
+import { getForest, type QueueNode } from "../ledger/queue-forest.ts";
+import { getPastShare } from "../ledger/past-use.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { compareShares, type Share } from "../ledger/share.ts";
-import { comparePlaces, placeOf, type Place } from "../ledger/waiting-queue.ts";
+import { compareQueuePositions, getQueuePosition, type QueuePosition } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { chooseOption, listOptions } from "./choose-option.ts";
-import { askingOf, queueRankOf, type Asking } from "./first-in-order.ts";
+import { getWaitingRequest, getQueueRank, type QueuedRequestRank } from "./first-in-order.ts";
 
 /**
  * The rule that decides which of two requests goes first; earlier rules decide before later ones. WEIGHT: one request borrows for a queue of weight 0. QUOTA: a
@@ -34,21 +34,21 @@ export type Precedence = {
 };
 
 /** A waiting request. `asking` is undefined if no existing queue is named. */
-export type Ordered = { readonly place: Place; readonly asking: Asking | undefined };
+export type RequestPrecedence = { readonly place: QueuePosition; readonly asking: QueuedRequestRank | undefined };
 
 /** Selects the option for which the nearest quota suffices. */
-export function orderedOf(reservation: Reservation, world: World): Ordered {
+export function buildRequestPrecedence(reservation: Reservation, world: World): RequestPrecedence {
   const { queue } = reservation;
-  const place = placeOf(reservation);
-  const node = queue === undefined ? undefined : forestOf(world.ledger.queues).get(queue);
+  const place = getQueuePosition(reservation);
+  const node = queue === undefined ? undefined : getForest(world.ledger.queues).get(queue);
   const nearest = node && chooseOption(listOptions(reservation), world, () => false);
-  return { place, asking: node && nearest && askingOf(place, nearest.demand, node, world) };
+  return { place, asking: node && nearest && getWaitingRequest(place, nearest.demand, node, world) };
 }
 
 /** Decides which of two requests `takeFirst` grants first if both fit, and by which rule. */
-export function comparePrecedence(own: Ordered, other: Ordered, world: World): Precedence {
+export function comparePrecedence(own: RequestPrecedence, other: RequestPrecedence, world: World): Precedence {
   const isEqual = own.place.priority === other.place.priority;
-  const byPlace: Comparison = [isEqual ? "AGE" : "PRIORITY", comparePlaces(own.place, other.place)];
+  const byPlace: Comparison = [isEqual ? "AGE" : "PRIORITY", compareQueuePositions(own.place, other.place)];
   const [ownNode, otherNode] = [own.asking?.node, other.asking?.node];
   if (ownNode !== undefined && ownNode === otherNode) return decideBy([byPlace]);
   const byWeight: Comparison = ["WEIGHT", Number(isLast(own)) - Number(isLast(other))];
@@ -72,13 +72,13 @@ function decideBy(comparisons: readonly Comparison[]): Precedence {
   return { isBehind: order > 0, rule };
 }
 
-function isLast({ asking }: Ordered): boolean {
+function isLast({ asking }: RequestPrecedence): boolean {
   return asking?.isLast ?? false;
 }
 
-function compareAs(asking: Asking, node: QueueNode, world: World): ComparedQueue {
-  const { level, share } = queueRankOf(asking, node, world);
-  return { queue: node.queue.name, level, share, pastShareMillionths: pastShareOf(node, world.ledger.pastUse) };
+function compareAs(asking: QueuedRequestRank, node: QueueNode, world: World): ComparedQueue {
+  const { level, share } = getQueueRank(asking, node, world);
+  return { queue: node.queue.name, level, share, pastShareMillionths: getPastShare(node, world.ledger.pastUse) };
 }
 
 /** The queues of both paths that have the same parent; undefined: the queues are of different trees. */

@@ -3,9 +3,14 @@ import { expect, it } from "vitest";
 import { naiveWorldOf } from "../../../test/naive-world.ts";
 import { stepReal } from "../../../test/preemption-driver.ts";
 import { followBeneficiaries, PREEMPTION_PROPERTIES, type Decision } from "../../../test/preemption-rules.ts";
-import { machineRuns, operationOf, type PreemptionDraft, type PreemptionRun } from "../../../test/random-preemption.ts";
+import {
+  machineRuns,
+  buildOperation,
+  type PreemptionDraft,
+  type PreemptionRun,
+} from "../../../test/random-preemption.ts";
 import { startRun } from "../../../test/random-world.ts";
-import { evolve, type Ledger } from "../ledger/ledger.ts";
+import { evolveLedger, type Ledger } from "../ledger/ledger.ts";
 
 /** The same worlds in every run. MUSTER_PREEMPTION_WORLDS gives others. */
 const WORLDS = process.env["MUSTER_PREEMPTION_WORLDS"];
@@ -22,7 +27,7 @@ function play({ nodes, queues, drafts }: PreemptionRun): void {
   for (const [index, draft] of all.entries()) {
     const before = run.world.ledger;
     const known = { ledger: before, nodes: [...run.nodes.values()], nowMs: run.nowMs };
-    const operation = operationOf(draft, naiveWorldOf(known), index);
+    const operation = buildOperation(draft, naiveWorldOf(known), index);
     if (operation === undefined) continue;
     const count = run.events.length;
     stepReal(run, operation);
@@ -40,7 +45,7 @@ function play({ nodes, queues, drafts }: PreemptionRun): void {
 function findExceeded({ before, events, nodes }: Decision): string | undefined {
   let ledger = before;
   for (const event of events) {
-    ledger = evolve(ledger, event);
+    ledger = evolveLedger(ledger, event);
     if (event.kind !== "granted") continue;
     const exceeded = event.machines.find(({ node }) => isExceeded(ledger, node, nodes));
     if (exceeded !== undefined) return `r-${event.sequence} on ${exceeded.node}`;

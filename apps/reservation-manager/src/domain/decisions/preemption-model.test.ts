@@ -4,7 +4,7 @@ import { NaivePreemption } from "../../../test/naive-preempting-ledger.ts";
 import { printEvents, printNaive, stepReal } from "../../../test/preemption-driver.ts";
 import {
   changingRuns,
-  operationOf,
+  buildOperation,
   quotaRuns,
   type PreemptionDraft,
   type PreemptionRun,
@@ -22,7 +22,7 @@ function play({ nodes, queues, drafts }: PreemptionRun): void {
   const naive = new NaivePreemption(nodes);
   const all: readonly PreemptionDraft[] = [...queues.map((queue) => ({ kind: "put", queue }) as const), ...drafts];
   for (const [index, draft] of all.entries()) {
-    const operation = operationOf(draft, naive.world, index);
+    const operation = buildOperation(draft, naive.world, index);
     if (operation === undefined) continue;
     const before = run.events.length;
     stepReal(run, operation);

@@ -1,49 +1,49 @@
 import { describe, expect, it } from "vitest";
-import { askForCpu, explain, startWithQueues } from "../../../test/queue-run.ts";
+import { askForCpu, explainRequest, startWithQueues } from "../../../test/queue-run.ts";
 import {
-  amounts,
-  nodeOf,
-  ownerOf,
-  partsOf,
+  toAmounts,
+  makeNode,
+  makeOwner,
+  makeParts,
   policy,
-  queueOf,
-  requestOf,
-  step,
-  type Run,
+  makeQueue,
+  makeRequest,
+  stepRun,
+  type LedgerRun,
 } from "../../../test/random-world.ts";
-import { reservationOf } from "../ledger/ledger.ts";
+import { findReservation } from "../ledger/ledger.ts";
 import type { NodeFacts } from "../ledger/machines.ts";
 import type { Queue } from "../ledger/queue.ts";
 import type { ReservationRequest } from "./check-request.ts";
 import { buildDemand } from "./build-demand.ts";
 
 const CPU = "a cpu";
-const BIG = nodeOf("n0", "a", { allocatable: amounts({ cpu: 1000, pods: 1000 }) });
+const BIG = makeNode("n0", "a", { allocatable: toAmounts({ cpu: 1000, pods: 1000 }) });
 
-function worldOf(queues: readonly Queue[], nodes: readonly NodeFacts[] = [BIG]): Run {
+function worldOf(queues: readonly Queue[], nodes: readonly NodeFacts[] = [BIG]): LedgerRun {
   return startWithQueues(nodes, queues);
 }
 
 /** Asks for one part with so much cpu. */
-function ask(run: Run, id: string, queue: string, cpu: number, more: Partial<ReservationRequest> = {}): void {
-  step(run, { kind: "wait", ms: 1 });
+function ask(run: LedgerRun, id: string, queue: string, cpu: number, more: Partial<ReservationRequest> = {}): void {
+  stepRun(run, { kind: "wait", ms: 1 });
   askForCpu(run, id, cpu, { queue, ...more });
 }
 
-function end(run: Run, id: string): void {
-  step(run, { kind: "release", owner: ownerOf(id, "job") });
+function end(run: LedgerRun, id: string): void {
+  stepRun(run, { kind: "release", owner: makeOwner(id, "job") });
 }
 
-function accept(run: Run, id: string): void {
-  step(run, { kind: "accept", owner: ownerOf(id, "job") });
+function accept(run: LedgerRun, id: string): void {
+  stepRun(run, { kind: "accept", owner: makeOwner(id, "job") });
 }
 
-function requeue(run: Run, id: string): void {
-  step(run, { kind: "requeue", owner: ownerOf(id, "job") });
+function requeue(run: LedgerRun, id: string): void {
+  stepRun(run, { kind: "requeue", owner: makeOwner(id, "job") });
 }
 
 /** `x` waits, `X` is granted, `X>y` leaves for y, in the order of submission. */
-function show({ world: { ledger } }: Run): string {
+function show({ world: { ledger } }: LedgerRun): string {
   const nameOf = (sequence: number): string => ledger.reservations.get(sequence)?.owner.id.slice(1) ?? "nothing";
   return [...ledger.reservations.values()]
     .map(({ sequence, grant }) => {
@@ -56,9 +56,9 @@ function show({ world: { ledger } }: Run): string {
     .join(" ");
 }
 
-const root = queueOf("root", {});
-const owner = queueOf("owner", { [CPU]: 10 }, { parent: "root", reclaim: "Any" });
-const borrower = queueOf("borrower", { [CPU]: 10 }, { parent: "root" });
+const root = makeQueue("root", {});
+const owner = makeQueue("owner", { [CPU]: 10 }, { parent: "root", reclaim: "Any" });
+const borrower = makeQueue("borrower", { [CPU]: 10 }, { parent: "root" });
 
 describe("reclaiming", () => {
   it("preempts work of queues that borrow the queue's quota, and no other work", () => {
@@ -67,10 +67,10 @@ describe("reclaiming", () => {
     ask(run, "q", "borrower", 10);
     ask(run, "x", "owner", 10);
     expect(show(run)).toBe("P Q>x x");
-    expect(explain(run, "x")).toMatchObject({
+    expect(explainRequest(run, "x")).toMatchObject({
       because: { code: "WAITING_FOR_PREEMPTED", queue: "owner" },
       message: "work that is preempted for it has not ended yet; waits for job oq (1 part)",
-      preempted: { listed: [{ owner: ownerOf("q", "job"), reason: "RECLAIM" }], more: 0 },
+      preempted: { listed: [{ owner: makeOwner("q", "job"), reason: "RECLAIM" }], more: 0 },
     });
     accept(run, "q");
     requeue(run, "q");
@@ -78,7 +78,10 @@ describe("reclaiming", () => {
   });
 
   it("preempts nothing if that would not be enough", () => {
-    const run = worldOf([root, owner, borrower], [nodeOf("n0", "a", { allocatable: amounts({ cpu: 20, pods: 9 }) })]);
+    const run = worldOf(
+      [root, owner, borrower],
+      [makeNode("n0", "a", { allocatable: toAmounts({ cpu: 20, pods: 9 }) })],
+    );
     ask(run, "p", "borrower", 10);
     ask(run, "q", "borrower", 5);
     ask(run, "y", "owner", 5);
@@ -88,8 +91,8 @@ describe("reclaiming", () => {
 
   it("preempts members beyond the minimum of their jobs first, those of other queues before its own, and only then work", () => {
     const beyondMinimum = true as const;
-    const preempting = queueOf("owner", { [CPU]: 10 }, { parent: "root", reclaim: "Any", withinQueue: "Any" });
-    const run = worldOf([root, preempting, queueOf("borrower", { [CPU]: 6 }, { parent: "root" })]);
+    const preempting = makeQueue("owner", { [CPU]: 10 }, { parent: "root", reclaim: "Any", withinQueue: "Any" });
+    const run = worldOf([root, preempting, makeQueue("borrower", { [CPU]: 6 }, { parent: "root" })]);
     ask(run, "p", "borrower", 4);
     ask(run, "q", "borrower", 4, { priority: 9, beyondMinimum });
     ask(run, "r", "owner", 4, { priority: -1, beyondMinimum });
@@ -104,8 +107,8 @@ describe("reclaiming", () => {
   });
 
   it("preempts the lowest priority first, then the youngest, and spares what is not needed", () => {
-    const run = worldOf([root, owner, queueOf("borrower", {}, { parent: "root" })]);
-    step(run, { kind: "queue", queue: queueOf("root", { [CPU]: 10 }) });
+    const run = worldOf([root, owner, makeQueue("borrower", {}, { parent: "root" })]);
+    stepRun(run, { kind: "queue", queue: makeQueue("root", { [CPU]: 10 }) });
     ask(run, "p", "borrower", 4, { priority: 1 });
     ask(run, "q", "borrower", 1);
     ask(run, "r", "borrower", 4);
@@ -127,7 +130,10 @@ describe("reclaiming", () => {
   });
 
   it("keeps vacated machines for the beneficiary when other requests arrive", () => {
-    const run = worldOf([root, owner, borrower], [nodeOf("n0", "a", { allocatable: amounts({ cpu: 20, pods: 9 }) })]);
+    const run = worldOf(
+      [root, owner, borrower],
+      [makeNode("n0", "a", { allocatable: toAmounts({ cpu: 20, pods: 9 }) })],
+    );
     ask(run, "p", "borrower", 10);
     ask(run, "q", "borrower", 10);
     ask(run, "x", "owner", 10);
@@ -139,8 +145,8 @@ describe("reclaiming", () => {
   });
 
   it("keeps whole machines and room for the beneficiary, and lets others use the rest", () => {
-    const nodes = ["n0", "n1"].map((name) => nodeOf(name, "a", { allocatable: amounts({ cpu: 10, pods: 9 }) }));
-    const run = worldOf([root, queueOf("owner", { [CPU]: 12 }, { parent: "root", reclaim: "Any" }), borrower], nodes);
+    const nodes = ["n0", "n1"].map((name) => makeNode(name, "a", { allocatable: toAmounts({ cpu: 10, pods: 9 }) }));
+    const run = worldOf([root, makeQueue("owner", { [CPU]: 12 }, { parent: "root", reclaim: "Any" }), borrower], nodes);
     ask(run, "p", "borrower", 9);
     ask(run, "q", "borrower", 3);
     ask(run, "x", "owner", 8);
@@ -155,9 +161,9 @@ describe("reclaiming", () => {
 });
 
 it("keeps no quota for a request that would borrow once the beneficiary of its queue is granted", () => {
-  const own = queueOf("own", { [CPU]: 6 }, { parent: "root", reclaim: "LowerPriority" });
-  const lender = queueOf("lender", { [CPU]: 8 }, { parent: "root" });
-  const run = worldOf([root, own, lender, queueOf("other", {}, { parent: "root" })]);
+  const own = makeQueue("own", { [CPU]: 6 }, { parent: "root", reclaim: "LowerPriority" });
+  const lender = makeQueue("lender", { [CPU]: 8 }, { parent: "root" });
+  const run = worldOf([root, own, lender, makeQueue("other", {}, { parent: "root" })]);
   ask(run, "p", "lender", 5, { priority: -1 });
   ask(run, "q", "lender", 8, { priority: -1 });
   ask(run, "x", "own", 5);
@@ -176,7 +182,7 @@ describe("the end of a preemption", () => {
     expect(show(run)).toBe("P Q");
     accept(run, "q");
     expect(show(run)).toBe("P Q");
-    expect(reservationOf(run.world.ledger, ownerOf("q", "job"))?.revision).toBe(2);
+    expect(findReservation(run.world.ledger, makeOwner("q", "job"))?.revision).toBe(2);
   });
 
   it("grants vacated machines without a beneficiary to the first request in order", () => {
@@ -211,7 +217,7 @@ describe("the end of a preemption", () => {
     requeue(run, "q");
     end(run, "x");
     expect(show(run)).toBe("P Q y");
-    expect(reservationOf(run.world.ledger, ownerOf("q", "job"))).toMatchObject({ sequence: 2, createdAtMs: 2 });
+    expect(findReservation(run.world.ledger, makeOwner("q", "job"))).toMatchObject({ sequence: 2, createdAtMs: 2 });
   });
 
   it("serves several requests with one victim", () => {
@@ -221,19 +227,19 @@ describe("the end of a preemption", () => {
     ask(run, "x", "owner", 4);
     ask(run, "y", "owner", 4);
     expect(show(run)).toBe("P Q>x x y");
-    expect(explain(run, "y").because?.code).toBe("WAITING_FOR_QUOTA");
+    expect(explainRequest(run, "y").because?.code).toBe("WAITING_FOR_QUOTA");
     requeue(run, "q");
     expect(show(run)).toBe("P q X Y");
   });
 
   it("keeps vacated machines for a beneficiary when another one is cancelled and its victim stays", () => {
-    const nodes = ["n0", "n1"].map((name) => nodeOf(name, "a", { allocatable: amounts({ cpu: 5, pods: 9 }) }));
-    const run = worldOf([queueOf("own", {}, { withinQueue: "LowerPriority" })], nodes);
+    const nodes = ["n0", "n1"].map((name) => makeNode(name, "a", { allocatable: toAmounts({ cpu: 5, pods: 9 }) }));
+    const run = worldOf([makeQueue("own", {}, { withinQueue: "LowerPriority" })], nodes);
     ask(run, "p", "own", 5, { priority: -1 });
     ask(run, "q", "own", 3, { priority: -1 });
     ask(run, "x", "own", 5, { priority: 1 });
     accept(run, "q");
-    step(run, { kind: "reserve", request: requestOf("z", [], { needs: partsOf("a", { cpu: 1 }) }) });
+    stepRun(run, { kind: "reserve", request: makeRequest("z", [], { needs: makeParts("a", { cpu: 1 }) }) });
     ask(run, "y", "own", 1, { priority: 1 });
     expect(show(run)).toBe("P>y Q>x x z y");
     end(run, "y");
@@ -242,7 +248,7 @@ describe("the end of a preemption", () => {
   });
 
   it("relies on vacated machines for another request only once they are certain, so no work ends needlessly", () => {
-    const queue = queueOf("team", { [CPU]: 10 }, { withinQueue: "LowerPriority" });
+    const queue = makeQueue("team", { [CPU]: 10 }, { withinQueue: "LowerPriority" });
     const run = worldOf([queue]);
     ask(run, "p", "team", 6);
     ask(run, "q", "team", 4);
@@ -259,26 +265,29 @@ describe("the end of a preemption", () => {
 
   it("knows that the last pods of a victim are ending, even after its beneficiary was released", () => {
     const node = (more: Partial<NodeFacts> = {}) =>
-      nodeOf("n0", "a", { allocatable: amounts({ cpu: 10, pods: 9 }), ...more });
-    const run = worldOf([queueOf("team", { [CPU]: 20 }, { withinQueue: "LowerPriority" })], [node()]);
+      makeNode("n0", "a", { allocatable: toAmounts({ cpu: 10, pods: 9 }), ...more });
+    const run = worldOf([makeQueue("team", { [CPU]: 20 }, { withinQueue: "LowerPriority" })], [node()]);
     ask(run, "p", "team", 6);
     ask(run, "q", "team", 4);
     ask(run, "x", "team", 3, { priority: 1 });
     accept(run, "q");
     ask(run, "y", "team", 7, { priority: 1 });
     expect(show(run)).toBe("P>y Q>x x y");
-    const use = { pods: 1, requests: amounts({ cpu: 4 }), examples: [] };
-    step(run, { kind: "node", facts: node({ ownerUses: [{ owner: ownerOf("q", "job"), use }] }) });
+    const use = { pods: 1, requests: toAmounts({ cpu: 4 }), examples: [] };
+    stepRun(run, { kind: "node", facts: node({ ownerUses: [{ owner: makeOwner("q", "job"), use }] }) });
     requeue(run, "q");
     end(run, "x");
     expect(show(run)).toBe("P>y q y");
-    step(run, { kind: "node", facts: node() });
+    stepRun(run, { kind: "node", facts: node() });
     requeue(run, "p");
     expect(show(run)).toBe("p q Y");
   });
 
   it("requests no nodes for it", () => {
-    const run = worldOf([root, owner, borrower], [nodeOf("n0", "a", { allocatable: amounts({ cpu: 20, pods: 9 }) })]);
+    const run = worldOf(
+      [root, owner, borrower],
+      [makeNode("n0", "a", { allocatable: toAmounts({ cpu: 20, pods: 9 }) })],
+    );
     ask(run, "p", "borrower", 10);
     ask(run, "q", "borrower", 10);
     ask(run, "x", "owner", 10);
@@ -288,7 +297,7 @@ describe("the end of a preemption", () => {
 
 describe("preemption within a queue", () => {
   it("preempts lower priorities, and with Any newer work as well", () => {
-    const lower = worldOf([queueOf("q", { [CPU]: 10 }, { withinQueue: "LowerPriority" })]);
+    const lower = worldOf([makeQueue("q", { [CPU]: 10 }, { withinQueue: "LowerPriority" })]);
     ask(lower, "p", "q", 10);
     ask(lower, "x", "q", 10, { priority: 1 });
     expect(show(lower)).toBe("P>x x");
@@ -298,9 +307,9 @@ describe("preemption within a queue", () => {
 });
 
 describe("fair sharing", () => {
-  const third = (name: string, more: Partial<Queue> = {}): Queue => queueOf(name, {}, { parent: "root", ...more });
+  const third = (name: string, more: Partial<Queue> = {}): Queue => makeQueue(name, {}, { parent: "root", ...more });
   it("preempts from the queue with the largest share until the shares are equal", () => {
-    const run = worldOf([queueOf("root", { [CPU]: 12 }), third("a"), third("b", { fairSharing: "Any" })]);
+    const run = worldOf([makeQueue("root", { [CPU]: 12 }), third("a"), third("b", { fairSharing: "Any" })]);
     for (const id of ["k", "l", "m", "n"]) ask(run, id, "a", 3);
     ask(run, "x", "b", 3);
     expect(show(run)).toBe("K L M N>x x");
@@ -320,7 +329,7 @@ describe("work that is not preempted", () => {
     ask(run, "q", "borrower", 10);
     ask(run, "x", "owner", 10);
     expect(show(run)).toBe("P Q x");
-    step(run, { kind: "wait", ms: 1000 });
+    stepRun(run, { kind: "wait", ms: 1000 });
     expect(show(run)).toBe("P Q>x x");
   });
 
@@ -339,15 +348,17 @@ describe("work that is not preempted", () => {
 
   it("has an owner that never releases, and therefore borrows nothing that another queue may reclaim", () => {
     const run = worldOf([root, owner, borrower]);
-    ask(run, "p", "borrower", 10, { owner: ownerOf("p", "session") });
-    ask(run, "q", "borrower", 10, { owner: ownerOf("q", "session") });
+    ask(run, "p", "borrower", 10, { owner: makeOwner("p", "session") });
+    ask(run, "q", "borrower", 10, { owner: makeOwner("q", "session") });
     expect(show(run)).toBe("P q");
-    expect(explain(run, "q", "session")).toMatchObject({ because: { code: "KEPT_FOR_OWNER", queue: "borrower" } });
+    expect(explainRequest(run, "q", "session")).toMatchObject({
+      because: { code: "KEPT_FOR_OWNER", queue: "borrower" },
+    });
     ask(run, "r", "borrower", 10);
     ask(run, "x", "owner", 10);
     expect(show(run)).toBe("P q R>x x");
-    const lenders = worldOf([root, queueOf("owner", { [CPU]: 10 }, { parent: "root" }), borrower]);
-    ask(lenders, "p", "borrower", 20, { owner: ownerOf("p", "session") });
+    const lenders = worldOf([root, makeQueue("owner", { [CPU]: 10 }, { parent: "root" }), borrower]);
+    ask(lenders, "p", "borrower", 20, { owner: makeOwner("p", "session") });
     expect(show(lenders)).toBe("P");
   });
 });
@@ -356,17 +367,17 @@ it("preempts more work for contested vacated quota only after the first victims 
   const MEMORY = "a memory";
   const run = worldOf(
     [
-      queueOf("root", { [CPU]: 4, [MEMORY]: 4 }),
-      queueOf("fair", {}, { parent: "root", fairSharing: "Any" }),
-      queueOf("light", { [CPU]: 4, [MEMORY]: 4 }, { parent: "root", weightMilli: 500 }),
-      queueOf("other", {}, { parent: "root" }),
+      makeQueue("root", { [CPU]: 4, [MEMORY]: 4 }),
+      makeQueue("fair", {}, { parent: "root", fairSharing: "Any" }),
+      makeQueue("light", { [CPU]: 4, [MEMORY]: 4 }, { parent: "root", weightMilli: 500 }),
+      makeQueue("other", {}, { parent: "root" }),
     ],
-    [nodeOf("n0", "a", { allocatable: amounts({ cpu: 1000, memory: 1000, pods: 1000 }) })],
+    [makeNode("n0", "a", { allocatable: toAmounts({ cpu: 1000, memory: 1000, pods: 1000 }) })],
   );
-  ask(run, "o", "other", 2, { needs: partsOf("a", { cpu: 2, memory: 8 }) });
+  ask(run, "o", "other", 2, { needs: makeParts("a", { cpu: 2, memory: 8 }) });
   ask(run, "p", "light", 3);
   ask(run, "q", "light", 3);
-  ask(run, "w", "light", 1, { needs: partsOf("a", { cpu: 1, memory: 4 }) });
+  ask(run, "w", "light", 1, { needs: makeParts("a", { cpu: 1, memory: 4 }) });
   ask(run, "x", "fair", 3);
   expect(show(run)).toBe("O P Q>x w x");
 });
@@ -374,8 +385,8 @@ it("preempts more work for contested vacated quota only after the first victims 
 it.each(["StrictFIFO", "BestEffortFIFO"] as const)(
   "keeps own quota for requests behind a beneficiary, in a %s queue",
   (strategy) => {
-    const own = queueOf("own", { [CPU]: 6 }, { parent: "root", strategy, reclaim: "LowerPriority" });
-    const run = worldOf([root, own, queueOf("other", { [CPU]: 4 }, { parent: "root" })]);
+    const own = makeQueue("own", { [CPU]: 6 }, { parent: "root", strategy, reclaim: "LowerPriority" });
+    const run = worldOf([root, own, makeQueue("other", { [CPU]: 4 }, { parent: "root" })]);
     ask(run, "p", "other", 5, { priority: -1 });
     ask(run, "q", "other", 4, { priority: -1 });
     ask(run, "a", "own", 2);
@@ -387,7 +398,7 @@ it.each(["StrictFIFO", "BestEffortFIFO"] as const)(
 );
 
 it("skips work in a StrictFIFO queue that never starts, because it is not preemptible and has to borrow", () => {
-  const strict = queueOf(
+  const strict = makeQueue(
     "strict",
     { [CPU]: 10 },
     { parent: "root", strategy: "StrictFIFO", permitsNonPreemptible: true },
@@ -402,26 +413,26 @@ it("asks the work of a drained queue to end, until the queue is no longer draine
   const run = worldOf([root, borrower]);
   ask(run, "p", "borrower", 1);
   ask(run, "q", "borrower", 1);
-  step(run, { kind: "queue", queue: { ...borrower, stopPolicy: "HoldAndDrain" } });
+  stepRun(run, { kind: "queue", queue: { ...borrower, stopPolicy: "HoldAndDrain" } });
   expect(show(run)).toBe("P>DRAIN Q>DRAIN");
   requeue(run, "p");
   expect(show(run)).toBe("p Q>DRAIN");
-  step(run, { kind: "queue", queue: borrower });
+  stepRun(run, { kind: "queue", queue: borrower });
   expect(show(run)).toBe("P Q");
 });
 
 it("asks the work of a drained queue to end, even if the parent of the queue is missing", () => {
   const run = worldOf([root, borrower]);
   ask(run, "p", "borrower", 1);
-  step(run, { kind: "queue", queue: { ...borrower, parent: "gone" } });
+  stepRun(run, { kind: "queue", queue: { ...borrower, parent: "gone" } });
   expect(show(run)).toBe("P");
-  step(run, { kind: "queue", queue: { ...borrower, parent: "gone", stopPolicy: "HoldAndDrain" } });
+  stepRun(run, { kind: "queue", queue: { ...borrower, parent: "gone", stopPolicy: "HoldAndDrain" } });
   expect(show(run)).toBe("P>DRAIN");
 });
 
 it("counts a machine that is kept for a request as part of its pool", () => {
-  const small = ["n0", "n1", "n2"].map((name) => nodeOf(name, "a", { allocatable: amounts({ cpu: 8, pods: 8 }) }));
-  const run = worldOf([root, queueOf("within", {}, { parent: "root", withinQueue: "LowerPriority" })], small);
+  const small = ["n0", "n1", "n2"].map((name) => makeNode(name, "a", { allocatable: toAmounts({ cpu: 8, pods: 8 }) }));
+  const run = worldOf([root, makeQueue("within", {}, { parent: "root", withinQueue: "LowerPriority" })], small);
   const whole = { needs: [{ component: "c0", pool: "a" }] };
   ask(run, "p", "within", 7, { notPreemptible: true });
   ask(run, "q", "within", 6, { notPreemptible: true });
@@ -434,9 +445,9 @@ it("counts a machine that is kept for a request as part of its pool", () => {
 });
 
 it("lets no request overtake the head of a StrictFIFO queue that needs a kept machine", () => {
-  const small = ["n0", "n1", "n2"].map((name) => nodeOf(name, "a", { allocatable: amounts({ cpu: 8, pods: 8 }) }));
-  const within = queueOf("within", {}, { parent: "root", withinQueue: "LowerPriority" });
-  const strict = queueOf("strict", {}, { parent: "root", strategy: "StrictFIFO" });
+  const small = ["n0", "n1", "n2"].map((name) => makeNode(name, "a", { allocatable: toAmounts({ cpu: 8, pods: 8 }) }));
+  const within = makeQueue("within", {}, { parent: "root", withinQueue: "LowerPriority" });
+  const strict = makeQueue("strict", {}, { parent: "root", strategy: "StrictFIFO" });
   const run = worldOf([root, within, strict], small);
   ask(run, "p", "within", 7, { notPreemptible: true });
   ask(run, "q", "within", 6, { notPreemptible: true });
@@ -446,5 +457,5 @@ it("lets no request overtake the head of a StrictFIFO queue that needs a kept ma
   expect(show(run)).toBe("P Q V>x h x");
   ask(run, "t", "strict", 1);
   expect(show(run)).toBe("P Q V>x h x t");
-  expect(explain(run, "t").because).toMatchObject({ code: "BEHIND_STRICT_HEAD" });
+  expect(explainRequest(run, "t").because).toMatchObject({ code: "BEHIND_STRICT_HEAD" });
 });

@@ -1,43 +1,46 @@
 import { expect, it } from "vitest";
 import { askForCpu } from "../../../test/queue-run.ts";
-import { amounts, nodeOf, queueOf, startRun, step, type Run } from "../../../test/random-world.ts";
-import { knownReservation } from "../ledger/ledger.ts";
+import { toAmounts, makeNode, makeQueue, startRun, stepRun, type LedgerRun } from "../../../test/random-world.ts";
+import { getReservation } from "../ledger/ledger.ts";
 import { evolveWorld, type World } from "../ledger/world.ts";
-import { treeSummaries } from "./queue-bounds.ts";
+import { buildTreeSummaries } from "./queue-bounds.ts";
 
 const CPU = "a cpu";
-const NODE = nodeOf("n0", "a", { allocatable: amounts({ cpu: 10_000, pods: 10_000 }) });
+const NODE = makeNode("n0", "a", { allocatable: toAmounts({ cpu: 10_000, pods: 10_000 }) });
 const TREES = 20;
 const NEVER_MS = -1;
 
 /** Trees of five queues that own `nominal` cpu each. */
-function startTrees(nominal: number): Run {
+function startTrees(nominal: number): LedgerRun {
   const run = startRun([NODE]);
   for (let tree = 0; tree < TREES; tree += 1) {
-    step(run, { kind: "queue", queue: queueOf(`t${tree}`) });
+    stepRun(run, { kind: "queue", queue: makeQueue(`t${tree}`) });
     for (let index = 0; index < 5; index += 1)
-      step(run, { kind: "queue", queue: queueOf(`q${tree}-${index}`, { [CPU]: nominal }, { parent: `t${tree}` }) });
+      stepRun(run, {
+        kind: "queue",
+        queue: makeQueue(`q${tree}-${index}`, { [CPU]: nominal }, { parent: `t${tree}` }),
+      });
   }
   return run;
 }
 
-function ask(run: Run, id: string, queue: string, cpu: number): void {
+function ask(run: LedgerRun, id: string, queue: string, cpu: number): void {
   askForCpu(run, id, cpu, { queue });
 }
 
-function askInEach(run: Run, id: string, cpu: number): void {
+function askInEach(run: LedgerRun, id: string, cpu: number): void {
   for (let tree = 0; tree < TREES; tree += 1)
     for (let index = 0; index < 5; index += 1) ask(run, `${id}${tree}-${index}`, `q${tree}-${index}`, cpu);
 }
 
 /** Returns the world after the release of the first request, before any grant. */
-function released({ world }: Run): World {
-  return evolveWorld(world, [{ kind: "released", sequence: knownReservation(world.ledger, 1).sequence, atMs: 0 }]);
+function released({ world }: LedgerRun): World {
+  return evolveWorld(world, [{ kind: "released", sequence: getReservation(world.ledger, 1).sequence, atMs: 0 }]);
 }
 
 /** The trees that a search for grants visits. */
 function promising(world: World, overdueSinceMs: number): string[] {
-  const summaries = treeSummaries(world, overdueSinceMs);
+  const summaries = buildTreeSummaries(world, overdueSinceMs);
   const found = world.ledger.trees.search(summaries, ({ admitted }) => admitted.length > 0);
   return [...found].map(([name]) => name);
 }
@@ -76,7 +79,9 @@ it.each([[NEVER_MS], [-Infinity]])("summarises an unchanged tree once, when requ
   askInEach(run, "held", 2);
   askInEach(run, "waits", 1);
   const tree = run.world.ledger.trees.get("t0");
-  const [first, second] = [ms, ms].map((overdueSinceMs) => tree && treeSummaries(run.world, overdueSinceMs).of(tree));
+  const [first, second] = [ms, ms].map(
+    (overdueSinceMs) => tree && buildTreeSummaries(run.world, overdueSinceMs).of(tree),
+  );
   expect(first).toBeDefined();
   expect(second).toBe(first);
 });

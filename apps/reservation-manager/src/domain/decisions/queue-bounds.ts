@@ -1,16 +1,29 @@
-import { roomFor } from "../ledger/ledger.ts";
-import { isLimited, limitedAmounts, mayUse, type QueueNode } from "../ledger/queue-forest.ts";
+import { countFreeReservations } from "../ledger/ledger.ts";
+import { isLimited, sumLimitedAmounts, mayUse, type QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS, type PairAmounts } from "../ledger/queue.ts";
-import { upOf, withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
-import { findShortage, freeOf, freeOfTree, levelOf, neededAbove, totalOf } from "../ledger/quota.ts";
-import { compareShares, shareOf, withPastShare, type Share } from "../ledger/share.ts";
+import { computeUseOfParent, withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
+import {
+  findShortage,
+  computeFreeQuota,
+  computeFreeQuotaOfTree,
+  computeQuotaLevel,
+  findNeededAbove,
+  computeQuotaTotal,
+} from "../ledger/quota.ts";
+import { compareShares, computeShare, withPastShare, type Share } from "../ledger/share.ts";
 import type { Summaries } from "../ledger/sorted-map.ts";
-import { comparePlaces, endOf, type Place, type QueuedRequests, type WaitingClass } from "../ledger/waiting-queue.ts";
+import {
+  compareQueuePositions,
+  getEndOfOptions,
+  type QueuePosition,
+  type QueuedRequests,
+  type WaitingClass,
+} from "../ledger/waiting-queue.ts";
 import type { WaitingTree } from "../ledger/waiting-trees.ts";
 import type { World } from "../ledger/world.ts";
-import { askedAmounts } from "./asked-amounts.ts";
-import { poolAmounts } from "./pool-amounts.ts";
-import { findStrictHead, findUnservedHead, isPossible, quotaWorldOf } from "./queue-heads.ts";
+import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
+import { sumPoolAmounts } from "./sum-pool-amounts.ts";
+import { findStrictHead, findUnservedHead, isPossible, buildQuotaWorld } from "./queue-heads.ts";
 
 /** The rank of a request among the queues of one parent: decided by these fields, in this order. */
 export type QueueRank = {
@@ -20,14 +33,14 @@ export type QueueRank = {
   readonly level: number;
   /** The share of that queue once the request is granted, with the queue's past borrowing. */
   readonly share: Share;
-  readonly place: Place;
+  readonly place: QueuePosition;
 };
 
 /** Lower bounds over several requests, without requests at their concurrency limit. */
-export type Bounds = {
+export type RequestBounds = {
   /** By pair, the minimum quota that any of them needs. Omits pairs that not all of them request. */
   readonly needed: PairAmounts;
-  readonly first: Place;
+  readonly first: QueuePosition;
   readonly oldestMs: number;
 };
 
@@ -41,7 +54,7 @@ export type TreeBounds = {
   readonly admitted: readonly AdmittedBounds[];
 };
 
-export type AdmittedBounds = Bounds & {
+export type AdmittedBounds = RequestBounds & {
   /** The quota of their own queue may suffice. Otherwise they may not use quota that is kept for owners. */
   readonly isOwner: boolean;
   /** They come after the request for which their queue holds quota. `needed` includes that quota. */
@@ -55,15 +68,15 @@ export type AdmittedBounds = Bounds & {
 };
 
 /** Quota that is held for a request. `place` is the end of the request, because its other options are not behind it. */
-export type HeldQuota = { readonly place: Place; readonly asked: PairAmounts };
+export type HeldQuota = { readonly place: QueuePosition; readonly asked: PairAmounts };
 
 /** The free amount of a pair. */
 export type FreeAmounts = (pair: string) => number;
 
 /** Cached results. Valid while the nodes (`sizesMark`) and the set of owner kinds at their concurrency limit stay the same. */
 type Known = {
-  readonly ofClass: WeakMap<WaitingClass, Bounds>;
-  readonly heads: Summaries<WaitingClass, Bounds>["known"];
+  readonly ofClass: WeakMap<WaitingClass, RequestBounds>;
+  readonly heads: Summaries<WaitingClass, RequestBounds>["known"];
   readonly owners: Summaries<WaitingTree, true>["known"];
   readonly ownersOfTree: WeakMap<WaitingTree, boolean>;
   /** Caches by root. */
@@ -76,7 +89,7 @@ const knownBounds = new WeakMap<object, Map<string, Known>>();
 const MAX_KNOWN = 16;
 
 function knownOf({ ledger, machines }: World): Known {
-  const atLimit = [...ledger.limits.keys()].filter((kind) => roomFor(kind, ledger) === 0).join(" ");
+  const atLimit = [...ledger.limits.keys()].filter((kind) => countFreeReservations(kind, ledger) === 0).join(" ");
   const byLimits = knownBounds.get(machines.sizesMark) ?? new Map<string, Known>();
   knownBounds.set(machines.sizesMark, byLimits);
   const same = byLimits.get(atLimit);
@@ -103,10 +116,10 @@ type KeptUse = {
 };
 
 /** Summarises the heads of a queue as bounds. */
-export function headSummaries(world: World): Summaries<WaitingClass, Bounds> {
+export function buildHeadSummaries(world: World): Summaries<WaitingClass, RequestBounds> {
   const { ofClass, heads } = knownOf(world);
-  const of = (waiting: WaitingClass): Bounds | undefined => {
-    if (roomFor(waiting.ownerKind, world.ledger) === 0) return undefined;
+  const of = (waiting: WaitingClass): RequestBounds | undefined => {
+    if (countFreeReservations(waiting.ownerKind, world.ledger) === 0) return undefined;
     const bounds = ofClass.get(waiting) ?? boundsOfClass(waiting, world);
     ofClass.set(waiting, bounds);
     return bounds;
@@ -114,16 +127,16 @@ export function headSummaries(world: World): Summaries<WaitingClass, Bounds> {
   return { of, merge: mergeBounds, isCurrent: () => true, known: heads };
 }
 
-function boundsOfClass({ needs, places }: WaitingClass, { machines }: World): Bounds {
+function boundsOfClass({ needs, places }: WaitingClass, { machines }: World): RequestBounds {
   const first = places.first()?.[0];
   if (first === undefined) throw new Error("a class without requests waits");
-  return { needed: askedAmounts(needs, machines).amounts, first, oldestMs: first.createdAtMs };
+  return { needed: sumRequestedAmounts(needs, machines).amounts, first, oldestMs: first.createdAtMs };
 }
 
-function mergeBounds(a: Bounds, b: Bounds): Bounds {
+function mergeBounds(a: RequestBounds, b: RequestBounds): RequestBounds {
   return {
     needed: minOfBoth(a.needed, b.needed),
-    first: comparePlaces(a.first, b.first) <= 0 ? a.first : b.first,
+    first: compareQueuePositions(a.first, b.first) <= 0 ? a.first : b.first,
     oldestMs: Math.min(a.oldestMs, b.oldestMs),
   };
 }
@@ -156,9 +169,9 @@ function hasOwner(tree: WaitingTree, owners: Summaries<WaitingTree, true>, world
   const { node } = tree;
   // Requests behind a beneficiary may keep quota; see `findKept`.
   const last = node.queue.strategy === "StrictFIFO" ? findUnservedHead(node, world) : undefined;
-  const heads = requests.heads.summary(headSummaries(world), last);
+  const heads = requests.heads.summary(buildHeadSummaries(world), last);
   const used = useWithLeft(world).get(node.queue.name) ?? NO_PAIRS;
-  return heads !== undefined && suffices({ node, used }, limitedBounds(heads, node), poolAmounts(world.machines));
+  return heads !== undefined && suffices({ node, used }, limitedBounds(heads, node), sumPoolAmounts(world.machines));
 }
 
 /** The use of the queues after preempted work has left and its beneficiaries have been granted. */
@@ -172,17 +185,18 @@ function requestsOf({ node, requests }: WaitingTree): QueuedRequests | undefined
 }
 
 /** The last place that the queue admits; undefined: it admits every place. */
-function lastPlaceOf({ node }: WaitingTree, world: World): Place | undefined {
+function lastPlaceOf({ node }: WaitingTree, world: World): QueuePosition | undefined {
   return node.queue.strategy === "StrictFIFO" ? findStrictHead(node, world) : undefined;
 }
 
-function limitedBounds({ needed }: Bounds, node: QueueNode): PairAmounts {
+function limitedBounds({ needed }: RequestBounds, node: QueueNode): PairAmounts {
   return new Map([...needed].filter(([pair]) => isLimited(node, pair)));
 }
 
 /** Whether the total quota of the queue suffices for the requested amounts beside its use. */
 function suffices({ node, used }: Pick<WaitingTree, "node" | "used">, asked: PairAmounts, pools: PairAmounts): boolean {
-  for (const [pair, amount] of asked) if ((used.get(pair) ?? 0) + amount > totalOf(node, pair, pools)) return false;
+  for (const [pair, amount] of asked)
+    if ((used.get(pair) ?? 0) + amount > computeQuotaTotal(node, pair, pools)) return false;
   return true;
 }
 
@@ -191,7 +205,7 @@ function suffices({ node, used }: Pick<WaitingTree, "node" | "used">, asked: Pai
  * but that waits because others borrow this quota. Queues that reclaim from all others, and beneficiaries, keep nothing. Quota kept for one option of the
  * request at this place does not stop its other options. `keptIn`: an earlier world that decides which requests keep quota.
  */
-export function useWithKept(node: QueueNode, place: Place, world: World, keptIn = world): QueueUse["tree"] {
+export function useWithKept(node: QueueNode, place: QueuePosition, world: World, keptIn = world): QueueUse["tree"] {
   const known = keptUseOf(node, keptIn);
   if (known === undefined) return world.ledger.use.tree;
   const { kept, withAll } = known;
@@ -217,13 +231,13 @@ function withKept(kept: readonly Kept[], world: World): QueueUse["tree"] {
   return kept.reduce((use, { node, asked }) => withTreeUse(use, node, asked, 1), world.ledger.use.tree);
 }
 
-function firstUnserved(places: Iterable<Place>, beneficiaries: ReadonlySet<number>): Place | undefined {
+function firstUnserved(places: Iterable<QueuePosition>, beneficiaries: ReadonlySet<number>): QueuePosition | undefined {
   for (const place of places) if (!beneficiaries.has(place.sequence)) return place;
   return undefined;
 }
 
 /** Quota of a queue that borrowers must leave to a request. */
-type Kept = { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: Place };
+type Kept = { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: QueuePosition };
 
 /** Yields the kept quota, of at most one request per queue. */
 function* findKept(tree: WaitingTree, world: World): Generator<Kept> {
@@ -233,14 +247,14 @@ function* findKept(tree: WaitingTree, world: World): Generator<Kept> {
   if (node.queue.reclaim === "Any") return;
   const strictHead = node.queue.strategy === "StrictFIFO" ? findUnservedHead(node, world) : undefined;
   const beneficiaries = new Set(ledger.beneficiaries.map(({ sequence }) => sequence));
-  const quotas = { use: ledger.use.tree, pools: poolAmounts(machines) };
+  const quotas = { use: ledger.use.tree, pools: sumPoolAmounts(machines) };
   for (const waiting of requestsOf(tree)?.heads.values() ?? []) {
     const place = firstUnserved(waiting.places.keys(), beneficiaries);
     if (place === undefined || (strictHead !== undefined && strictHead.sequence !== place.sequence)) continue;
-    const asked = limitedAmounts(node, askedAmounts(waiting.needs, machines).amounts);
-    const isShortNow = findShortage(asked, (pair) => freeOf(node, pair, quotas)) !== undefined;
-    if (!isShortNow || levelOf(node, asked, { ...quotas, use: useWithLeft(world) }) > 0) continue;
-    if (roomFor(waiting.ownerKind, ledger) === 0 || !isPossible(waiting, attainable)) continue;
+    const asked = sumLimitedAmounts(node, sumRequestedAmounts(waiting.needs, machines).amounts);
+    const isShortNow = findShortage(asked, (pair) => computeFreeQuota(node, pair, quotas)) !== undefined;
+    if (!isShortNow || computeQuotaLevel(node, asked, { ...quotas, use: useWithLeft(world) }) > 0) continue;
+    if (countFreeReservations(waiting.ownerKind, ledger) === 0 || !isPossible(waiting, attainable)) continue;
     yield { node, asked, place };
     return;
   }
@@ -250,7 +264,7 @@ function* findKept(tree: WaitingTree, world: World): Generator<Kept> {
  * Summarises the requests of queues as bounds, so that a search skips requests that quota stops. A change of a queue or its use invalidates only the summaries
  * on its path to the root. Quota is held for requests older than `overdueSinceMs`.
  */
-export function treeSummaries(world: World, overdueSinceMs: number): Summaries<WaitingTree, TreeBounds> {
+export function buildTreeSummaries(world: World, overdueSinceMs: number): Summaries<WaitingTree, TreeBounds> {
   const { trees, ofTree } = knownOf(world);
   // `overdueSinceMs` is also -Infinity if no request is ever overdue.
   const isCurrent = ({ fromMs, untilMs }: TreeBounds): boolean =>
@@ -305,7 +319,7 @@ function mergeAdmitted(a: AdmittedBounds, b: AdmittedBounds): AdmittedBounds {
 function boundsOfChildren(tree: WaitingTree, summaries: Summaries<WaitingTree, TreeBounds>, world: World): TreeBounds {
   const { node, children } = tree;
   const below = children.summary(summaries) ?? NOTHING;
-  const pools = poolAmounts(world.machines);
+  const pools = sumPoolAmounts(world.machines);
   const admitted = below.admitted.flatMap((each) => boundsAbove(tree, each, pools) ?? []);
   const isDecided = node.parent !== undefined || admitted.every(({ isOwner }) => isOwner);
   return { ...below, admitted: isDecided ? admitted : admitted.filter(mayAdmit(node, world)) };
@@ -313,15 +327,15 @@ function boundsOfChildren(tree: WaitingTree, summaries: Summaries<WaitingTree, T
 
 function boundsOfQueue(tree: WaitingTree, { heads }: QueuedRequests, world: World, overdueSinceMs: number): TreeBounds {
   const { node } = tree;
-  const pools = poolAmounts(world.machines);
-  const summaries = headSummaries(world);
+  const pools = sumPoolAmounts(world.machines);
+  const summaries = buildHeadSummaries(world);
   const last = lastPlaceOf(tree, world);
   const all = heads.summary(summaries, last);
   const { held, ...times } = findHeld(tree, heads, world, overdueSinceMs);
   const end = last ?? heads.last()?.[0];
-  const hasBehind = held !== undefined && end !== undefined && comparePlaces(held.place, end) < 0;
+  const hasBehind = held !== undefined && end !== undefined && compareQueuePositions(held.place, end) < 0;
   const admitted: AdmittedBounds[] = [];
-  const add = (bounds: Bounds | undefined, kept: PairAmounts | undefined): void => {
+  const add = (bounds: RequestBounds | undefined, kept: PairAmounts | undefined): void => {
     if (bounds === undefined) return;
     const asked = limitedBounds(bounds, node);
     if (![...asked.keys()].every((pair) => mayUse(node, pair))) return;
@@ -345,14 +359,14 @@ function findHeld(
   world: World,
   overdueSinceMs: number,
 ): Pick<TreeBounds, "held" | "fromMs" | "untilMs"> {
-  const { pools } = quotaWorldOf(world);
-  const totalFor = (pair: string): number => (isLimited(node, pair) ? totalOf(node, pair, pools) : Infinity);
+  const { pools } = buildQuotaWorld(world);
+  const totalFor = (pair: string): number => (isLimited(node, pair) ? computeQuotaTotal(node, pair, pools) : Infinity);
   let untilMs = Infinity;
-  for (const [place, waiting] of heads.search(headSummaries(world), ({ needed }) => !isShort(needed, totalFor))) {
+  for (const [place, waiting] of heads.search(buildHeadSummaries(world), ({ needed }) => !isShort(needed, totalFor))) {
     if (place.createdAtMs >= overdueSinceMs) untilMs = Math.min(untilMs, place.createdAtMs);
     else if (isPossible(waiting, world.attainable ?? world.machines)) {
-      const asked = limitedAmounts(node, askedAmounts(waiting.needs, world.machines).amounts);
-      return { held: { place: endOf(place), asked }, fromMs: place.createdAtMs, untilMs };
+      const asked = sumLimitedAmounts(node, sumRequestedAmounts(waiting.needs, world.machines).amounts);
+      return { held: { place: getEndOfOptions(place), asked }, fromMs: place.createdAtMs, untilMs };
     }
   }
   return { held: undefined, fromMs: -Infinity, untilMs };
@@ -373,10 +387,10 @@ function boundsAbove(
   for (const [pair, amount] of below.asked) {
     const usedNow = used.get(pair) ?? 0;
     usedThen.set(pair, usedNow + amount);
-    asked.set(pair, upOf(node, pair, usedNow + amount) - upOf(node, pair, usedNow));
+    asked.set(pair, computeUseOfParent(node, pair, usedNow + amount) - computeUseOfParent(node, pair, usedNow));
   }
   const isNear = below.best?.level === 0 || suffices(tree, below.asked, pools);
-  const share = withPastShare(shareOf(node, usedThen, { pools }), pastShare);
+  const share = withPastShare(computeShare(node, usedThen, { pools }), pastShare);
   const best = { isLast: false, level: isNear ? 0 : 1, share, place: below.first };
   return { ...below, needed, besideKept, asked, best };
 }
@@ -384,7 +398,7 @@ function boundsAbove(
 function neededByAll({ node, used }: WaitingTree, needed: PairAmounts, pools: PairAmounts): PairAmounts | undefined {
   const above = new Map<string, number>();
   for (const [pair, amount] of needed) {
-    const ofParent = neededAbove(node, pair, { needed: amount, used: used.get(pair) ?? 0, pools });
+    const ofParent = findNeededAbove(node, pair, { needed: amount, used: used.get(pair) ?? 0, pools });
     if (ofParent === undefined) return undefined;
     above.set(pair, ofParent);
   }
@@ -397,24 +411,24 @@ export function isShort(needed: PairAmounts, freeFor: FreeAmounts): boolean {
 }
 
 /** The free amounts for the requests of a queue, computed once per pair. */
-export function freeForRequests(node: QueueNode, world: World): FreeAmounts {
-  const quotas = quotaWorldOf(world);
-  return cacheByPair((pair) => (isLimited(node, pair) ? freeOf(node, pair, quotas) : Infinity));
+export function computeFreeForRequests(node: QueueNode, world: World): FreeAmounts {
+  const quotas = buildQuotaWorld(world);
+  return cacheByPair((pair) => (isLimited(node, pair) ? computeFreeQuota(node, pair, quotas) : Infinity));
 }
 
 /** Returns a predicate: the free amounts of the queue may suffice for a request within these bounds. */
 export function mayAdmit(node: QueueNode, world: World): (admitted: AdmittedBounds) => boolean {
-  const quotas = quotaWorldOf(world);
-  const free = cacheByPair((pair) => freeOfTree(node, pair, quotas));
+  const quotas = buildQuotaWorld(world);
+  const free = cacheByPair((pair) => computeFreeQuotaOfTree(node, pair, quotas));
   const besideKept = cacheByPair((pair) => {
     const use = keptUseOf(node, world)?.withSingle ?? quotas.use;
-    return freeOfTree(node, pair, { ...quotas, use });
+    return computeFreeQuotaOfTree(node, pair, { ...quotas, use });
   });
   return (each) => !isShort(each.needed, free) && (each.isOwner || !isShort(each.besideKept, besideKept));
 }
 
 /** The best rank that admitted requests may have; undefined: none has a rank. */
-export function bestRank<Rank>(
+export function findBestRank<Rank>(
   { admitted }: TreeBounds,
   rankOf: (each: AdmittedBounds) => Rank | undefined,
   compare: (a: Rank, b: Rank) => number,

@@ -1,49 +1,57 @@
 import { canHoldAll } from "../ledger/can-hold.ts";
-import { knownReservation } from "../ledger/ledger.ts";
+import { getReservation } from "../ledger/ledger.ts";
 import type { Machines } from "../ledger/machines.ts";
-import { limitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue-forest.ts";
-import { findShortage, maxUseOf, totalOf, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
+import { sumLimitedAmounts, withQueuesBelow, type QueueNode } from "../ledger/queue-forest.ts";
+import { findShortage, computeMaxUse, computeQuotaTotal, type PairShortage, type QuotaWorld } from "../ledger/quota.ts";
 import type { PoolGang } from "../ledger/reservation.ts";
-import { alternativesOf } from "../ledger/topology.ts";
-import { comparePlaces, endOf, placeOf, type Place, type WaitingClass } from "../ledger/waiting-queue.ts";
+import { listAlternatives } from "../ledger/topology.ts";
+import {
+  compareQueuePositions,
+  getEndOfOptions,
+  getQueuePosition,
+  type QueuePosition,
+  type WaitingClass,
+} from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
-import { askedAmounts } from "./asked-amounts.ts";
-import { poolAmounts } from "./pool-amounts.ts";
+import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
+import { sumPoolAmounts } from "./sum-pool-amounts.ts";
 import { isPreemptible } from "./is-preemptible.ts";
 
-export function quotaWorldOf({ ledger, machines }: World): QuotaWorld {
+export function buildQuotaWorld({ ledger, machines }: World): QuotaWorld {
   const { tree, later } = ledger.use;
-  return { use: tree, later, pools: poolAmounts(machines) };
+  return { use: tree, later, pools: sumPoolAmounts(machines) };
 }
 
 /** The end of the first request in a StrictFIFO queue that can ever be granted, including beneficiaries. */
-export function findStrictHead(node: QueueNode, world: World): Place | undefined {
+export function findStrictHead(node: QueueNode, world: World): QueuePosition | undefined {
   const { ledger } = world;
   const [served] = ledger.beneficiaries
-    .map(({ sequence }) => knownReservation(ledger, sequence))
+    .map(({ sequence }) => getReservation(ledger, sequence))
     .filter(({ queue }) => queue === node.queue.name)
-    .map((reservation) => ({ ...placeOf(reservation), option: Number.POSITIVE_INFINITY }))
-    .sort(comparePlaces);
+    .map((reservation) => ({ ...getQueuePosition(reservation), option: Number.POSITIVE_INFINITY }))
+    .sort(compareQueuePositions);
   const unserved = findUnservedHead(node, world);
-  return served === undefined || (unserved !== undefined && comparePlaces(unserved, served) < 0) ? unserved : served;
+  return served === undefined || (unserved !== undefined && compareQueuePositions(unserved, served) < 0)
+    ? unserved
+    : served;
 }
 
 /** The end of the first request in the queue that can ever be granted, without beneficiaries. */
 export function findUnservedHead(
   node: QueueNode,
   { ledger, machines, attainable = machines }: World,
-): Place | undefined {
+): QueuePosition | undefined {
   const served = new Set(ledger.beneficiaries.map(({ sequence }) => sequence));
   for (const waiting of ledger.queue.byQueue.get(node.queue.name)?.heads.values() ?? []) {
     if (findQuotaTooSmall(node, waiting, machines) !== undefined || !isPossible(waiting, attainable)) continue;
-    for (const place of waiting.places.keys()) if (!served.has(place.sequence)) return endOf(place);
+    for (const place of waiting.places.keys()) if (!served.has(place.sequence)) return getEndOfOptions(place);
   }
   return undefined;
 }
 
 /** Whether the gang can ever be granted machines with the current nodes. */
 export function isPossible(gang: PoolGang, machines: Machines): boolean {
-  return alternativesOf(gang, machines).some((needs) => canHoldAll(machines, needs));
+  return listAlternatives(gang, machines).some((needs) => canHoldAll(machines, needs));
 }
 
 /** Returns the pair that is short even while nothing is used, so the request can never be granted. */
@@ -52,12 +60,14 @@ export function findQuotaTooSmall(
   { needs, ownerKind, notPreemptible }: PoolGang & Partial<Pick<WaitingClass, "ownerKind" | "notPreemptible">>,
   machines: Machines,
 ): PairShortage | undefined {
-  const pools = poolAmounts(machines);
-  const asked = limitedAmounts(node, askedAmounts(needs, machines).amounts);
+  const pools = sumPoolAmounts(machines);
+  const asked = sumLimitedAmounts(node, sumRequestedAmounts(needs, machines).amounts);
   const mayLeave = ownerKind === undefined || isPreemptible({ owner: { kind: ownerKind }, notPreemptible }, node);
   const isOwnOnly = !mayLeave && mayNotBorrow(node);
   return findShortage(asked, (pair) =>
-    isOwnOnly ? Math.min(totalOf(node, pair, pools), maxUseOf(node, pair, pools)) : maxUseOf(node, pair, pools),
+    isOwnOnly
+      ? Math.min(computeQuotaTotal(node, pair, pools), computeMaxUse(node, pair, pools))
+      : computeMaxUse(node, pair, pools),
   );
 }
 

@@ -9,12 +9,12 @@ import {
   rivalOperations,
   type QueueOperation,
 } from "../../../test/random-queues.ts";
-import type { Run } from "../../../test/random-world.ts";
+import type { LedgerRun } from "../../../test/random-world.ts";
 import type { Queue } from "../ledger/queue.ts";
 import type { Verdict } from "./decide-reservation.ts";
 import { explainWaiting } from "./explain-waiting.ts";
 import { findHolds } from "./find-hold.ts";
-import { poolAmounts } from "./pool-amounts.ts";
+import { sumPoolAmounts } from "./sum-pool-amounts.ts";
 
 function sayVerdict(verdict: Verdict | undefined): string {
   if (verdict === undefined) return "";
@@ -30,7 +30,7 @@ function printNaive(naive: NaiveQueues, operation: QueueOperation): { verdict: s
   return { verdict: verdict.kind === "refused" ? verdict.code : `${verdict.kind} ${verdict.sequence}`, grants };
 }
 
-function waitsOf({ world, nowMs }: Run) {
+function waitsOf({ world, nowMs }: LedgerRun) {
   const holds = findHolds(world, PATIENT, nowMs);
   return [...world.ledger.queue.places.keys()]
     .map(({ sequence }) => sequence)
@@ -54,7 +54,7 @@ it.each([
 
 function expectSameDecisions(steps: readonly QueueOperation[]): void {
   const run = startQueueRun();
-  const naive = new NaiveQueues(poolAmounts(run.world.machines));
+  const naive = new NaiveQueues(sumPoolAmounts(run.world.machines));
   for (const operation of steps) {
     const before = run.events.length;
     const verdict = sayVerdict(stepQueue(run, operation));

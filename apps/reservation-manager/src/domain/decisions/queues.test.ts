@@ -1,16 +1,16 @@
 import { describe, expect, it } from "vitest";
-import { askForCpu, explain, startWithQueues } from "../../../test/queue-run.ts";
+import { askForCpu, explainRequest, startWithQueues } from "../../../test/queue-run.ts";
 import {
-  amounts,
-  nodeOf,
-  ownerOf,
-  partsOf,
+  toAmounts,
+  makeNode,
+  makeOwner,
+  makeParts,
   policy,
-  queueOf,
-  requestOf,
+  makeQueue,
+  makeRequest,
   startRun,
-  step,
-  type Run,
+  stepRun,
+  type LedgerRun,
 } from "../../../test/random-world.ts";
 import type { ReservationRequest } from "./check-request.ts";
 import { buildDemand } from "./build-demand.ts";
@@ -18,21 +18,27 @@ import type { Verdict } from "./decide-reservation.ts";
 import { buildQueuePage } from "./list-queues.ts";
 import { entryCodec } from "../../adapters/messages.ts";
 import { MAX_CHANGE_BYTES, planQueueChanges } from "./plan-queue-changes.ts";
-import { reservationOf } from "../ledger/ledger.ts";
+import { findReservation } from "../ledger/ledger.ts";
 import type { Queue } from "../ledger/queue.ts";
 
 const CPU = "a cpu";
 const GPU = "a example.com/gpu";
 
 /** One node of pool a with room for every request, so that only quota and order decide. */
-const BIG = nodeOf("n0", "a", { allocatable: amounts({ cpu: 1000, "example.com/gpu": 1000, pods: 1000 }) });
+const BIG = makeNode("n0", "a", { allocatable: toAmounts({ cpu: 1000, "example.com/gpu": 1000, pods: 1000 }) });
 
-function worldOf(...queues: readonly Queue[]): Run {
+function worldOf(...queues: readonly Queue[]): LedgerRun {
   return startWithQueues([BIG], queues);
 }
 
 /** Asks for one part with so much cpu. */
-function ask(run: Run, id: string, queue: string | undefined, cpu: number, more: Partial<ReservationRequest> = {}) {
+function ask(
+  run: LedgerRun,
+  id: string,
+  queue: string | undefined,
+  cpu: number,
+  more: Partial<ReservationRequest> = {},
+) {
   return sayVerdict(askForCpu(run, id, cpu, { ...(queue !== undefined && { queue }), ...more }));
 }
 
@@ -41,12 +47,12 @@ function sayVerdict(verdict: Verdict | undefined): string {
   return verdict === undefined ? "" : verdict.kind === "queue" ? verdict.because : verdict.kind;
 }
 
-function release(run: Run, id: string): void {
-  step(run, { kind: "release", owner: ownerOf(id, "job") });
+function release(run: LedgerRun, id: string): void {
+  stepRun(run, { kind: "release", owner: makeOwner(id, "job") });
 }
 
 /** The ids of granted requests, in the order of their grants. */
-function granted(run: Run): string[] {
+function granted(run: LedgerRun): string[] {
   const { reservations } = run.world.ledger;
   return run.events.flatMap((event) => {
     const reservation = event.kind === "granted" ? reservations.get(event.sequence) : undefined;
@@ -56,39 +62,39 @@ function granted(run: Run): string[] {
 
 describe("a queue with a quota", () => {
   it("grants up to its quota, and reports the numbers for requests beyond it", () => {
-    const run = worldOf(queueOf("ai", { [CPU]: 10 }));
+    const run = worldOf(makeQueue("ai", { [CPU]: 10 }));
     expect(ask(run, "x", "ai", 6)).toBe("grant");
     expect(ask(run, "y", "ai", 6)).toBe("WAITING_FOR_QUOTA");
-    expect(explain(run, "y").because).toMatchObject({
+    expect(explainRequest(run, "y").because).toMatchObject({
       code: "WAITING_FOR_QUOTA",
       queue: "ai",
       quota: { pool: "a", resource: "cpu", requested: 6, available: 4 },
     });
-    expect(explain(run, "y").message).toBe("queue ai can get 4m of cpu in pool a now, 6m are needed");
+    expect(explainRequest(run, "y").message).toBe("queue ai can get 4m of cpu in pool a now, 6m are needed");
     release(run, "x");
     expect(granted(run)).toEqual(["y"]);
   });
 
   it("refuses requests that it can never grant", () => {
     const run = worldOf(
-      queueOf("root", { [CPU]: 5 }),
-      queueOf("ai", { [CPU]: { nominal: 10, borrowingLimit: 3 } }, { parent: "root" }),
+      makeQueue("root", { [CPU]: 5 }),
+      makeQueue("ai", { [CPU]: { nominal: 10, borrowingLimit: 3 } }, { parent: "root" }),
     );
     expect(ask(run, "x", "ai", 13)).toBe("grant");
     expect(ask(run, "y", "ai", 14)).toBe("quota_exceeded");
   });
 
   it("uses only the resources that it names", () => {
-    const run = worldOf(queueOf("root", { [GPU]: 4 }), queueOf("ai", { [CPU]: 10 }, { parent: "root" }));
-    const needs = partsOf("a", { cpu: 1, "example.com/gpu": 1 });
-    const request = requestOf("x", [], { needs, queue: "ai" });
-    expect(step(run, { kind: "reserve", request })).toMatchObject({
+    const run = worldOf(makeQueue("root", { [GPU]: 4 }), makeQueue("ai", { [CPU]: 10 }, { parent: "root" }));
+    const needs = makeParts("a", { cpu: 1, "example.com/gpu": 1 });
+    const request = makeRequest("x", [], { needs, queue: "ai" });
+    expect(stepRun(run, { kind: "reserve", request })).toMatchObject({
       fault: { code: "quota_exceeded", resource: "example.com/gpu", requested: 1, most: 0 },
     });
   });
 
   it("limits pods only where it names them", () => {
-    const run = worldOf(queueOf("ai", { [CPU]: 10, "a pods": 1 }), queueOf("web", { [CPU]: 10 }));
+    const run = worldOf(makeQueue("ai", { [CPU]: 10, "a pods": 1 }), makeQueue("web", { [CPU]: 10 }));
     expect(ask(run, "x", "ai", 1)).toBe("grant");
     expect(ask(run, "y", "ai", 1)).toBe("WAITING_FOR_QUOTA");
     expect(ask(run, "v", "web", 1)).toBe("grant");
@@ -96,32 +102,37 @@ describe("a queue with a quota", () => {
   });
 
   it("lowers priorities above its maximum", () => {
-    const run = worldOf(queueOf("ai", { [CPU]: 1 }, { maxPriority: 5 }));
+    const run = worldOf(makeQueue("ai", { [CPU]: 1 }, { maxPriority: 5 }));
     ask(run, "x", "ai", 1);
     ask(run, "y", "ai", 1, { priority: 5 });
     ask(run, "z", "ai", 1, { priority: 9 });
-    expect(reservationOf(run.world.ledger, ownerOf("z", "job"))?.priority).toBe(5);
+    expect(findReservation(run.world.ledger, makeOwner("z", "job"))?.priority).toBe(5);
     release(run, "x");
     expect(granted(run)).toEqual(["y"]);
   });
 
   it("counts a whole machine with its allocatable amounts at the time of the grant", () => {
     const run = startRun([
-      nodeOf("small", "a"),
-      nodeOf("w", "a", { allocatable: amounts({ cpu: 20, memory: 16, pods: 5 }) }),
+      makeNode("small", "a"),
+      makeNode("w", "a", { allocatable: toAmounts({ cpu: 20, memory: 16, pods: 5 }) }),
     ]);
-    step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 20, "a memory": 100 }) });
-    expect(sayVerdict(step(run, { kind: "reserve", request: requestOf("x", ["a"], { queue: "ai" }) }))).toBe("grant");
+    stepRun(run, { kind: "queue", queue: makeQueue("ai", { [CPU]: 20, "a memory": 100 }) });
+    expect(sayVerdict(stepRun(run, { kind: "reserve", request: makeRequest("x", ["a"], { queue: "ai" }) }))).toBe(
+      "grant",
+    );
     // The other machine has 20, and only 12 are left.
-    expect(sayVerdict(step(run, { kind: "reserve", request: requestOf("y", ["a"], { queue: "ai" }) }))).toBe(
+    expect(sayVerdict(stepRun(run, { kind: "reserve", request: makeRequest("y", ["a"], { queue: "ai" }) }))).toBe(
       "WAITING_FOR_QUOTA",
     );
-    step(run, { kind: "node", facts: nodeOf("small", "a", { allocatable: amounts({ cpu: 2, memory: 1, pods: 5 }) }) });
+    stepRun(run, {
+      kind: "node",
+      facts: makeNode("small", "a", { allocatable: toAmounts({ cpu: 2, memory: 1, pods: 5 }) }),
+    });
     expect(buildQueuePage(run.world, { limit: 10 }).reports[0]?.used.get(CPU)).toBe(8);
   });
 
   it("does not limit requests without a queue", () => {
-    const run = worldOf(queueOf("ai", { [CPU]: 1 }));
+    const run = worldOf(makeQueue("ai", { [CPU]: 1 }));
     expect(ask(run, "x", undefined, 900)).toBe("grant");
     expect(ask(run, "y", "ai", 1)).toBe("grant");
   });
@@ -129,9 +140,9 @@ describe("a queue with a quota", () => {
 
 describe("borrowing", () => {
   const tree = (more: Partial<Queue> = {}): Queue[] => [
-    queueOf("all"),
-    queueOf("ai", { [CPU]: 10 }, { parent: "all" }),
-    queueOf("web", { [CPU]: 10 }, { parent: "all", ...more }),
+    makeQueue("all"),
+    makeQueue("ai", { [CPU]: 10 }, { parent: "all" }),
+    makeQueue("web", { [CPU]: 10 }, { parent: "all", ...more }),
   ];
 
   it("uses quota that the other queues of the tree leave free", () => {
@@ -152,14 +163,14 @@ describe("borrowing", () => {
   });
 
   it("counts other pools in the share only if a leaf of the tree may use them", () => {
-    const other = nodeOf("n1", "b", { allocatable: amounts({ cpu: 80, pods: 10 }) });
+    const other = makeNode("n1", "b", { allocatable: toAmounts({ cpu: 80, pods: 10 }) });
     const shareWith = (...more: readonly Queue[]): number | undefined => {
       const run = startWithQueues([BIG, other], [...tree(), ...more]);
       expect(ask(run, "x", "ai", 15)).toBe("grant");
       return buildQueuePage(run.world, { name: "ai", limit: 1 }).reports[0]?.shareMillionths;
     };
     expect(shareWith()).toBe(250_000);
-    expect(shareWith(queueOf("any", {}, { parent: "all" }))).toBe(50_000);
+    expect(shareWith(makeQueue("any", {}, { parent: "all" }))).toBe(50_000);
   });
 
   it("does not use quota that a queue does not lend", () => {
@@ -189,7 +200,7 @@ describe("borrowing", () => {
     ask(run, "own", "web", 8);
     // 5 are free: not enough for the owner, and kept for it.
     expect(ask(run, "b3", "ai", 1)).toBe("KEPT_FOR_OWNER");
-    expect(explain(run, "b3").message).toBe(
+    expect(explainRequest(run, "b3").message).toBe(
       "queue ai would have to borrow cpu in pool a, which is kept for a queue that waits for its own",
     );
     expect(ask(run, "small", "web", 2)).toBe("grant");
@@ -197,9 +208,9 @@ describe("borrowing", () => {
 
   it("is limited to the pools' allocatable amounts if no queue of the tree has a quota, so weights alone work", () => {
     const run = worldOf(
-      queueOf("all"),
-      queueOf("ai", {}, { parent: "all" }),
-      queueOf("web", {}, { parent: "all", weightMilli: 3000 }),
+      makeQueue("all"),
+      makeQueue("ai", {}, { parent: "all" }),
+      makeQueue("web", {}, { parent: "all", weightMilli: 3000 }),
     );
     for (let index = 0; index < 12; index += 1) {
       ask(run, `i${index}`, "ai", 250);
@@ -214,8 +225,8 @@ describe("borrowing", () => {
 
 describe("the order between queues", () => {
   const three = (weights: readonly number[]): Queue[] => [
-    queueOf("all", { [CPU]: 12 }),
-    ...weights.map((weightMilli, index) => queueOf(`q${index}`, {}, { parent: "all", weightMilli })),
+    makeQueue("all", { [CPU]: 12 }),
+    ...weights.map((weightMilli, index) => makeQueue(`q${index}`, {}, { parent: "all", weightMilli })),
   ];
 
   it("goes by share, so that no team wins by a higher priority", () => {
@@ -231,9 +242,9 @@ describe("the order between queues", () => {
 
   it("goes by quota before share: own quota goes before borrowing", () => {
     const run = worldOf(
-      queueOf("all", { [CPU]: 4 }),
-      queueOf("q0", { [CPU]: 4 }, { parent: "all" }),
-      queueOf("q1", {}, { parent: "all" }),
+      makeQueue("all", { [CPU]: 4 }),
+      makeQueue("q0", { [CPU]: 4 }, { parent: "all" }),
+      makeQueue("q1", {}, { parent: "all" }),
     );
     ask(run, "x", "q1", 8);
     ask(run, "borrow", "q1", 4, { priority: 9 });
@@ -253,10 +264,10 @@ describe("the order between queues", () => {
   });
 
   it("is priority, then age inside a queue", () => {
-    const run = worldOf(queueOf("ai", { [CPU]: 4 }));
+    const run = worldOf(makeQueue("ai", { [CPU]: 4 }));
     ask(run, "x", "ai", 4);
     ask(run, "old", "ai", 2);
-    step(run, { kind: "wait", ms: 10 });
+    stepRun(run, { kind: "wait", ms: 10 });
     ask(run, "new", "ai", 2);
     ask(run, "high", "ai", 1, { priority: 1 });
     release(run, "x");
@@ -266,11 +277,11 @@ describe("the order between queues", () => {
 
 describe("a StrictFIFO queue", () => {
   it("lets its first request block the others, and no other queue", () => {
-    const run = worldOf(queueOf("s", { [CPU]: 10 }, { strategy: "StrictFIFO" }), queueOf("b", { [CPU]: 10 }));
+    const run = worldOf(makeQueue("s", { [CPU]: 10 }, { strategy: "StrictFIFO" }), makeQueue("b", { [CPU]: 10 }));
     ask(run, "x", "s", 6);
     expect(ask(run, "head", "s", 6)).toBe("WAITING_FOR_QUOTA");
     expect(ask(run, "small", "s", 1)).toBe("BEHIND_STRICT_HEAD");
-    expect(explain(run, "small").message).toBe(
+    expect(explainRequest(run, "small").message).toBe(
       "its queue s is StrictFIFO, and another request is first; 1 request ahead of it",
     );
     expect(ask(run, "other", "b", 1)).toBe("grant");
@@ -279,58 +290,58 @@ describe("a StrictFIFO queue", () => {
   });
 
   it("skips requests that can never fit", () => {
-    const strict = queueOf("s", { [CPU]: 10 }, { strategy: "StrictFIFO" });
+    const strict = makeQueue("s", { [CPU]: 10 }, { strategy: "StrictFIFO" });
     const run = worldOf(strict);
     ask(run, "x", "s", 4);
     ask(run, "head", "s", 9);
     ask(run, "small", "s", 1);
-    step(run, { kind: "queue", queue: { ...strict, quotas: new Map([[CPU, { nominal: 8 }]]) } });
+    stepRun(run, { kind: "queue", queue: { ...strict, quotas: new Map([[CPU, { nominal: 8 }]]) } });
     expect(granted(run)).toEqual(["x", "small"]);
   });
 });
 
 describe("a queue that admits nothing", () => {
   it.each([
-    ["is held", queueOf("ai", { [CPU]: 9 }, { stopPolicy: "Hold", parent: "all" })],
-    ["could not be read", queueOf("ai", { [CPU]: 9 }, { problem: "spec.weight: is -1", parent: "all" })],
-    ["has a parent that is missing", queueOf("ai", { [CPU]: 9 }, { parent: "gone" })],
-    ["is its own parent", queueOf("ai", { [CPU]: 9 }, { parent: "ai" })],
+    ["is held", makeQueue("ai", { [CPU]: 9 }, { stopPolicy: "Hold", parent: "all" })],
+    ["could not be read", makeQueue("ai", { [CPU]: 9 }, { problem: "spec.weight: is -1", parent: "all" })],
+    ["has a parent that is missing", makeQueue("ai", { [CPU]: 9 }, { parent: "gone" })],
+    ["is its own parent", makeQueue("ai", { [CPU]: 9 }, { parent: "ai" })],
   ])("keeps its work waiting when it %s, and grants it afterwards", (_why, queue) => {
-    const run = worldOf(queueOf("all"), queue);
+    const run = worldOf(makeQueue("all"), queue);
     expect(ask(run, "x", "ai", 1)).toBe("QUEUE_HELD");
-    expect(explain(run, "x").message).toBe("its queue ai admits nothing at present");
-    step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 9 }) });
+    expect(explainRequest(run, "x").message).toBe("its queue ai admits nothing at present");
+    stepRun(run, { kind: "queue", queue: makeQueue("ai", { [CPU]: 9 }) });
     expect(granted(run)).toEqual(["x"]);
   });
 
   it("refuses work of a queue that does not exist or has queues below it, and names the leaf queues", () => {
-    const run = worldOf(queueOf("all"), queueOf("ai", {}, { parent: "all" }));
-    const request = requestOf("x", [], { needs: partsOf("a", { cpu: 1 }), queue: "all" });
+    const run = worldOf(makeQueue("all"), makeQueue("ai", {}, { parent: "all" }));
+    const request = makeRequest("x", [], { needs: makeParts("a", { cpu: 1 }), queue: "all" });
     const fault = { code: "queue_unknown", queue: "all", known: ["ai"] };
-    expect(step(run, { kind: "reserve", request })).toMatchObject({ fault });
+    expect(stepRun(run, { kind: "reserve", request })).toMatchObject({ fault });
     expect(ask(run, "y", "nosuch", 1)).toBe("queue_unknown");
   });
 
   it("keeps its waiting requests when it is removed", () => {
-    const run = worldOf(queueOf("ai", { [CPU]: 1 }));
+    const run = worldOf(makeQueue("ai", { [CPU]: 1 }));
     ask(run, "x", "ai", 1);
     ask(run, "y", "ai", 1);
-    step(run, { kind: "unqueue", name: "ai" });
+    stepRun(run, { kind: "unqueue", name: "ai" });
     release(run, "x");
-    expect(explain(run, "y").because?.code).toBe("QUEUE_UNKNOWN");
-    step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 1 }) });
+    expect(explainRequest(run, "y").because?.code).toBe("QUEUE_UNKNOWN");
+    stepRun(run, { kind: "queue", queue: makeQueue("ai", { [CPU]: 1 }) });
     expect(granted(run)).toEqual(["y"]);
   });
 });
 
 it("ends no work when a quota is lowered: the excess counts as borrowed, and nothing more is granted", () => {
   const run = worldOf(
-    queueOf("all"),
-    queueOf("ai", { [CPU]: 10 }, { parent: "all" }),
-    queueOf("web", { [CPU]: 10 }, { parent: "all" }),
+    makeQueue("all"),
+    makeQueue("ai", { [CPU]: 10 }, { parent: "all" }),
+    makeQueue("web", { [CPU]: 10 }, { parent: "all" }),
   );
   ask(run, "x", "ai", 10);
-  step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 4 }, { parent: "all" }) });
+  stepRun(run, { kind: "queue", queue: makeQueue("ai", { [CPU]: 4 }, { parent: "all" }) });
   expect(granted(run)).toEqual(["x"]);
   expect(buildQueuePage(run.world, { limit: 10 }).reports[0]?.borrowed.get(CPU)).toBe(6);
   expect(ask(run, "y", "web", 5)).toBe("WAITING_FOR_QUOTA");
@@ -339,34 +350,34 @@ it("ends no work when a quota is lowered: the excess counts as borrowed, and not
 
 it("requests no nodes for work that its quota does not admit", () => {
   const run = startRun([]);
-  step(run, { kind: "scale", pool: "a", scaling: { pool: "a", max: 5, exhausted: false } });
-  step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 4 }) });
+  stepRun(run, { kind: "scale", pool: "a", scaling: { pool: "a", max: 5, exhausted: false } });
+  stepRun(run, { kind: "queue", queue: makeQueue("ai", { [CPU]: 4 }) });
   for (const id of ["x", "y", "z"]) ask(run, id, "ai", 2);
   const { reports } = buildDemand(run.world, policy, run.nowMs, { pools: [], limit: 10 });
   expect(reports.map(({ reservation }) => reservation.owner.id)).toEqual(["ox", "oy"]);
 });
 
 it("keeps machines for an overdue request, but not from other queues whose own quota suffices", () => {
-  const run = startRun([nodeOf("n0", "a"), nodeOf("n1", "a")]);
-  step(run, { kind: "queue", queue: queueOf("all", { [CPU]: 20 }) });
-  step(run, { kind: "queue", queue: queueOf("own", { [CPU]: 8 }, { parent: "all" }) });
-  step(run, { kind: "queue", queue: queueOf("borrowing", {}, { parent: "all" }) });
+  const run = startRun([makeNode("n0", "a"), makeNode("n1", "a")]);
+  stepRun(run, { kind: "queue", queue: makeQueue("all", { [CPU]: 20 }) });
+  stepRun(run, { kind: "queue", queue: makeQueue("own", { [CPU]: 8 }, { parent: "all" }) });
+  stepRun(run, { kind: "queue", queue: makeQueue("borrowing", {}, { parent: "all" }) });
   ask(run, "x", undefined, 8);
   ask(run, "y", undefined, 5);
   expect(ask(run, "large", "borrowing", 8)).toBe("POOL_AVAILABILITY");
-  step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+  stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
   expect(ask(run, "small", "borrowing", 1)).toBe("HELD_FOR_OLDER");
   expect(ask(run, "mine", "own", 2)).toBe("grant");
 });
 
 describe("an overdue request", () => {
   it("keeps the quota that its queue owns from later requests of the queue", () => {
-    const run = worldOf(queueOf("ai", { [CPU]: 10 }));
+    const run = worldOf(makeQueue("ai", { [CPU]: 10 }));
     for (let index = 0; index < 10; index += 1) ask(run, `s${index}`, "ai", 1);
     ask(run, "large", "ai", 10);
     release(run, "s0");
     expect(ask(run, "passing", "ai", 1)).toBe("grant");
-    step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
     release(run, "passing");
     expect(ask(run, "late", "ai", 1)).toBe("WAITING_FOR_QUOTA");
     for (let index = 1; index < 10; index += 1) release(run, `s${index}`);
@@ -374,47 +385,47 @@ describe("an overdue request", () => {
   });
 
   it("loses no quota to its queue while it waits for a machine", () => {
-    const run = startRun([nodeOf("n0", "a"), nodeOf("n1", "a")]);
-    step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 8 }) });
+    const run = startRun([makeNode("n0", "a"), makeNode("n1", "a")]);
+    stepRun(run, { kind: "queue", queue: makeQueue("ai", { [CPU]: 8 }) });
     ask(run, "x", undefined, 5);
     ask(run, "y", undefined, 5);
     expect(ask(run, "large", "ai", 8)).toBe("POOL_AVAILABILITY");
-    step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
     expect(ask(run, "small", "ai", 1)).toBe("WAITING_FOR_QUOTA");
     release(run, "x");
     expect(granted(run)).toEqual(["y", "large"]);
   });
 
   it("keeps no quota that its concurrency limit prevents it from using", () => {
-    const run = worldOf(queueOf("ai", { [CPU]: 10 }));
-    step(run, { kind: "limit", ownerKind: "session", limit: 1 });
-    ask(run, "first", undefined, 1, { owner: ownerOf("first"), concurrencyLimit: 1 });
-    expect(ask(run, "capped", "ai", 10, { owner: ownerOf("capped"), concurrencyLimit: 1 })).toBe("CONCURRENCY_LIMIT");
-    step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    const run = worldOf(makeQueue("ai", { [CPU]: 10 }));
+    stepRun(run, { kind: "limit", ownerKind: "session", limit: 1 });
+    ask(run, "first", undefined, 1, { owner: makeOwner("first"), concurrencyLimit: 1 });
+    expect(ask(run, "capped", "ai", 10, { owner: makeOwner("capped"), concurrencyLimit: 1 })).toBe("CONCURRENCY_LIMIT");
+    stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
     expect(ask(run, "small", "ai", 1)).toBe("grant");
   });
 });
 
 it("keeps no quota from borrowers if no machine can hold it any more", () => {
-  const small = (name: string) => nodeOf(name, "a", { allocatable: amounts({ cpu: 4, pods: 100 }) });
+  const small = (name: string) => makeNode(name, "a", { allocatable: toAmounts({ cpu: 4, pods: 100 }) });
   const run = startRun([BIG, small("n1")]);
-  step(run, { kind: "queue", queue: queueOf("all") });
-  step(run, { kind: "queue", queue: queueOf("own", { [CPU]: 10 }, { parent: "all" }) });
-  step(run, { kind: "queue", queue: queueOf("none", { [CPU]: 0 }, { parent: "all" }) });
+  stepRun(run, { kind: "queue", queue: makeQueue("all") });
+  stepRun(run, { kind: "queue", queue: makeQueue("own", { [CPU]: 10 }, { parent: "all" }) });
+  stepRun(run, { kind: "queue", queue: makeQueue("none", { [CPU]: 0 }, { parent: "all" }) });
   ask(run, "b1", "none", 4);
   expect(ask(run, "large", "own", 8)).toBe("WAITING_FOR_QUOTA");
   expect(ask(run, "b2", "none", 3)).toBe("KEPT_FOR_OWNER");
-  step(run, { kind: "lose", node: "n0" });
-  step(run, { kind: "node", facts: small("n2") });
+  stepRun(run, { kind: "lose", node: "n0" });
+  stepRun(run, { kind: "node", facts: small("n2") });
   expect(granted(run)).toEqual(["b1", "b2"]);
 });
 
 it("shares a tree by the queues of each level, at any depth", () => {
   const run = worldOf(
-    queueOf("root", { [CPU]: 10 }),
-    queueOf("org", {}, { parent: "root" }),
-    queueOf("deep", {}, { parent: "org" }),
-    queueOf("flat", {}, { parent: "root" }),
+    makeQueue("root", { [CPU]: 10 }),
+    makeQueue("org", {}, { parent: "root" }),
+    makeQueue("deep", {}, { parent: "org" }),
+    makeQueue("flat", {}, { parent: "root" }),
   );
   ask(run, "x", "flat", 10);
   for (let index = 0; index < 10; index += 1)
@@ -425,10 +436,10 @@ it("shares a tree by the queues of each level, at any depth", () => {
 
 it("puts a queue of weight 0 last, at any depth", () => {
   const run = worldOf(
-    queueOf("root", { [CPU]: 10 }),
-    queueOf("inner", {}, { parent: "root" }),
-    queueOf("zero", {}, { parent: "inner", weightMilli: 0 }),
-    queueOf("other", {}, { parent: "root" }),
+    makeQueue("root", { [CPU]: 10 }),
+    makeQueue("inner", {}, { parent: "root" }),
+    makeQueue("zero", {}, { parent: "inner", weightMilli: 0 }),
+    makeQueue("other", {}, { parent: "root" }),
   );
   ask(run, "x", "other", 10);
   ask(run, "zero", "zero", 4, { priority: 9 });
@@ -439,15 +450,15 @@ it("puts a queue of weight 0 last, at any depth", () => {
 
 it("has unlimited quota in an empty pool that may grow, so the pool gets its first node", () => {
   const run = startRun([]);
-  step(run, { kind: "scale", pool: "a", scaling: { pool: "a", max: 10, exhausted: false } });
-  step(run, { kind: "queue", queue: queueOf("ai") });
+  stepRun(run, { kind: "scale", pool: "a", scaling: { pool: "a", max: 10, exhausted: false } });
+  stepRun(run, { kind: "queue", queue: makeQueue("ai") });
   expect(ask(run, "x", "ai", 4)).toBe("POOL_AVAILABILITY");
 });
 
 it("requests the nodes of a StrictFIFO queue in one batch, in its order, as far as its quota admits it", () => {
   const run = startRun([]);
-  step(run, { kind: "scale", pool: "a", scaling: { pool: "a", max: 9, exhausted: false } });
-  step(run, { kind: "queue", queue: queueOf("ai", { [CPU]: 9 }, { strategy: "StrictFIFO" }) });
+  stepRun(run, { kind: "scale", pool: "a", scaling: { pool: "a", max: 9, exhausted: false } });
+  stepRun(run, { kind: "queue", queue: makeQueue("ai", { [CPU]: 9 }, { strategy: "StrictFIFO" }) });
   for (const [id, cpu] of [
     ["x", 4],
     ["y", 4],
@@ -461,7 +472,7 @@ it("requests the nodes of a StrictFIFO queue in one batch, in its order, as far 
 
 it("admits nothing to queues that are nested too deeply", () => {
   const chain = Array.from({ length: 18 }, (_, index) =>
-    queueOf(`q${index}`, index === 0 ? { [CPU]: 9 } : {}, index === 0 ? {} : { parent: `q${index - 1}` }),
+    makeQueue(`q${index}`, index === 0 ? { [CPU]: 9 } : {}, index === 0 ? {} : { parent: `q${index - 1}` }),
   );
   const run = worldOf(...chain);
   expect(ask(run, "x", "q17", 1)).toBe("QUEUE_HELD");
@@ -470,13 +481,13 @@ it("admits nothing to queues that are nested too deeply", () => {
 
 it("follows at most as many queues as one log entry holds", () => {
   const pairs = Object.fromEntries(Array.from({ length: 200 }, (_, index) => [`pool-${index} ${"r".repeat(240)}`, 1]));
-  const stated = Array.from({ length: 20 }, (_, index) => queueOf(`q${index}`, pairs));
+  const stated = Array.from({ length: 20 }, (_, index) => makeQueue(`q${index}`, pairs));
   const run = startRun([]);
   let entries = 0;
   for (let isComplete = false; !isComplete; entries += 1) {
     const { events, complete } = planQueueChanges(stated, run.world.ledger.queues, 0);
     expect(entryCodec.encode(events).length).toBeLessThan(MAX_CHANGE_BYTES);
-    for (const event of events) if (event.kind === "queueChanged") step(run, { kind: "queue", queue: event.queue });
+    for (const event of events) if (event.kind === "queueChanged") stepRun(run, { kind: "queue", queue: event.queue });
     isComplete = complete;
   }
   expect(entries).toBe(4);

@@ -1,15 +1,15 @@
-import { amountsKey, useOf, type Amounts } from "@muster/resources";
+import { buildAmountsKey, sumUse, type Amounts } from "@muster/resources";
 import { findImpossible } from "./decide-reservation.ts";
-import { holdAheadOf, obstacleTo, type Holds, type Obstacle } from "./fit.ts";
-import { findQueueObstacle, levelOfDemand } from "./find-queue-obstacle.ts";
+import { holdAheadOf, findObstacle, type OverdueHolds, type GrantObstacle } from "./fit.ts";
+import { findQueueObstacle, computeDemandLevel } from "./find-queue-obstacle.ts";
 import type { Option } from "./choose-option.ts";
-import { futureOf, isChanging } from "./future.ts";
-import { comparePrecedence, orderedOf, type Ordered, type OrderRule } from "./precedence.ts";
+import { buildFutureWorld, isChanging } from "./future.ts";
+import { comparePrecedence, buildRequestPrecedence, type RequestPrecedence, type OrderRule } from "./precedence.ts";
 import { summariseAccepted, summarisePools } from "./summarise-pools.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
-import { knownReservation } from "../ledger/ledger.ts";
+import { getReservation } from "../ledger/ledger.ts";
 import type { Machines } from "../ledger/machines.ts";
-import { needsOf, viewKey, type PoolGang, type PoolNeed } from "../ledger/reservation.ts";
+import { getNeeds, buildViewKey, type PoolGang, type PoolNeed } from "../ledger/reservation.ts";
 import type { World } from "../ledger/world.ts";
 
 /**
@@ -27,9 +27,9 @@ type Request = Pick<Option, "demand" | "place">;
  * world in which the obstacle was found, without the machines and quota kept for beneficiaries.
  */
 export function refineWait(
-  obstacle: Obstacle,
+  obstacle: GrantObstacle,
   { demand, place }: Request,
-  { world, open, holds }: { readonly world: World; readonly open: World; readonly holds: Holds },
+  { world, open, holds }: { readonly world: World; readonly open: World; readonly holds: OverdueHolds },
 ): PreciseWait | undefined {
   const { code } = obstacle;
   if (code === "HELD_FOR_OLDER") return refineHeld({ demand, place }, open, holds);
@@ -46,16 +46,23 @@ export function refineWait(
 }
 
 /** Machines are kept for requests that do not borrow first, then by priority, then by age. */
-function refineHeld({ demand, place }: Request, world: World, { machines: hold }: Holds): PreciseWait | undefined {
+function refineHeld(
+  { demand, place }: Request,
+  world: World,
+  { machines: hold }: OverdueHolds,
+): PreciseWait | undefined {
   if (holdAheadOf(demand, place, world, hold) === undefined || hold === undefined) return undefined;
   const behind = hold.place.sequence;
-  const isBorrowing = demand.queue !== hold.queue && levelOfDemand(demand, world) > 0;
+  const isBorrowing = demand.queue !== hold.queue && computeDemandLevel(demand, world) > 0;
   if (isBorrowing && !hold.isBorrowing) return { code: "BEHIND_FAIR_SHARE", behind };
   return hold.place.priority > place.priority ? { code: "BEHIND_HIGHER_PRIORITY", behind } : undefined;
 }
 
 /** A queue keeps quota for one of its own requests. */
-function refineHeldQuota({ demand: { queue = "" }, place }: Request, { quotas }: Holds): PreciseWait | undefined {
+function refineHeldQuota(
+  { demand: { queue = "" }, place }: Request,
+  { quotas }: OverdueHolds,
+): PreciseWait | undefined {
   const held = quotas(queue)?.place;
   if (held === undefined || held.priority <= place.priority) return undefined;
   return { code: "BEHIND_HIGHER_PRIORITY", behind: held.sequence };
@@ -69,9 +76,9 @@ const CODES: Readonly<Partial<Record<OrderRule, "BEHIND_HIGHER_PRIORITY" | "BEHI
 };
 
 /** Finds the beneficiary that goes first and whose kept machines or quota are the only obstacle to this request. */
-function findKeptFor({ demand, place }: Request, world: World, holds: Holds): PreciseWait | undefined {
-  if (!isChanging(world) || obstacleTo(demand, place, world, holds) !== undefined) return undefined;
-  const own = orderedOf(knownReservation(world.ledger, place.sequence), world);
+function findKeptFor({ demand, place }: Request, world: World, holds: OverdueHolds): PreciseWait | undefined {
+  if (!isChanging(world) || findObstacle(demand, place, world, holds) !== undefined) return undefined;
+  const own = buildRequestPrecedence(getReservation(world.ledger, place.sequence), world);
   for (const { sequence, ordered } of beneficiariesOf(world)) {
     const { isBehind, rule } = comparePrecedence(own, ordered, world);
     const code = isBehind ? CODES[rule] : undefined;
@@ -80,7 +87,7 @@ function findKeptFor({ demand, place }: Request, world: World, holds: Holds): Pr
   return undefined;
 }
 
-type Beneficiary = { readonly sequence: number; readonly ordered: Ordered };
+type Beneficiary = { readonly sequence: number; readonly ordered: RequestPrecedence };
 
 const beneficiaries = new WeakMap<World["ledger"], readonly Beneficiary[]>();
 
@@ -89,9 +96,9 @@ function beneficiariesOf(world: World): readonly Beneficiary[] {
   const { ledger } = world;
   const known = beneficiaries.get(ledger);
   if (known !== undefined) return known;
-  const found = [...futureOf(world).placed].map((sequence): Beneficiary => {
-    const reservation = knownReservation(ledger, sequence);
-    return { sequence, ordered: orderedOf(reservation, world) };
+  const found = [...buildFutureWorld(world).placed].map((sequence): Beneficiary => {
+    const reservation = getReservation(ledger, sequence);
+    return { sequence, ordered: buildRequestPrecedence(reservation, world) };
   });
   beneficiaries.set(ledger, found);
   return found;
@@ -109,7 +116,7 @@ function remember(machines: Machines, key: string, find: () => boolean): boolean
 }
 
 function gangKey({ needs, topology = "" }: PoolGang): string {
-  const keys = needs.map((need) => `${viewKey(need)} ${need.count} ${need.shared.map(amountsKey).join("")}`);
+  const keys = needs.map((need) => `${buildViewKey(need)} ${need.count} ${need.shared.map(buildAmountsKey).join("")}`);
   return `${topology} ${keys.join(" ")}`;
 }
 
@@ -123,11 +130,11 @@ function isTooLarge(gang: PoolGang, machines: Machines): boolean {
 /** Whether the free amounts of the accepted nodes suffice in sum for all needed parts of the pool. False if whole machines are needed. */
 function isFragmented(gang: PoolGang, pool: string, machines: Machines): boolean {
   return remember(machines, `fragmented ${pool} ${gangKey(gang)}`, () => {
-    const needs = needsOf(pool, withoutHeldMinima(gang.needs, machines));
+    const needs = getNeeds(pool, withoutHeldMinima(gang.needs, machines));
     if (needs.some(({ count }) => count > 0)) return false;
     const requested = new Map<string, number>();
     for (const part of needs.flatMap(({ shared }) => shared))
-      for (const [resource, amount] of useOf(part)) requested.set(resource, (requested.get(resource) ?? 0) + amount);
+      for (const [resource, amount] of sumUse(part)) requested.set(resource, (requested.get(resource) ?? 0) + amount);
     return needs.every((need) => {
       const free = freeOf(need, machines);
       return [...requested].every(([resource, amount]) => amount <= (free.get(resource) ?? 0));

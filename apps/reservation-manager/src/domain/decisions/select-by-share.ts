@@ -2,17 +2,17 @@ import type { QueueNode } from "../ledger/queue-forest.ts";
 import { NO_PAIRS, type PairAmounts } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
 import type { QuotaWorld } from "../ledger/quota.ts";
-import { compareShares, shareOf, type Share } from "../ledger/share.ts";
+import { compareShares, computeShare, type Share } from "../ledger/share.ts";
 import {
   Borrower,
   compareCandidates,
   splitPaths,
   withoutUse,
   type Candidate,
-  type Need,
+  type QuotaNeed,
   type QueueWork,
 } from "./list-candidates.ts";
-import { quotaWorldOf } from "./queue-heads.ts";
+import { buildQuotaWorld } from "./queue-heads.ts";
 
 const RULES = ["at most after", "below before"] as const;
 type Rule = (typeof RULES)[number];
@@ -22,13 +22,13 @@ type Rule = (typeof RULES)[number];
  * the share of the request's queue with it must be at most the other share after the loss; then, less than the other share before it.
  */
 export function selectByShare(
-  need: Need & { readonly asked: PairAmounts },
+  need: QuotaNeed & { readonly asked: PairAmounts },
   work: readonly QueueWork[],
   limit: number,
 ): readonly Candidate[] {
-  const shares = new Shares(quotaWorldOf(need.world));
+  const shares = new Shares(buildQuotaWorld(need.world));
   const selected: Candidate[] = [];
-  let { use } = quotaWorldOf(need.world);
+  let { use } = buildQuotaWorld(need.world);
   let left = work;
   for (const rule of RULES) {
     const passed = new Map<QueueNode, Candidate[]>();
@@ -48,7 +48,7 @@ export function selectByShare(
 }
 
 function isFair(
-  { node, asked }: Need & { readonly asked: PairAmounts },
+  { node, asked }: QuotaNeed & { readonly asked: PairAmounts },
   candidate: Candidate,
   rule: Rule,
   use: QueueUse["tree"],
@@ -95,7 +95,7 @@ class Shares {
     const used = use.get(node.queue.name) ?? NO_PAIRS;
     const known = this.#known.get(node);
     if (known?.used === used) return known.share;
-    const share = shareOf(node, used, this.#quotas);
+    const share = computeShare(node, used, this.#quotas);
     this.#known.set(node, { used, share });
     return share;
   }

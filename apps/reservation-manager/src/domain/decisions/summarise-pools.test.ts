@@ -1,7 +1,13 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { firstNodes, operations, startRun, step } from "../../../test/random-world.ts";
-import { standingOf, uncountedUseOf, type MachineRecord, type Machines, type NodeFacts } from "../ledger/machines.ts";
+import { firstNodes, operations, startRun, stepRun } from "../../../test/random-world.ts";
+import {
+  getNodeStanding,
+  findUncountedUse,
+  type MachineRecord,
+  type Machines,
+  type NodeFacts,
+} from "../ledger/machines.ts";
 import { compareText, SortedMap } from "../ledger/sorted-map.ts";
 import { summarisePools, type PoolAmounts } from "./summarise-pools.ts";
 
@@ -11,7 +17,7 @@ type LiveRecord = MachineRecord & { readonly facts: NodeFacts };
 /** How much of a resource is used on a node: by its holder, its parts, and pods that no grant covers. */
 function usedOf(record: LiveRecord, resource: string): number {
   const { facts, holder, parts = [] } = record;
-  const uncounted = uncountedUseOf(facts, record);
+  const uncounted = findUncountedUse(facts, record);
   const held = holder === undefined ? 0 : (facts.allocatable?.get(resource) ?? 0);
   const uses = [
     ...parts.map(({ requests }) => ({ pods: 1, requests })),
@@ -24,15 +30,15 @@ function usedOf(record: LiveRecord, resource: string): number {
 /** All that one node adds to its pool. */
 function amountsOf(record: LiveRecord): readonly (readonly [string, number])[] {
   const { facts } = record;
-  const uncounted = uncountedUseOf(facts, record);
-  const standing = standingOf(facts, record);
+  const uncounted = findUncountedUse(facts, record);
+  const standing = getNodeStanding(facts, record);
   const isOnlyTainted = !facts.cordoned && facts.taints.length > 0;
   const tolerated = { ...facts, schedulable: facts.schedulable || isOnlyTainted };
   const size = facts.ready && facts.schedulable ? [...(facts.allocatable ?? [])] : [];
   const free = size.map(([resource, amount]) => [`free ${resource}`, amount - usedOf(record, resource)] as const);
   const isGrantable = ["free", "shared", "foreign"].includes(standing) && free.every(([, amount]) => amount >= 0);
   return [
-    ["held", standingOf(tolerated, record) === "held" ? 1 : 0],
+    ["held", getNodeStanding(tolerated, record) === "held" ? 1 : 0],
     ["foreign pods", uncounted?.pods ?? 0],
     ...[...(uncounted?.requests ?? [])].map(([resource, amount]) => [`foreign ${resource}`, amount] as const),
     ...size.map(([resource, amount]) => [`allocatable ${resource}`, amount] as const),
@@ -78,7 +84,7 @@ it("equals the sum over all nodes, after any changes since the last summary", ()
     fc.property(operations, (steps) => {
       const run = startRun(firstNodes);
       const summaries = steps.map((operation) => {
-        step(run, operation);
+        stepRun(run, operation);
         const { machines } = run.world;
         return { machines, pools: summarisePools(machines) };
       });

@@ -1,9 +1,9 @@
-import { useOf, type Amounts } from "@muster/resources";
+import { sumUse, type Amounts } from "@muster/resources";
 import {
-  partialNodeOf,
-  seenBy,
-  standingOf,
-  uncountedUseOf,
+  findPartialNode,
+  selectNodeFacts,
+  getNodeStanding,
+  findUncountedUse,
   withTaintsTolerated,
   type MachineRecord,
   type Machines,
@@ -83,7 +83,7 @@ export function summariseAccepted(
   const sums = new Map<string, PoolSum>();
   for (const record of nodes.values()) {
     if (record.facts?.pool !== pool) continue;
-    const facts = seenBy(record.facts, selection);
+    const facts = selectNodeFacts(record.facts, selection);
     if (facts !== undefined) countNode(sums, { ...record, facts }, 1);
   }
   return amountsOf(sums.get(pool) ?? emptySum());
@@ -126,17 +126,17 @@ function countNode(sums: Map<string, PoolSum>, record: MachineRecord, change: 1 
   sum.nodes += change;
   if (sum.nodes === 0) sums.delete(facts.pool);
   else sums.set(facts.pool, sum);
-  const use = uncountedUseOf(facts, record);
+  const use = findUncountedUse(facts, record);
   sum.foreignPods += change * (use?.pods ?? 0);
   addTo(sum.foreign, use?.requests, change);
-  if (excessOf(facts, record, use).size > 0)
+  if (computeExcess(facts, record, use).size > 0)
     if (change === 1) sum.overcommitted.add(facts.name);
     else sum.overcommitted.delete(facts.name);
-  if (standingOf(withTaintsTolerated(facts), record) === "held") sum.held += change;
+  if (getNodeStanding(withTaintsTolerated(facts), record) === "held") sum.held += change;
   if (!facts.ready || !facts.schedulable || facts.allocatable === undefined) return facts.pool;
-  const standing = standingOf(facts, record);
+  const standing = getNodeStanding(facts, record);
   addTo(sum.allocatable, facts.allocatable, change);
-  addTo(sum.free, freeAmountsOf(facts, record, standing), change);
+  addTo(sum.free, findFreeAmounts(facts, record, standing), change);
   return facts.pool;
 }
 
@@ -154,7 +154,7 @@ function addTo(sum: Sum, amounts: Amounts = NONE, change: 1 | -1): void {
  * Returns the use of a granted node beyond its allocatable amounts, by resource. Grants alone never exceed them: foreign pods came later, or the node shrank.
  * On a machine that is granted as a whole, all foreign use is excess.
  */
-export function excessOf(
+export function computeExcess(
   { allocatable }: NodeFacts,
   { holder, parts = [] }: MachineRecord,
   uncounted: NodeUse | undefined,
@@ -162,8 +162,8 @@ export function excessOf(
   const excess = new Map<string, number>();
   if (allocatable === undefined || (holder === undefined && parts.length === 0)) return excess;
   const used = new Map(holder === undefined ? [] : allocatable);
-  for (const { requests } of parts) add(used, useOf(requests));
-  if (uncounted !== undefined) add(used, useOf(uncounted.requests, uncounted.pods));
+  for (const { requests } of parts) add(used, sumUse(requests));
+  if (uncounted !== undefined) add(used, sumUse(uncounted.requests, uncounted.pods));
   for (const [resource, amount] of used) {
     const more = amount - (allocatable.get(resource) ?? 0);
     if (more > 0) excess.set(resource, more);
@@ -176,6 +176,6 @@ function add(sum: Map<string, number>, amounts = NONE): void {
 }
 
 /** Returns the amounts that can be granted in parts, including those of a node that is free as a whole. Undefined: none, or the size is unknown. */
-export function freeAmountsOf(facts: NodeFacts, record: MachineRecord, standing: Standing): Amounts | undefined {
-  return standing === "free" ? facts.allocatable : partialNodeOf(facts, record, standing)?.free;
+export function findFreeAmounts(facts: NodeFacts, record: MachineRecord, standing: Standing): Amounts | undefined {
+  return standing === "free" ? facts.allocatable : findPartialNode(facts, record, standing)?.free;
 }

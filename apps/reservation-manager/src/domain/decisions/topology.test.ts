@@ -2,20 +2,20 @@ import type { NodeSelection } from "@muster/resources";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import {
-  amounts,
+  toAmounts,
   firstNodes,
-  nodeOf,
+  makeNode,
   operations,
-  ownerOf,
-  partsOf,
+  makeOwner,
+  makeParts,
   policy,
-  requestOf,
+  makeRequest,
   startRun,
-  step,
+  stepRun,
   type Operation,
-  type Run,
+  type LedgerRun,
 } from "../../../test/random-world.ts";
-import { domainsOf, withNode, type NodeFacts } from "../ledger/machines.ts";
+import { getDomains, withNode, type NodeFacts } from "../ledger/machines.ts";
 import type { Need } from "../ledger/reservation.ts";
 import { buildExplanation } from "./build-explanation.ts";
 import type { Verdict } from "./decide-reservation.ts";
@@ -31,29 +31,29 @@ function machinesOf(...pools: readonly string[]): readonly Need[] {
   return pools.map((pool, index) => ({ component: `c${index}`, pool }));
 }
 
-function reserve(run: Run, id: number, needs: readonly Need[], of = topology): Verdict | undefined {
-  return step(run, { kind: "reserve", request: requestOf(id, [], { needs, ...(of !== "" && { topology: of }) }) });
+function reserve(run: LedgerRun, id: number, needs: readonly Need[], of = topology): Verdict | undefined {
+  return stepRun(run, { kind: "reserve", request: makeRequest(id, [], { needs, ...(of !== "" && { topology: of }) }) });
 }
 
-function reservationOf(run: Run, id: number) {
-  const { owner } = requestOf(id, []);
+function reservationOf(run: LedgerRun, id: number) {
+  const { owner } = makeRequest(id, []);
   return [...run.world.ledger.reservations.values()].find((each) => each.owner.id === owner.id);
 }
 
 /** The nodes of a reservation, in the order of its needs; undefined: it waits. */
-function nodesOf(run: Run, id: number): readonly string[] | undefined {
+function nodesOf(run: LedgerRun, id: number): readonly string[] | undefined {
   return reservationOf(run, id)?.grant?.machines.map(({ node }) => node);
 }
 
-function explain(run: Run, id: number) {
+function explain(run: LedgerRun, id: number) {
   const reservation = reservationOf(run, id);
   if (reservation === undefined) throw new Error(`${id} has no reservation`);
   return buildExplanation(reservation, run.world, policy, run.nowMs);
 }
 
 /** Nodes of pool `p`. */
-function runOf(...nodes: readonly (readonly [string, Partial<NodeFacts>])[]): Run {
-  return startRun(nodes.map(([name, more]) => nodeOf(name, "p", more)));
+function runOf(...nodes: readonly (readonly [string, Partial<NodeFacts>])[]): LedgerRun {
+  return startRun(nodes.map(([name, more]) => makeNode(name, "p", more)));
 }
 
 it("grants all of a gang in the domain with the fewest free machines that has room, and names it", () => {
@@ -71,11 +71,11 @@ it("waits while enough is free but not in one domain, and names the one with the
   reserve(run, 1, machinesOf("p"));
   reserve(run, 2, machinesOf("p"), "");
   expect([nodesOf(run, 1), nodesOf(run, 2)]).toEqual([["a"], ["b"]]);
-  step(run, { kind: "release", owner: ownerOf(1) });
+  stepRun(run, { kind: "release", owner: makeOwner(1) });
   reserve(run, 3, machinesOf("p"), "");
-  step(run, { kind: "node", facts: nodeOf("x", "p", {}) });
+  stepRun(run, { kind: "node", facts: makeNode("x", "p", {}) });
   expect(nodesOf(run, 3)).toEqual(["a"]);
-  step(run, { kind: "lose", node: "d" });
+  stepRun(run, { kind: "lose", node: "d" });
   reserve(run, 4, machinesOf("p", "p"));
   expect(explain(run, 4).because).toMatchObject({
     code: "WAITING_FOR_TOPOLOGY",
@@ -87,17 +87,17 @@ it("waits while enough is free but not in one domain, and names the one with the
   expect(explain(run, 4).message).toContain(
     "nodes with one value of the label zone are needed for 2 machines, and most fit with 2: 1; held by session o2 (1), session o3 (1)",
   );
-  step(run, { kind: "release", owner: ownerOf(2) });
-  step(run, { kind: "release", owner: ownerOf(3) });
+  stepRun(run, { kind: "release", owner: makeOwner(2) });
+  stepRun(run, { kind: "release", owner: makeOwner(3) });
   expect(nodesOf(run, 4)).toEqual(["a", "b"]);
 });
 
 it("grants needs of several pools in one domain", () => {
   const run = startRun([
-    nodeOf("a", "p", inZone("1")),
-    nodeOf("b", "p", inZone("2")),
-    nodeOf("c", "q", inZone("2")),
-    nodeOf("d", "q", inZone("3")),
+    makeNode("a", "p", inZone("1")),
+    makeNode("b", "p", inZone("2")),
+    makeNode("c", "q", inZone("2")),
+    makeNode("d", "q", inZone("3")),
   ]);
   reserve(run, 1, machinesOf("p", "q"));
   expect(nodesOf(run, 1)).toEqual(["b", "c"]);
@@ -106,7 +106,7 @@ it("grants needs of several pools in one domain", () => {
 it("places parts and machines of tolerated nodes in one domain", () => {
   const tainted = { schedulable: false, taints: [{ key: "gpu", value: "", effect: "NoSchedule" }] };
   const run = runOf(["a", inZone("1")], ["b", inZone("1", tainted)], ["c", inZone("2", tainted)], ["d", inZone("3")]);
-  const [part, other] = partsOf("p", { cpu: 5 }, { cpu: 5 });
+  const [part, other] = makeParts("p", { cpu: 5 }, { cpu: 5 });
   reserve(run, 1, [...(part ? [part] : []), ...(other ? [{ ...other, selection: tolerant }] : [])]);
   expect(nodesOf(run, 1)).toEqual(["a", "b"]);
 });
@@ -120,7 +120,7 @@ it("refuses a gang for which no domain is large enough, with the largest one", (
 
 it("grants in a domain of known sizes although another domain has unknown ones", () => {
   const run = runOf(["a", inZone("1", { allocatable: undefined })], ["b", inZone("2")], ["c", inZone("2")]);
-  expect(reserve(run, 1, partsOf("p", { cpu: 5 }, { cpu: 5 }))).toMatchObject({ kind: "grant" });
+  expect(reserve(run, 1, makeParts("p", { cpu: 5 }, { cpu: 5 }))).toMatchObject({ kind: "grant" });
   expect(nodesOf(run, 1)).toEqual(["b", "c"]);
 });
 
@@ -133,10 +133,10 @@ it("has no domain for nodes whose label has no value", () => {
 
 it("refuses nothing on unknown facts: nodes of a scaled pool, and sizes of nodes", () => {
   const run = runOf(["a", inZone("1", { allocatable: undefined })], ["b", inZone("2")]);
-  expect(reserve(run, 1, partsOf("p", { cpu: 5 }, { cpu: 5 }))).toMatchObject({ fault: { code: "unavailable" } });
-  step(run, { kind: "scale", pool: "p", scaling: { pool: "p", max: 5, exhausted: false } });
+  expect(reserve(run, 1, makeParts("p", { cpu: 5 }, { cpu: 5 }))).toMatchObject({ fault: { code: "unavailable" } });
+  stepRun(run, { kind: "scale", pool: "p", scaling: { pool: "p", max: 5, exhausted: false } });
   expect(reserve(run, 2, machinesOf("p", "p", "p"))).toMatchObject({ kind: "queue" });
-  for (const name of ["c", "d"]) step(run, { kind: "node", facts: nodeOf(name, "p", inZone("2")) });
+  for (const name of ["c", "d"]) stepRun(run, { kind: "node", facts: makeNode(name, "p", inZone("2")) });
   expect(nodesOf(run, 2)).toEqual(["b", "c", "d"]);
 });
 
@@ -147,12 +147,12 @@ it("keeps the machines of one domain for an overdue gang, and leaves the others 
   reserve(run, 2, machinesOf("p"), "");
   expect(nodesOf(run, 2)).toEqual(["c"]);
   reserve(run, 3, machinesOf("p", "p", "p"));
-  step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+  stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
   reserve(run, 4, machinesOf("p"));
   expect(explain(run, 4).because).toMatchObject({ code: "HELD_FOR_OLDER", pool: "p" });
-  step(run, { kind: "release", owner: ownerOf(1) });
+  stepRun(run, { kind: "release", owner: makeOwner(1) });
   expect(nodesOf(run, 4)).toEqual(["a"]);
-  step(run, { kind: "release", owner: ownerOf(2) });
+  stepRun(run, { kind: "release", owner: makeOwner(2) });
   expect(nodesOf(run, 3)).toEqual(["c", "d", "e"]);
 });
 
@@ -169,22 +169,22 @@ it("regards a request with another topology as another request", () => {
 it("knows the size of the only node of a domain while it is granted", () => {
   const run = runOf(["a", inZone("1")]);
   reserve(run, 1, machinesOf("p"));
-  expect(reserve(run, 2, partsOf("p", { cpu: 1 }))).toMatchObject({ kind: "queue" });
-  step(run, { kind: "release", owner: ownerOf(1) });
+  expect(reserve(run, 2, makeParts("p", { cpu: 1 }))).toMatchObject({ kind: "queue" });
+  stepRun(run, { kind: "release", owner: makeOwner(1) });
   expect(nodesOf(run, 2)).toEqual(["a"]);
 });
 
 it("follows a node that changes its domain", () => {
   const { world } = runOf(["a", inZone("1")], ["b", inZone("2")]);
   const free = (machines: typeof world.machines) =>
-    [...domainsOf(machines, { pool: "p" }, topology).entries()].map(([value, state]) => [value, state.free.size]);
+    [...getDomains(machines, { pool: "p" }, topology).entries()].map(([value, state]) => [value, state.free.size]);
   expect(free(world.machines)).toEqual([
     ["1", 1],
     ["2", 1],
   ]);
-  const moved = withNode(world.machines, nodeOf("a", "p", inZone("2")));
+  const moved = withNode(world.machines, makeNode("a", "p", inZone("2")));
   expect(free(moved)).toEqual([["2", 2]]);
-  expect(free(withNode(moved, nodeOf("a", "p", {})))).toEqual([["2", 1]]);
+  expect(free(withNode(moved, makeNode("a", "p", {})))).toEqual([["2", 1]]);
 });
 
 it("grants all machines of a gang in one domain, after any operations", () => {
@@ -194,7 +194,7 @@ it("grants all machines of a gang in one domain, after any operations", () => {
       const run = startRun(firstNodes.map((facts, index) => ({ ...facts, labels: { zone: String(index % 3) } })));
       for (const operation of steps) {
         const before = run.events.length;
-        step(run, operation.kind === "reserve" ? withTopology(operation) : operation);
+        stepRun(run, operation.kind === "reserve" ? withTopology(operation) : operation);
         for (const event of run.events.slice(before)) {
           if (event.kind !== "granted" || event.domain === undefined) continue;
           const key = run.world.ledger.reservations.get(event.sequence)?.topology ?? "";
@@ -214,11 +214,11 @@ function withTopology(operation: Extract<Operation, { kind: "reserve" }>): Opera
 }
 
 it("has one size of part in each domain", () => {
-  const run = runOf(["a", inZone("1", { allocatable: amounts({ cpu: 8, pods: 5 }) })], ["b", inZone("2")]);
-  expect(reserve(run, 1, partsOf("p", { cpu: 5 }, { cpu: 5 }))).toMatchObject({
+  const run = runOf(["a", inZone("1", { allocatable: toAmounts({ cpu: 8, pods: 5 }) })], ["b", inZone("2")]);
+  expect(reserve(run, 1, makeParts("p", { cpu: 5 }, { cpu: 5 }))).toMatchObject({
     kind: "refuse",
     fault: { code: "pool_capacity", requested: 2, capacity: 1, topology },
   });
-  reserve(run, 2, partsOf("p", { cpu: 4 }, { cpu: 4 }));
+  reserve(run, 2, makeParts("p", { cpu: 4 }, { cpu: 4 }));
   expect(nodesOf(run, 2)).toEqual(["a", "a"]);
 });

@@ -1,19 +1,19 @@
-import { amountsKey, compareLargestFirst, type Amounts } from "@muster/resources";
+import { buildAmountsKey, compareLargestFirst, type Amounts } from "@muster/resources";
 import { emptyLedger } from "./ledger.ts";
 import {
-  attainableOf,
+  countAttainableMachines,
   buildMachines,
-  largestOf,
-  viewOf,
+  countLargest,
+  findRoom,
   type Machines,
   type NodeFacts,
-  type NodeSize,
+  type EqualNodes,
   type NodeUse,
   type PoolState,
 } from "./machines.ts";
 import { countPlaced, placeNeeds } from "./place-needs.ts";
-import { hasOthersOf, needsOf, sizeOf, viewKey, type PoolNeed } from "./reservation.ts";
-import { emptyRoom, freeKey, partialKey, placeShared, type Room } from "./room.ts";
+import { hasOthersOf, getNeeds, countMachines, buildViewKey, type PoolNeed } from "./reservation.ts";
+import { emptyRoom, buildFreeKey, buildPartialKey, placeShared, type Room } from "./room.ts";
 
 const NOTHING: Amounts = new Map();
 const NO_PODS: NodeUse = { pods: 0, requests: NOTHING, examples: [] };
@@ -21,23 +21,23 @@ const NO_PODS: NodeUse = { pods: 0, requests: NOTHING, examples: [] };
 /** Returns whether all needs together can ever be granted: beside the current foreign pods, once everything else is released. */
 export function canHoldAll(machines: Machines, needs: readonly PoolNeed[]): boolean {
   const isEachPossible = needs.every((need) => {
-    const state = viewOf(machines, need);
+    const state = findRoom(machines, need);
     return state !== undefined && canHold(state, need);
   });
   if (!isEachPossible || !needs.some((need) => hasOthersOf(need, needs))) return isEachPossible;
   const pools = new Set(needs.map(({ pool }) => pool));
-  return [...pools].every((pool) => canHoldTogether(machines, needsOf(pool, needs)));
+  return [...pools].every((pool) => canHoldTogether(machines, getNeeds(pool, needs)));
 }
 
 /** Returns whether the need can ever be granted: beside the current foreign pods, once everything else is released. */
 export function canHold(pool: PoolState, need: PoolNeed): boolean {
-  const machines = attainableOf(pool);
+  const machines = countAttainableMachines(pool);
   if (need.count > machines) return false;
   if (need.shared.length === 0) return true;
-  const key = `${pool.scaling?.exhausted === true} ${pool.scaling?.max} ${need.count} ${need.shared.map(amountsKey).join("")}`;
+  const key = `${pool.scaling?.exhausted === true} ${pool.scaling?.max} ${need.count} ${need.shared.map(buildAmountsKey).join("")}`;
   const known = answers.get(pool.sizes) ?? new Map<string, boolean>();
   answers.set(pool.sizes, known);
-  const answer = known.get(key) ?? partsThatFit(pool, need, machines, "foreign pods stay") === need.shared.length;
+  const answer = known.get(key) ?? countFittingParts(pool, need, machines, "foreign pods stay") === need.shared.length;
   if (known.size < MAX_ANSWERS) known.set(key, answer);
   return answer;
 }
@@ -45,14 +45,16 @@ export function canHold(pool: PoolState, need: PoolNeed): boolean {
 /** As `canHold`, for several needs of one pool together. */
 export function canHoldTogether(machines: Machines, needs: readonly PoolNeed[]): boolean {
   if (needs.length < 2) return true;
-  const [sizes, ...others] = needs.map((need) => viewOf(machines, need)?.sizes);
+  const [sizes, ...others] = needs.map((need) => findRoom(machines, need)?.sizes);
   if (sizes === undefined) return false;
-  const key = needs.map((need) => `${viewKey(need)} ${need.count} ${need.shared.map(amountsKey).join("")}`).join(" ");
+  const key = needs
+    .map((need) => `${buildViewKey(need)} ${need.count} ${need.shared.map(buildAmountsKey).join("")}`)
+    .join(" ");
   const known = jointAnswers.get(sizes) ?? new Map<string, JointAnswer>();
   jointAnswers.set(sizes, known);
   const same = known.get(key);
   if (same !== undefined && same.others.every((other, index) => other === others[index])) return same.answer;
-  const wanted = needs.reduce((sum, need) => sum + sizeOf(need), 0);
+  const wanted = needs.reduce((sum, need) => sum + countMachines(need), 0);
   const answer = fitTogether(machines, needs, "foreign pods stay") === wanted;
   if (known.size < MAX_ANSWERS) known.set(key, { others, answer });
   return answer;
@@ -77,7 +79,7 @@ export function fitTogether(
     return [{ ...facts, occupants: [], ownerUses: [], foreign: foreignPods }];
   });
   const empty = buildMachines(nodes, emptyLedger);
-  const placed = placeNeeds(needs.map((need) => ({ need, room: viewOf(empty, need) ?? emptyRoom })));
+  const placed = placeNeeds(needs.map((need) => ({ need, room: findRoom(empty, need) ?? emptyRoom })));
   return placed.reduce((sum, { parts, whole }) => sum + whole.length + countPlaced(parts), 0);
 }
 
@@ -94,15 +96,15 @@ const MAX_ANSWERS = 10_000;
  * Counts the parts that fit beside the need's whole machines in an otherwise empty pool of the given node count. Nodes that the pool does not have yet count as
  * its largest node. If no size is known, every part fits.
  */
-export function partsThatFit(
+export function countFittingParts(
   pool: PoolState,
   { count, shared }: PoolNeed,
   machines: number,
   foreign: "foreign pods stay" | "foreign pods leave",
 ): number {
   const sizes = [...pool.sizes.values()].filter(({ allocatable }) => allocatable !== undefined);
-  const stays = ({ hasForeignUse }: NodeSize): boolean => hasForeignUse && foreign === "foreign pods stay";
-  const present = foreign === "foreign pods stay" ? pool.withoutForeign : largestOf(pool);
+  const stays = ({ hasForeignUse }: EqualNodes): boolean => hasForeignUse && foreign === "foreign pods stay";
+  const present = foreign === "foreign pods stay" ? pool.withoutForeign : countLargest(pool);
   const future = Math.max(0, machines - present);
   if (sizes.length === 0) return future > 0 ? shared.length : 0;
   let room: Room = emptyRoom;
@@ -125,9 +127,9 @@ export function partsThatFit(
   return parts;
 }
 
-function withEmptyNode(room: Room, node: string, size: NodeSize, isPartial: boolean): Room {
+function withEmptyNode(room: Room, node: string, size: EqualNodes, isPartial: boolean): Room {
   const { allocatable = NOTHING, potential } = size;
-  if (!isPartial) return { ...room, free: room.free.set(freeKey(node, allocatable), allocatable) };
+  if (!isPartial) return { ...room, free: room.free.set(buildFreeKey(node, allocatable), allocatable) };
   const partial = { free: potential, allocatable, potential, hasForeignUse: true };
-  return { ...room, partial: room.partial.set(partialKey(node, partial), partial) };
+  return { ...room, partial: room.partial.set(buildPartialKey(node, partial), partial) };
 }

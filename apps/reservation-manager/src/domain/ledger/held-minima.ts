@@ -1,28 +1,28 @@
 import {
-  amountsKey,
+  buildAmountsKey,
   compareLargestFirst,
-  holdsMinimum,
+  canHoldMinimum,
   minimumOf,
   withoutMinimum,
   type Amounts,
 } from "@muster/resources";
-import { unsizedOf, viewOf, type Machines, type PoolState } from "./machines.ts";
-import { viewKey, type PoolNeed, type View } from "./reservation.ts";
+import { countUnsizedMachines, findRoom, type Machines, type PoolState } from "./machines.ts";
+import { buildViewKey, type PoolNeed, type NodeFilter } from "./reservation.ts";
 
 /**
  * Drops the need's minimum size if every usable node that it otherwise accepts has that size. Most requests are far below every node's size, so they need no
  * view of their own and are counted instead of placed.
  */
-export function withoutHeldMinimum<Need extends View>(need: Need, machines: Machines): Need {
+export function withoutHeldMinimum<Need extends NodeFilter>(need: Need, machines: Machines): Need {
   const { pool, selection } = need;
   if (selection?.minimum === undefined) return need;
   const any = withoutMinimum(selection);
-  const state = viewOf(machines, { pool, ...(any && { selection: any }) });
+  const state = findRoom(machines, { pool, ...(any && { selection: any }) });
   return state === undefined || isHeldByAll(state.sizes, need) ? withAnySize(need) : need;
 }
 
 /** The need on nodes of any size. */
-export function withAnySize<Need extends View>(need: Need): Need {
+export function withAnySize<Need extends NodeFilter>(need: Need): Need {
   if (need.selection?.minimum === undefined) return need;
   const { selection, ...others } = need;
   const any = withoutMinimum(selection);
@@ -32,12 +32,13 @@ export function withAnySize<Need extends View>(need: Need): Need {
 const answers = new WeakMap<PoolState["sizes"], Map<string, boolean>>();
 const MAX_ANSWERS = 10_000;
 
-function isHeldByAll(sizes: PoolState["sizes"], { selection }: View): boolean {
+function isHeldByAll(sizes: PoolState["sizes"], { selection }: NodeFilter): boolean {
   const minimum: Amounts = minimumOf(selection) ?? new Map();
-  const key = amountsKey(minimum);
+  const key = buildAmountsKey(minimum);
   const known = answers.get(sizes) ?? new Map<string, boolean>();
   answers.set(sizes, known);
-  const answer = known.get(key) ?? [...sizes.values()].every(({ allocatable }) => holdsMinimum(selection, allocatable));
+  const answer =
+    known.get(key) ?? [...sizes.values()].every(({ allocatable }) => canHoldMinimum(selection, allocatable));
   if (known.size < MAX_ANSWERS) known.set(key, answer);
   return answer;
 }
@@ -45,7 +46,7 @@ function isHeldByAll(sizes: PoolState["sizes"], { selection }: View): boolean {
 /** Lists without some of their minima, so that one list is one object: caches are keyed by its identity. */
 const reducedLists = new WeakMap<readonly PoolNeed[], Map<string, readonly PoolNeed[]>>();
 
-/** Drops minima as `withoutHeldMinimum` does, merges needs that then accept the same nodes, and orders them by `viewKey`. */
+/** Drops minima as `withoutHeldMinimum` does, merges needs that then accept the same nodes, and orders them by `buildViewKey`. */
 export function withoutHeldMinima(needs: readonly PoolNeed[], machines: Machines): readonly PoolNeed[] {
   if (needs.every(({ selection }) => selection?.minimum === undefined)) return needs;
   const reduced = needs.map((need) => withoutHeldMinimum(need, machines));
@@ -59,7 +60,7 @@ export function withoutHeldMinima(needs: readonly PoolNeed[], machines: Machines
 }
 
 function mergeViews(needs: readonly PoolNeed[]): readonly PoolNeed[] {
-  const merged = [...Map.groupBy(needs, viewKey)].map(([key, alike]) => {
+  const merged = [...Map.groupBy(needs, buildViewKey)].map(([key, alike]) => {
     const count = alike.reduce((sum, need) => sum + need.count, 0);
     const shared = alike.flatMap((need) => need.shared).sort(compareLargestFirst);
     return alike.slice(0, 1).map((need) => ({ key, need: { ...need, count, shared } }));
@@ -72,6 +73,6 @@ function mergeViews(needs: readonly PoolNeed[]): readonly PoolNeed[] {
 
 /** Returns whether nodes of unknown size may hold the need, so that it is still undecided whether the need fits. */
 export function mayFitUnsized(need: PoolNeed, machines: Machines): boolean {
-  const state = viewOf(machines, withAnySize(need));
-  return state !== undefined && unsizedOf(state) > 0;
+  const state = findRoom(machines, withAnySize(need));
+  return state !== undefined && countUnsizedMachines(state) > 0;
 }

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { NaiveLedger } from "../../../test/naive-ledger.ts";
-import { firstNodes, operations, policy, startRun, step, type Run } from "../../../test/random-world.ts";
+import { firstNodes, operations, policy, startRun, stepRun, type LedgerRun } from "../../../test/random-world.ts";
 import type { Verdict } from "../decisions/decide-reservation.ts";
 
 function sayVerdict(verdict: Verdict | undefined): string {
@@ -21,7 +21,7 @@ function sayVerdict(verdict: Verdict | undefined): string {
   }
 }
 
-function show({ world }: Run): string[] {
+function show({ world }: LedgerRun): string[] {
   return [...world.ledger.reservations.values()].map(({ sequence, grant }) => {
     const nodes = (grant?.machines ?? []).map(({ node }) => node).join(" ");
     return `${sequence} [${nodes}]`;
@@ -34,7 +34,7 @@ it("decides as a ledger without indexes: errors in their order with pools in nam
       const run = startRun(firstNodes);
       const naive = new NaiveLedger(firstNodes, policy.holdAfterMs);
       for (const operation of steps) {
-        expect(sayVerdict(step(run, operation))).toBe(naive.step(operation));
+        expect(sayVerdict(stepRun(run, operation))).toBe(naive.step(operation));
         expect(show(run)).toEqual(naive.show());
       }
     }),

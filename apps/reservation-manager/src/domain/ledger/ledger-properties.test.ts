@@ -1,4 +1,4 @@
-import { matchesNode, untolerated, type NodeSelection } from "@muster/resources";
+import { matchesNode, findUntolerated, type NodeSelection } from "@muster/resources";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { optionsIn } from "../../../test/naive-ledger.ts";
@@ -6,34 +6,34 @@ import { PATIENT, startQueueRun, stepQueue } from "../../../test/queue-run.ts";
 import { queueOperations } from "../../../test/random-queues.ts";
 import {
   firstNodes,
-  nodeOf,
+  makeNode,
   operations,
   policy,
   startRun,
-  step,
+  stepRun,
   type Operation,
-  type Run,
+  type LedgerRun,
 } from "../../../test/random-world.ts";
 import { listOptions } from "../decisions/choose-option.ts";
 import { findHold, findHolds } from "../decisions/find-hold.ts";
-import { obstacleTo } from "../decisions/fit.ts";
+import { findObstacle } from "../decisions/fit.ts";
 import { canHold, canHoldTogether } from "./can-hold.ts";
-import { emptyLedger, evolve, restoreLedger, type Ledger } from "./ledger.ts";
+import { emptyLedger, evolveLedger, restoreLedger, type Ledger } from "./ledger.ts";
 import {
-  brokenOf,
+  countUnusable,
   buildMachines,
-  capacityOf,
-  largestOf,
-  maxOf,
-  unusableNodes,
-  viewOf,
+  countCapacity,
+  countLargest,
+  countMaxMachines,
+  findUnusable,
+  findRoom,
   type Machines,
   type NodeFacts,
 } from "./machines.ts";
 import { planGrants } from "../decisions/plan-grants.ts";
 import { countByPool, type Machine } from "./reservation.ts";
-import { alternativesOf } from "./topology.ts";
-import { finish } from "./steps.ts";
+import { listAlternatives } from "./topology.ts";
+import { runToEnd } from "./steps.ts";
 
 function expectAccepted(facts: NodeFacts | undefined, selection: NodeSelection = { terms: [], tolerations: [] }): void {
   if (facts === undefined) throw new Error("a node that is not known was granted");
@@ -41,13 +41,16 @@ function expectAccepted(facts: NodeFacts | undefined, selection: NodeSelection =
   for (const [resource, amount] of Object.entries(selection.minimum ?? {}))
     expect(facts.allocatable?.get(resource)).toBeGreaterThanOrEqual(amount);
   if (!facts.schedulable) expect(facts.taints).not.toEqual([]);
-  expect(untolerated(facts.taints, selection.tolerations)).toBeUndefined();
+  expect(findUntolerated(facts.taints, selection.tolerations)).toBeUndefined();
 }
 
-function runAll(steps: readonly Operation[], after: (run: Run, operation: Operation) => void = () => undefined): Run {
+function runAll(
+  steps: readonly Operation[],
+  after: (run: LedgerRun, operation: Operation) => void = () => undefined,
+): LedgerRun {
   const run = startRun(firstNodes);
   for (const operation of steps) {
-    step(run, operation);
+    stepRun(run, operation);
     after(run, operation);
   }
   return run;
@@ -107,7 +110,7 @@ function showMachines({ nodes, pools }: Machines): unknown {
 /** Fits any generated need. */
 const LARGE = new Map(Object.entries({ cpu: 100, memory: 100, pods: 100, "example.com/gpu": 100 }));
 
-function granted(run: Run) {
+function granted(run: LedgerRun) {
   return [...run.world.ledger.reservations.values()].flatMap((reservation) =>
     reservation.grant === undefined ? [] : [{ reservation, machines: reservation.grant.machines }],
   );
@@ -204,11 +207,11 @@ it("counts every live node of a pool once: available never exceeds capacity and 
         for (const state of pools.values()) {
           const { name, free, held, shared, foreign, occupied, notReady, cordoned } = state;
           expect(Math.min(held, shared, foreign, occupied, notReady, cordoned)).toBeGreaterThanOrEqual(0);
-          expect(free.size + held + shared).toBe(capacityOf(state));
-          expect(largestOf(state)).toBe(capacityOf(state) + occupied + foreign);
-          expect(maxOf(state)).toBe(Math.max(largestOf(state), run.scalings.get(name)?.max ?? 0));
-          expect(largestOf(state) + brokenOf(state)).toBe(live.filter((pool) => pool === name).length);
-          expect([...unusableNodes(run.world.machines, name)].length).toBe(occupied + foreign + brokenOf(state));
+          expect(free.size + held + shared).toBe(countCapacity(state));
+          expect(countLargest(state)).toBe(countCapacity(state) + occupied + foreign);
+          expect(countMaxMachines(state)).toBe(Math.max(countLargest(state), run.scalings.get(name)?.max ?? 0));
+          expect(countLargest(state) + countUnusable(state)).toBe(live.filter((pool) => pool === name).length);
+          expect([...findUnusable(run.world.machines, name)].length).toBe(occupied + foreign + countUnusable(state));
         }
       });
     }),
@@ -239,13 +242,13 @@ it("makes the same decisions from the same inputs", () => {
   );
 });
 
-function expectReplayed({ world: { ledger }, events }: Run): void {
-  const replayed = events.reduce(evolve, emptyLedger);
+function expectReplayed({ world: { ledger }, events }: LedgerRun): void {
+  const replayed = events.reduce(evolveLedger, emptyLedger);
   expect(show(replayed)).toEqual(show(ledger));
   expect(replayed.version).toBe(ledger.version);
   const { reservations, nextSequence, limits, queues } = ledger;
   const rest = { limits: limits.entries(), queues: queues.values() };
-  const restored = finish(restoreLedger([...reservations.values()], nextSequence, rest));
+  const restored = runToEnd(restoreLedger([...reservations.values()], nextSequence, rest));
   expect(show(restored)).toEqual(show(ledger));
 }
 
@@ -311,7 +314,9 @@ it("grants in the order of priority, then age, as a scan of every waiting reques
         const passedOver = [...world.ledger.reservations.values()].filter(
           (reservation) =>
             reservation.grant === undefined &&
-            listOptions(reservation).some(({ demand, place }) => obstacleTo(demand, place, world, holds) === undefined),
+            listOptions(reservation).some(
+              ({ demand, place }) => findObstacle(demand, place, world, holds) === undefined,
+            ),
         );
         expect(passedOver).toEqual([]);
       });
@@ -331,10 +336,10 @@ it("finds the same hold as a scan of every waiting request", () => {
           if (limit > 0 && holders >= limit) return false;
           const gangs = optionsIn(reservation).map((option) => ({ ...option, needs: countByPool(option.needs) }));
           return gangs
-            .flatMap((gang) => alternativesOf(gang, world.machines))
+            .flatMap((gang) => listAlternatives(gang, world.machines))
             .some((needs) =>
               needs.every((need) => {
-                const state = viewOf(world.machines, need);
+                const state = findRoom(world.machines, need);
                 const ofPool = needs.filter(({ pool }) => pool === need.pool);
                 return state !== undefined && canHold(state, need) && canHoldTogether(world.machines, ofPool);
               }),
@@ -352,14 +357,14 @@ it("grants every waiting request once everything else is released and the nodes 
       const run = runAll(steps);
       for (const pool of ["a", "b", "c", "d"])
         for (const number of [0, 1, 2, 3])
-          step(run, {
+          stepRun(run, {
             kind: "node",
-            facts: nodeOf(`${pool}${number}`, pool, { allocatable: LARGE, labels: { disk: "ssd", zone: "1" } }),
+            facts: makeNode(`${pool}${number}`, pool, { allocatable: LARGE, labels: { disk: "ssd", zone: "1" } }),
           });
       for (let turn = 0; turn < 100 && run.world.ledger.reservations.size > 0; turn += 1) {
         const holders = granted(run).map(({ reservation }) => reservation.owner);
         expect(holders.length).toBeGreaterThan(0);
-        for (const owner of holders) step(run, { kind: "release", owner });
+        for (const owner of holders) stepRun(run, { kind: "release", owner });
       }
       expect(run.world.ledger.reservations.size).toBe(0);
     }),
@@ -394,21 +399,21 @@ it("prevents starvation: an overdue request is granted after the releases that i
       (size, newcomers) => {
         const run = startRun();
         for (let number = 0; number < size; number += 1)
-          step(run, {
+          stepRun(run, {
             kind: "node",
-            facts: nodeOf(`n${number}`, "a"),
+            facts: makeNode(`n${number}`, "a"),
           });
         const reserve = (id: string, count: number, priority = 0): void => {
           const needs = Array.from({ length: count }, (_, index) => ({ component: `c${index}`, pool: "a" }));
           const owner = { kind: "session", id };
-          step(run, { kind: "reserve", request: { owner, needs, wait: true, priority, concurrencyLimit: 0 } });
+          stepRun(run, { kind: "reserve", request: { owner, needs, wait: true, priority, concurrencyLimit: 0 } });
         };
         for (let number = 0; number < size; number += 1) reserve(`first${number}`, 1);
         reserve("large", size);
-        step(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+        stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
         for (const [index, count] of newcomers.entries()) reserve(`small${index}`, Math.min(count, size));
         for (let number = 0; number < size; number += 1) {
-          step(run, { kind: "release", owner: { kind: "session", id: `first${number}` } });
+          stepRun(run, { kind: "release", owner: { kind: "session", id: `first${number}` } });
           reserve(`late${number}`, 1, -1);
         }
         expect(granted(run).map(({ reservation }) => reservation.owner.id)).toEqual(["large"]);

@@ -4,10 +4,10 @@ import type { Amounts } from "@muster/resources";
 import { noQueues, NO_PAIRS, type PairAmounts, type Queue, type Queues } from "./queue.ts";
 import { keepPastUse, noPastUse, withPastShares, type PastShares, type PastUse } from "./past-use.ts";
 import { noUse, rebuildUse, withUse, type QueueUse } from "./queue-use.ts";
-import { idOf, ownerKey, type Grant, type Preemption, type Reservation } from "./reservation.ts";
+import { getReservationId, buildOwnerKey, type Grant, type Preemption, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
-import { addTo, buildQueue, dequeue, emptyQueue, enqueue, type WaitingQueue } from "./waiting-queue.ts";
+import { addTo, buildQueue, dequeueRequest, emptyQueue, enqueueRequest, type WaitingQueue } from "./waiting-queue.ts";
 import { buildTrees, noTrees, withPastOf, withTree, type WaitingTrees } from "./waiting-trees.ts";
 
 /** A change of the ledger, in the order of decisions. The ledger is the sum of its events. */
@@ -41,7 +41,7 @@ export type Ledger = {
   /** Node -> sequence of the reservation that holds it as a whole. */
   readonly holders: SortedMap<string, number>;
   /** Node -> the parts of it that are held. */
-  readonly parts: SortedMap<string, readonly Part[]>;
+  readonly parts: SortedMap<string, readonly MachinePart[]>;
   /** Owner kind -> granted reservations. */
   readonly grantedByKind: SortedMap<string, number>;
   /** Owner kind -> how many of its reservations may be granted concurrently, for the kinds with a limit. */
@@ -51,7 +51,7 @@ export type Ledger = {
   readonly use: QueueUse;
   readonly pastUse: PastUse;
   /** Queue -> its granted reservations, in the order in which they are preempted. */
-  readonly admitted: SortedMap<string, Admitted>;
+  readonly admitted: SortedMap<string, PreemptionOrder>;
   /** Granted reservations whose owners are asked to end their work. */
   readonly leaving: SortedMap<number, true>;
   /** Beneficiaries: requests for which work is preempted, in the order of their first preemption. */
@@ -61,17 +61,17 @@ export type Ledger = {
 };
 
 /** Sequences of granted reservations in the order of preemption: those beyond a minimum, then the lowest priority, then the most recent grant. */
-export type Admitted = SortedMap<AdmittedKey, true>;
-export type AdmittedKey = Pick<Reservation, "beyondMinimum" | "priority" | "sequence"> & {
+export type PreemptionOrder = SortedMap<PreemptionOrderKey, true>;
+export type PreemptionOrderKey = Pick<Reservation, "beyondMinimum" | "priority" | "sequence"> & {
   readonly grantedAtMs: number;
 };
 
 /** A request for which work is preempted. `vacated`: nodes that work released for it or an earlier beneficiary; the watcher may still report the last pods. */
-export type Beneficiary = { readonly sequence: number; readonly vacated: readonly Vacated[] };
-export type Vacated = { readonly owner: Owner; readonly node: string };
+export type Beneficiary = { readonly sequence: number; readonly vacated: readonly VacatedNode[] };
+export type VacatedNode = { readonly owner: Owner; readonly node: string };
 
 /** A part of a machine that a reservation holds, for one of its components. */
-export type Part = { readonly sequence: number; readonly component: string; readonly requests: Amounts };
+export type MachinePart = { readonly sequence: number; readonly component: string; readonly requests: Amounts };
 
 export const emptyLedger: Ledger = {
   nextSequence: 1,
@@ -93,24 +93,24 @@ export const emptyLedger: Ledger = {
 };
 
 /** Returns the ledger after one event. Throws on an event that no decision could have made, because continuing would grant one machine to two owners. */
-export function evolve(ledger: Ledger, event: LedgerEvent): Ledger {
+export function evolveLedger(ledger: Ledger, event: LedgerEvent): Ledger {
   const after = { ...ledger, version: ledger.version + 1 };
   switch (event.kind) {
     case "requested":
       return updateTrees(addWaiting(after, event.reservation), event.reservation);
     case "granted": {
-      const reservation = knownReservation(ledger, event.sequence);
+      const reservation = getReservation(ledger, event.sequence);
       return updateTrees(grant(after, reservation, event), reservation);
     }
     case "released": {
-      const reservation = knownReservation(ledger, event.sequence);
+      const reservation = getReservation(ledger, event.sequence);
       return updateTrees(release(after, reservation), reservation);
     }
     case "preempted":
     case "preemptionAccepted":
     case "preemptionWithdrawn":
     case "requeued":
-      return evolvePreemption(after, knownReservation(ledger, event.sequence), event);
+      return evolvePreemption(after, getReservation(ledger, event.sequence), event);
     case "beneficiaryDropped":
       return updateBeneficiary(
         { ...after, beneficiaries: withoutBeneficiary(ledger.beneficiaries, event.sequence) },
@@ -138,7 +138,7 @@ function evolvePreemption(ledger: Ledger, before: Reservation, event: Preemption
   const { sequence } = event;
   const reservation = { ...before, revision: (before.revision ?? 0) + 1 };
   const { grant: granted } = reservation;
-  if (granted === undefined) throw new Error(`${idOf(sequence)} waits, so that it cannot be preempted`);
+  if (granted === undefined) throw new Error(`${getReservationId(sequence)} waits, so that it cannot be preempted`);
   const { preemption, ...kept } = granted;
   const withGrant = (next: Grant): Ledger => {
     const reservations = ledger.reservations.set(sequence, { ...reservation, grant: next });
@@ -206,7 +206,7 @@ function withVacated(known: readonly Beneficiary[], { owner, grant: granted }: R
 function addVacated(
   known: readonly Beneficiary[],
   target: number | undefined,
-  added: readonly Vacated[],
+  added: readonly VacatedNode[],
 ): readonly Beneficiary[] {
   if (added.length === 0) return known;
   return known.map((each) =>
@@ -214,8 +214,8 @@ function addVacated(
   );
 }
 
-export function reservationOf(ledger: Ledger, owner: Owner): Reservation | undefined {
-  const sequence = ledger.owners.get(ownerKey(owner));
+export function findReservation(ledger: Ledger, owner: Owner): Reservation | undefined {
+  const sequence = ledger.owners.get(buildOwnerKey(owner));
   return sequence === undefined ? undefined : ledger.reservations.get(sequence);
 }
 
@@ -244,21 +244,21 @@ export function limitOf(ledger: Ledger, ownerKind: string): number {
 }
 
 /** Number of further reservations of the kind that its concurrency limit permits. */
-export function roomFor(ownerKind: string, ledger: Ledger): number {
+export function countFreeReservations(ownerKind: string, ledger: Ledger): number {
   const limit = limitOf(ledger, ownerKind);
   if (limit === 0) return Number.POSITIVE_INFINITY;
   return Math.max(0, limit - (ledger.grantedByKind.get(ownerKind) ?? 0));
 }
 
 /** Returns the reservation of this sequence; throws if the ledger lacks it. */
-export function knownReservation(ledger: Ledger, sequence: number): Reservation {
+export function getReservation(ledger: Ledger, sequence: number): Reservation {
   const reservation = ledger.reservations.get(sequence);
-  if (reservation === undefined) throw new Error(`the ledger has no reservation ${idOf(sequence)}`);
+  if (reservation === undefined) throw new Error(`the ledger has no reservation ${getReservationId(sequence)}`);
   return reservation;
 }
 
 /** The content of a snapshot beside the reservations. */
-export type Restored = {
+export type SnapshotContent = {
   readonly limits?: Iterable<readonly [string, number]>;
   readonly queues?: Iterable<Queue>;
   readonly beneficiaries?: readonly Beneficiary[];
@@ -269,14 +269,14 @@ export type Restored = {
 export function* restoreLedger(
   reservations: readonly Reservation[],
   nextSequence: number,
-  { limits = [], queues = [], beneficiaries = [], pastUse = noPastUse }: Restored = {},
+  { limits = [], queues = [], beneficiaries = [], pastUse = noPastUse }: SnapshotContent = {},
 ): Steps<Ledger> {
   const grantedByKind = new Map<string, number>();
-  const admitted = new Map<string, [AdmittedKey, true][]>();
+  const admitted = new Map<string, [PreemptionOrderKey, true][]>();
   const leaving: [number, true][] = [];
   let use = noUse;
   const holders: [string, number][] = [];
-  const parts = new Map<string, readonly Part[]>();
+  const parts = new Map<string, readonly MachinePart[]>();
   for (const reservation of reservations) {
     const { owner, sequence, queue, grant: granted } = reservation;
     if (granted === undefined) continue;
@@ -284,7 +284,7 @@ export function* restoreLedger(
     if (granted.preemption !== undefined) leaving.push([sequence, true]);
     if (queue !== undefined) {
       const ofQueue = admitted.get(queue) ?? [];
-      ofQueue.push([admittedKey(reservation, granted.atMs), true]);
+      ofQueue.push([buildPreemptionOrderKey(reservation, granted.atMs), true]);
       admitted.set(queue, ofQueue);
       use = withUse(use, noQueues, queue, granted.use ?? NO_PAIRS, 1);
     }
@@ -306,7 +306,7 @@ export function* restoreLedger(
     ),
     owners: yield* SortedMap.inSteps<string, number>(
       compareText,
-      reservations.map(({ owner, sequence }) => [ownerKey(owner), sequence]),
+      reservations.map(({ owner, sequence }) => [buildOwnerKey(owner), sequence]),
     ),
     queue,
     trees: noTrees,
@@ -319,7 +319,10 @@ export function* restoreLedger(
     pastUse,
     admitted: SortedMap.from(
       compareText,
-      [...admitted].map(([name, keys]): [string, Admitted] => [name, SortedMap.from(compareAdmitted, keys)]),
+      [...admitted].map(([name, keys]): [string, PreemptionOrder] => [
+        name,
+        SortedMap.from(comparePreemptionOrder, keys),
+      ]),
     ),
     leaving: SortedMap.from(compareNumbers, leaving),
     beneficiaries,
@@ -346,11 +349,11 @@ export function evolveImmediateGrant(
 }
 
 function addWaiting(ledger: Ledger, reservation: Reservation): Ledger {
-  return { ...addReservation(ledger, reservation), queue: enqueue(ledger.queue, reservation) };
+  return { ...addReservation(ledger, reservation), queue: enqueueRequest(ledger.queue, reservation) };
 }
 
 function addReservation(ledger: Ledger, reservation: Reservation): Ledger {
-  const key = ownerKey(reservation.owner);
+  const key = buildOwnerKey(reservation.owner);
   if (ledger.owners.get(key) !== undefined) throw new Error(`${key} has a reservation already`);
   return {
     ...ledger,
@@ -362,7 +365,7 @@ function addReservation(ledger: Ledger, reservation: Reservation): Ledger {
 
 function grant(ledger: Ledger, reservation: Reservation, granted: Grant): Ledger {
   const beneficiaries = withoutBeneficiary(ledger.beneficiaries, reservation.sequence);
-  return { ...hold(ledger, reservation, granted), queue: dequeue(ledger.queue, reservation), beneficiaries };
+  return { ...hold(ledger, reservation, granted), queue: dequeueRequest(ledger.queue, reservation), beneficiaries };
 }
 
 function hold(ledger: Ledger, reservation: Reservation, { atMs, machines, domain, use }: Grant): Ledger {
@@ -370,7 +373,8 @@ function hold(ledger: Ledger, reservation: Reservation, { atMs, machines, domain
   let { holders, parts } = ledger;
   for (const { node, component, shared } of machines) {
     const holder = holders.get(node) ?? (shared === undefined ? parts.get(node)?.[0]?.sequence : undefined);
-    if (holder !== undefined) throw new Error(`${node} is held by ${idOf(holder)}, granted to ${idOf(sequence)}`);
+    if (holder !== undefined)
+      throw new Error(`${node} is held by ${getReservationId(holder)}, granted to ${getReservationId(sequence)}`);
     if (shared === undefined) holders = holders.set(node, sequence);
     else parts = parts.set(node, withPart(parts.get(node) ?? [], { sequence, component, requests: shared }));
   }
@@ -394,8 +398,8 @@ function countInQueue(
   change: 1 | -1,
 ): Pick<Ledger, "use" | "admitted"> {
   const { queue = "" } = reservation;
-  const key = admittedKey(reservation, atMs);
-  const known = admitted.get(queue) ?? SortedMap.empty<AdmittedKey, true>(compareAdmitted);
+  const key = buildPreemptionOrderKey(reservation, atMs);
+  const known = admitted.get(queue) ?? SortedMap.empty<PreemptionOrderKey, true>(comparePreemptionOrder);
   const after = change === 1 ? known.set(key, true) : known.delete(key);
   return {
     use: withUse(before, queues, queue, use ?? NO_PAIRS, change),
@@ -403,12 +407,15 @@ function countInQueue(
   };
 }
 
-export function admittedKey({ beyondMinimum, priority, sequence }: Reservation, grantedAtMs: number): AdmittedKey {
+export function buildPreemptionOrderKey(
+  { beyondMinimum, priority, sequence }: Reservation,
+  grantedAtMs: number,
+): PreemptionOrderKey {
   return { ...(beyondMinimum && { beyondMinimum }), priority, sequence, grantedAtMs };
 }
 
 /** In the order of `Admitted`. */
-export function compareAdmitted(a: AdmittedKey, b: AdmittedKey): number {
+export function comparePreemptionOrder(a: PreemptionOrderKey, b: PreemptionOrderKey): number {
   return (
     Number(b.beyondMinimum === true) - Number(a.beyondMinimum === true) ||
     compareNumbers(a.priority, b.priority) ||
@@ -422,10 +429,10 @@ function release(ledger: Ledger, reservation: Reservation): Ledger {
   const after = {
     ...ledger,
     reservations: ledger.reservations.delete(sequence),
-    owners: ledger.owners.delete(ownerKey(owner)),
+    owners: ledger.owners.delete(buildOwnerKey(owner)),
   };
   const beneficiaries = withoutBeneficiary(ledger.beneficiaries, sequence);
-  if (granted === undefined) return { ...after, queue: dequeue(ledger.queue, reservation), beneficiaries };
+  if (granted === undefined) return { ...after, queue: dequeueRequest(ledger.queue, reservation), beneficiaries };
   let { holders, parts } = ledger;
   for (const { node, component, shared } of granted.machines) {
     if (shared === undefined) holders = holders.delete(node);
@@ -446,15 +453,15 @@ function release(ledger: Ledger, reservation: Reservation): Ledger {
 }
 
 /** Inserts the part in the order of reservation and component, independent of the order of the grants. */
-export function withPart<Held extends Part>(parts: readonly Held[], part: Held): readonly Held[] {
+export function withPart<Held extends MachinePart>(parts: readonly Held[], part: Held): readonly Held[] {
   return [...parts, part].sort(
     (a, b) => compareNumbers(a.sequence, b.sequence) || compareText(a.component, b.component),
   );
 }
 
-export function withoutPart<Held extends Part>(
+export function withoutPart<Held extends MachinePart>(
   parts: readonly Held[],
-  { sequence, component }: Pick<Part, "sequence" | "component">,
+  { sequence, component }: Pick<MachinePart, "sequence" | "component">,
 ): readonly Held[] {
   return parts.filter((part) => part.sequence !== sequence || part.component !== component);
 }

@@ -1,20 +1,20 @@
-import { knownReservation, withoutPart, withPart, type Ledger, type LedgerEvent, type Part } from "./ledger.ts";
-import { mayOccupy, type Owner } from "@muster/names";
+import { getReservation, withoutPart, withPart, type Ledger, type LedgerEvent, type MachinePart } from "./ledger.ts";
+import { canOccupy, type Owner } from "@muster/names";
 import {
   acceptsNode,
-  amountsKey,
-  freeOf,
-  holdsMinimum,
+  buildAmountsKey,
+  computeFreeAmounts,
+  canHoldMinimum,
   matchesNode,
-  subtract,
-  untolerated,
-  useOf,
+  subtractAmounts,
+  findUntolerated,
+  sumUse,
   type Amounts,
   type NodeSelection,
   type Taint,
 } from "@muster/resources";
-import { viewKey, type Machine, type View } from "./reservation.ts";
-import { emptyRoom, freeKey, partialKey, type PartialNode, type Room } from "./room.ts";
+import { buildViewKey, type Machine, type NodeFilter } from "./reservation.ts";
+import { emptyRoom, buildFreeKey, buildPartialKey, type PartialNode, type Room } from "./room.ts";
 import { compareText, SortedMap } from "./sorted-map.ts";
 
 /** The use of a node by a group of pods. */
@@ -77,13 +77,13 @@ export type PoolState = Room & {
   /** Ready and schedulable nodes without foreign pods, used or not. */
   readonly withoutForeign: number;
   /** Ready and schedulable nodes, used or not, by their allocatable amounts and the use of their foreign pods. */
-  readonly sizes: SortedMap<string, NodeSize>;
+  readonly sizes: SortedMap<string, EqualNodes>;
   /** Undefined: the pool has the nodes that it has. */
   readonly scaling: PoolScaling | undefined;
 };
 
 /** Nodes with equal sizes when nothing is granted. */
-export type NodeSize = {
+export type EqualNodes = {
   /** Undefined: not known. */
   readonly allocatable: Amounts | undefined;
   /** The part of it that foreign pods leave. */
@@ -111,7 +111,7 @@ export type MachineRecord = {
   readonly parts?: readonly HeldPart[];
 };
 
-export type HeldPart = Part & { readonly owner: Owner };
+export type HeldPart = MachinePart & { readonly owner: Owner };
 
 export type Standing = "free" | "held" | "shared" | "foreign" | "occupied" | "notReady" | "cordoned";
 
@@ -146,47 +146,47 @@ export function buildMachines(
   for (const facts of nodes) machines = replaceRecord(machines, facts.name, { facts });
   for (const scaling of scalings) machines = withScaling(machines, scaling.pool, scaling);
   for (const [node, sequence] of ledger.holders.entries())
-    machines = withHolder(machines, node, knownReservation(ledger, sequence).owner);
+    machines = withHolder(machines, node, getReservation(ledger, sequence).owner);
   for (const [node, parts] of ledger.parts.entries())
     for (const part of parts)
-      machines = withHeldPart(machines, node, { ...part, owner: knownReservation(ledger, part.sequence).owner });
+      machines = withHeldPart(machines, node, { ...part, owner: getReservation(ledger, part.sequence).owner });
   return machines;
 }
 
 /** Counts usable machines, held or not. */
-export function capacityOf(pool: PoolState): number {
+export function countCapacity(pool: PoolState): number {
   return pool.free.size + pool.held + pool.shared;
 }
 
 /** Maximum number of machines of the existing nodes that a request can get once everything else is released. */
-export function largestOf(pool: PoolState): number {
-  return capacityOf(pool) + pool.occupied + pool.foreign;
+export function countLargest(pool: PoolState): number {
+  return countCapacity(pool) + pool.occupied + pool.foreign;
 }
 
 /** Maximum number of machines that a request can ever get with the current nodes and scaling: a larger request is impossible. */
-export function maxOf(pool: PoolState): number {
-  return Math.max(largestOf(pool), pool.scaling?.max ?? 0);
+export function countMaxMachines(pool: PoolState): number {
+  return Math.max(countLargest(pool), pool.scaling?.max ?? 0);
 }
 
 /**
  * Maximum number of whole machines that a waiting request can get now. Foreign pods may stay forever, and no machine is kept in expectation of nodes that the
  * provider cannot supply.
  */
-export function attainableOf(pool: PoolState): number {
+export function countAttainableMachines(pool: PoolState): number {
   const present = pool.withoutForeign;
   if (pool.scaling === undefined || pool.scaling.exhausted) return present;
-  return Math.max(present, pool.scaling.max - (largestOf(pool) - present));
+  return Math.max(present, pool.scaling.max - (countLargest(pool) - present));
 }
 
 /** Nodes of the pool whose allocatable amounts are unknown. */
-export function unsizedOf(pool: PoolState): number {
+export function countUnsizedMachines(pool: PoolState): number {
   let count = 0;
   for (const { allocatable, nodes } of pool.sizes.values()) if (allocatable === undefined) count += nodes;
   return count;
 }
 
 /** Counts nodes, granted or not, that can take no work now; `largestOf` plus these is the number of nodes of the pool. */
-export function brokenOf(pool: PoolState): number {
+export function countUnusable(pool: PoolState): number {
   return pool.notReady + pool.cordoned;
 }
 
@@ -194,20 +194,20 @@ export function brokenOf(pool: PoolState): number {
  * Yields the nodes of one pool that have no holder and cannot be granted as a whole now, by name. With a selection: only nodes that it accepts. Visits every
  * node.
  */
-export function* unusableNodes(machines: Machines, pool: string, selection?: NodeSelection): Generator<UnusableNode> {
+export function* findUnusable(machines: Machines, pool: string, selection?: NodeSelection): Generator<UnusableNode> {
   for (const record of machines.nodes.values()) {
     if (record.facts?.pool !== pool) continue;
-    const facts = selection === undefined ? record.facts : seenBy(record.facts, selection);
+    const facts = selection === undefined ? record.facts : selectNodeFacts(record.facts, selection);
     if (facts === undefined) continue;
     const node = { node: facts.name, occupant: undefined, foreign: undefined };
-    const standing = standingOf(facts, record);
+    const standing = getNodeStanding(facts, record);
     if (standing === "notReady") yield { ...node, reason: "NOT_READY" };
     if (standing === "cordoned") {
-      const taints = facts.taints.filter((taint) => untolerated([taint], selection?.tolerations ?? []) !== undefined);
+      const taints = facts.taints.filter((each) => findUntolerated([each], selection?.tolerations ?? []) !== undefined);
       yield { ...node, reason: "CORDONED", cordoned: facts.cordoned, ...(taints.length > 0 && { taints }) };
     }
     if (standing === "occupied") yield { ...node, reason: "OCCUPIED", occupant: foreignOccupantOf(facts, record) };
-    if (standing === "foreign") yield { ...node, reason: "FOREIGN_USE", foreign: uncountedUseOf(facts, record) };
+    if (standing === "foreign") yield { ...node, reason: "FOREIGN_USE", foreign: findUncountedUse(facts, record) };
   }
 }
 
@@ -236,7 +236,7 @@ export function withScaling(machines: Machines, pool: string, scaling: PoolScali
 export function withEvent(machines: Machines, ledger: Ledger, event: LedgerEvent): Machines {
   if (event.kind !== "granted" && event.kind !== "released" && event.kind !== "requeued") return machines;
   const { sequence } = event;
-  const { owner, grant } = knownReservation(ledger, sequence);
+  const { owner, grant } = getReservation(ledger, sequence);
   if (event.kind === "granted")
     return event.machines.reduce((after, { node, component, shared }) => {
       if (shared === undefined) return withHolder(after, node, owner);
@@ -291,7 +291,8 @@ function isAlike(before: NodeFacts | undefined, after: NodeFacts | undefined): b
 }
 
 function sizeKey({ pool, ready, schedulable, cordoned, labels, taints, allocatable, foreign }: NodeFacts): string {
-  const sizes = [allocatable === undefined ? "" : amountsKey(allocatable), amountsKey(foreign.requests), foreign.pods];
+  const allocatableKey = allocatable === undefined ? "" : buildAmountsKey(allocatable);
+  const sizes = [allocatableKey, buildAmountsKey(foreign.requests), foreign.pods];
   return JSON.stringify([pool, ready, schedulable, cordoned, labels, taints, sizes]);
 }
 
@@ -329,14 +330,14 @@ const MAX_PARTITIONS = 128;
  * They may match, so the request is not refused, but no machines are kept for it. The first call visits all nodes; later each change of a node updates the
  * views of its pool.
  */
-export function viewOf(machines: Machines, { pool, selection, domain }: View): PoolState | undefined {
+export function findRoom(machines: Machines, { pool, selection, domain }: NodeFilter): PoolState | undefined {
   const state = machines.pools.get(pool);
   if (state === undefined || (selection === undefined && domain === undefined)) return state;
   return partitionOf(machines, state, selection, domain?.key).get(domain?.value ?? "") ?? emptyView(state);
 }
 
 /** The domains of a topology: the pool's nodes by each value of the label. */
-export function domainsOf(machines: Machines, { pool, selection }: View, topology: string): Partition["states"] {
+export function getDomains(machines: Machines, { pool, selection }: NodeFilter, topology: string): Partition["states"] {
   const state = machines.pools.get(pool);
   return state === undefined ? SortedMap.empty(compareText) : partitionOf(machines, state, selection, topology);
 }
@@ -349,7 +350,7 @@ function partitionOf(
 ): Partition["states"] {
   const known = partitions.get(state) ?? new Map<string, Partition>();
   partitions.set(state, known);
-  const key = `${viewKey({ pool: state.name, ...(selection && { selection }) })}!${topology ?? ""}`;
+  const key = `${buildViewKey({ pool: state.name, ...(selection && { selection }) })}!${topology ?? ""}`;
   const same = known.get(key);
   if (same !== undefined) {
     known.delete(key);
@@ -370,9 +371,9 @@ function emptyView({ name, scaling }: PoolState): PoolState {
 }
 
 /** The facts about the node for a pod of the selection; undefined: the pod does not accept the node. */
-export function seenBy(facts: NodeFacts, selection: NodeSelection | undefined): NodeFacts | undefined {
+export function selectNodeFacts(facts: NodeFacts, selection: NodeSelection | undefined): NodeFacts | undefined {
   if (selection === undefined) return facts;
-  if (!matchesNode(selection, facts) || !holdsMinimum(selection, facts.allocatable)) return undefined;
+  if (!matchesNode(selection, facts) || !canHoldMinimum(selection, facts.allocatable)) return undefined;
   return acceptsNode(selection, facts) ? withTaintsTolerated(facts) : facts;
 }
 
@@ -390,7 +391,7 @@ function countSeen(
   isResized: boolean,
 ): Partition {
   const { selection, states } = partition;
-  const facts = record?.facts && seenBy(record.facts, selection);
+  const facts = record?.facts && selectNodeFacts(record.facts, selection);
   const value = facts && domainOf(facts, partition);
   if (record === undefined || facts === undefined || value === undefined) return partition;
   const before = states.get(value) ?? emptyView(pool);
@@ -407,7 +408,7 @@ function domainOf({ labels }: NodeFacts, { topology }: Partition): string | unde
 function withoutEmptyDomain(partition: Partition, record: MachineRecord | undefined): Partition {
   const value = record?.facts && domainOf(record.facts, partition);
   const state = value === undefined ? undefined : partition.states.get(value);
-  if (value === undefined || state === undefined || largestOf(state) + brokenOf(state) > 0) return partition;
+  if (value === undefined || state === undefined || countLargest(state) + countUnusable(state) > 0) return partition;
   return { ...partition, states: partition.states.delete(value) };
 }
 
@@ -433,21 +434,21 @@ function updateViews(
 /** A pool exists while it has a live node or is scaled. */
 function withoutEmptyPool(pools: Machines["pools"], name: string | undefined): Machines["pools"] {
   const pool = name === undefined ? undefined : pools.get(name);
-  if (pool === undefined || pool.scaling !== undefined || largestOf(pool) + brokenOf(pool) > 0) return pools;
+  if (pool === undefined || pool.scaling !== undefined || countLargest(pool) + countUnusable(pool) > 0) return pools;
   return pools.delete(pool.name);
 }
 
 function countNode(pool: PoolState, facts: NodeFacts, record: MachineRecord, change: 1 | -1): PoolState {
-  const standing = standingOf(facts, record);
+  const standing = getNodeStanding(facts, record);
   const { name, allocatable } = facts;
   if (standing === "free") {
-    const key = freeKey(name, allocatable);
+    const key = buildFreeKey(name, allocatable);
     return { ...pool, free: change === 1 ? pool.free.set(key, allocatable) : pool.free.delete(key) };
   }
-  const partial = partialNodeOf(facts, record, standing);
+  const partial = findPartialNode(facts, record, standing);
   const counted = { ...pool, [standing]: pool[standing] + change };
   if (partial === undefined) return counted;
-  const key = partialKey(name, partial);
+  const key = buildPartialKey(name, partial);
   return { ...counted, partial: change === 1 ? pool.partial.set(key, partial) : pool.partial.delete(key) };
 }
 
@@ -456,7 +457,7 @@ function countSize(pool: PoolState, facts: NodeFacts, change: 1 | -1): PoolState
   const { allocatable } = facts;
   const hasForeignUse = facts.foreign.pods > 0;
   const potential = potentialOf(facts);
-  const key = `${allocatable === undefined ? "" : amountsKey(allocatable)} ${hasForeignUse ? amountsKey(potential) : ""}`;
+  const key = `${allocatable === undefined ? "" : buildAmountsKey(allocatable)} ${hasForeignUse ? buildAmountsKey(potential) : ""}`;
   const nodes = (pool.sizes.get(key)?.nodes ?? 0) + change;
   const sizes =
     nodes === 0 ? pool.sizes.delete(key) : pool.sizes.set(key, { allocatable, potential, hasForeignUse, nodes });
@@ -466,7 +467,7 @@ function countSize(pool: PoolState, facts: NodeFacts, change: 1 | -1): PoolState
 /** The amounts that can be granted in parts while nothing is granted on the node. */
 function potentialOf({ allocatable = NOTHING, foreign }: NodeFacts): Amounts {
   if (foreign.pods === 0) return allocatable;
-  return freeOf({ allocatable, overhead: NOTHING, uses: [useOf(foreign.requests, foreign.pods)] });
+  return computeFreeAmounts({ allocatable, overhead: NOTHING, uses: [sumUse(foreign.requests, foreign.pods)] });
 }
 
 function emptyPool(name: string): PoolState {
@@ -478,24 +479,24 @@ function emptyPool(name: string): PoolState {
  * Returns the node's standing. A machine is free again once its reservation is released (`decideReservationRelease`), its node has no exclusive pod, and the
  * node is ready and schedulable.
  */
-export function standingOf(facts: NodeFacts, record: MachineRecord): Standing {
+export function getNodeStanding(facts: NodeFacts, record: MachineRecord): Standing {
   if (!facts.ready) return "notReady";
   if (!facts.schedulable) return "cordoned";
   if (foreignOccupantOf(facts, record) !== undefined) return "occupied";
   if (record.holder !== undefined) return "held";
   if (record.parts !== undefined) return "shared";
-  return uncountedUseOf(facts, record) === undefined ? "free" : "foreign";
+  return findUncountedUse(facts, record) === undefined ? "free" : "foreign";
 }
 
 /** The node as rooms list it for grants in parts; undefined: no part of it may be granted, whatever is free. */
-export function partialNodeOf(facts: NodeFacts, record: MachineRecord, standing: Standing): PartialNode | undefined {
+export function findPartialNode(facts: NodeFacts, record: MachineRecord, standing: Standing): PartialNode | undefined {
   const { allocatable } = facts;
   if (allocatable === undefined || (standing !== "shared" && standing !== "foreign")) return undefined;
-  const uncounted = uncountedUseOf(facts, record);
-  const uses = (record.parts ?? []).map(({ requests }) => useOf(requests));
-  if (uncounted !== undefined) uses.push(useOf(uncounted.requests, uncounted.pods));
+  const uncounted = findUncountedUse(facts, record);
+  const uses = (record.parts ?? []).map(({ requests }) => sumUse(requests));
+  if (uncounted !== undefined) uses.push(sumUse(uncounted.requests, uncounted.pods));
   if (isExceeded(allocatable, uses)) return undefined;
-  const free = freeOf({ allocatable, overhead: NOTHING, uses });
+  const free = computeFreeAmounts({ allocatable, overhead: NOTHING, uses });
   return { free, allocatable, potential: potentialOf(facts), hasForeignUse: facts.foreign.pods > 0 };
 }
 
@@ -512,15 +513,15 @@ const NOTHING: Amounts = new Map();
  * Returns the use of the node that no grant counts: foreign pods, pods of owners without a part of it (such as after a release), and pod requests beyond their
  * owner's parts. Undefined: none.
  */
-export function uncountedUseOf(
+export function findUncountedUse(
   { foreign, ownerUses }: NodeFacts,
   { holder, parts = [] }: MachineRecord,
 ): NodeUse | undefined {
   const uses = ownerUses.flatMap(({ owner, use }) => {
-    if (holder !== undefined && mayOccupy(owner, holder)) return [];
+    if (holder !== undefined && canOccupy(owner, holder)) return [];
     return beyond(
       use,
-      parts.filter((part) => mayOccupy(owner, part.owner)),
+      parts.filter((part) => canOccupy(owner, part.owner)),
     );
   });
   const [first, ...others] = [...(foreign.pods > 0 ? [foreign] : []), ...uses];
@@ -529,7 +530,7 @@ export function uncountedUseOf(
 
 /** The use of an owner's pods beyond the parts that the owner holds. */
 function beyond({ pods, requests, examples }: NodeUse, parts: readonly HeldPart[]): readonly NodeUse[] {
-  const granted = parts.reduce((left, part) => subtract(left, part.requests), requests);
+  const granted = parts.reduce((left, part) => subtractAmounts(left, part.requests), requests);
   const more = [...granted].filter(([, amount]) => amount > 0);
   const morePods = Math.max(0, pods - parts.length);
   return morePods === 0 && more.length === 0 ? [] : [{ pods: morePods, requests: new Map(more), examples }];
@@ -542,5 +543,5 @@ function addUse(a: NodeUse, b: NodeUse): NodeUse {
 }
 
 function foreignOccupantOf({ occupants }: NodeFacts, { holder }: MachineRecord): Owner | undefined {
-  return occupants.find((owner) => holder === undefined || !mayOccupy(owner, holder));
+  return occupants.find((owner) => holder === undefined || !canOccupy(owner, holder));
 }

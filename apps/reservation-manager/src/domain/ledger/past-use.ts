@@ -16,7 +16,7 @@ export type PastUse = SortedMap<string, PastShares>;
 export const noPastUse: PastUse = SortedMap.empty(compareText);
 
 /** The addition to the share of the queue when it is compared with the others of its parent, in millionths. */
-export function pastShareOf({ queue, parent }: QueueNode, pastUse: PastUse): number {
+export function getPastShare({ queue, parent }: QueueNode, pastUse: PastUse): number {
   return parent === undefined ? 0 : (pastUse.get(parent.queue.name)?.shares.get(queue.name) ?? 0);
 }
 

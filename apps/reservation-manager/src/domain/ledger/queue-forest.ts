@@ -42,7 +42,7 @@ export type QueueForest = ReadonlyMap<string, QueueNode>;
 const forests = new WeakMap<Queues, QueueForest>();
 
 /** Builds the trees of these queues. A queue with a missing parent, or in a cycle, gets a tree of its own and admits nothing. */
-export function forestOf(queues: Queues): QueueForest {
+export function getForest(queues: Queues): QueueForest {
   const known = forests.get(queues);
   if (known !== undefined) return known;
   const forest = buildForest(queues);
@@ -180,7 +180,7 @@ function isOptional(pair: string): boolean {
 const limited = new WeakMap<QueueNode, WeakMap<PairAmounts, PairAmounts>>();
 
 /** Returns the amounts that a quota limits for the queue. */
-export function limitedAmounts(node: QueueNode, amounts: PairAmounts): PairAmounts {
+export function sumLimitedAmounts(node: QueueNode, amounts: PairAmounts): PairAmounts {
   const known = limited.get(node) ?? new WeakMap<PairAmounts, PairAmounts>();
   limited.set(node, known);
   const same = known.get(amounts);

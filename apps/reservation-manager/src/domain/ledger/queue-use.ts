@@ -1,5 +1,5 @@
 import { compareText, SortedMap } from "./sorted-map.ts";
-import { forestOf, limitedAmounts, type QueueNode } from "./queue-forest.ts";
+import { getForest, sumLimitedAmounts, type QueueNode } from "./queue-forest.ts";
 import { NO_PAIRS, type PairAmounts, type Queues } from "./queue.ts";
 
 /** The use of granted work, by queue. */
@@ -16,10 +16,10 @@ export const noUse: QueueUse = { own: SortedMap.empty(compareText), tree: Sorted
 
 /** Returns the use after a grant in the queue, or with the factor -1 after its release. */
 export function withUse(use: QueueUse, queues: Queues, queue: string, amounts: PairAmounts, factor: 1 | -1): QueueUse {
-  const node = forestOf(queues).get(queue);
+  const node = getForest(queues).get(queue);
   const own = replaceAmounts(use.own, queue, addAmounts(use.own.get(queue) ?? NO_PAIRS, amounts, factor));
   if (node === undefined) return { ...use, own };
-  const limited = limitedAmounts(node, amounts);
+  const limited = sumLimitedAmounts(node, amounts);
   const tree = withTreeUse(use.tree, node, limited, factor);
   return { own, tree, ...(use.later && { later: withTreeUse(use.later, node, limited, factor) }) };
 }
@@ -48,24 +48,25 @@ function changeAbove(node: QueueNode, before: PairAmounts, after: PairAmounts, c
   if (node.guaranteed.size === 0) return change;
   const above = new Map<string, number>();
   for (const pair of change.keys()) {
-    const amount = upOf(node, pair, after.get(pair) ?? 0) - upOf(node, pair, before.get(pair) ?? 0);
+    const amount =
+      computeUseOfParent(node, pair, after.get(pair) ?? 0) - computeUseOfParent(node, pair, before.get(pair) ?? 0);
     if (amount !== 0) above.set(pair, amount);
   }
   return above;
 }
 
 /** The part of the use that also counts as its parent's. */
-export function upOf(node: QueueNode, pair: string, used: number): number {
+export function computeUseOfParent(node: QueueNode, pair: string, used: number): number {
   return Math.max(0, used - (node.guaranteed.get(pair) ?? 0));
 }
 
 /** Recomputes the use by tree after a change of the queues. */
 export function rebuildUse(own: QueueUse["own"], queues: Queues): QueueUse {
-  const forest = forestOf(queues);
+  const forest = getForest(queues);
   let tree = noUse.tree;
   for (const [queue, amounts] of own.entries()) {
     const node = forest.get(queue);
-    if (node !== undefined) tree = withTreeUse(tree, node, limitedAmounts(node, amounts), 1);
+    if (node !== undefined) tree = withTreeUse(tree, node, sumLimitedAmounts(node, amounts), 1);
   }
   return { own, tree };
 }

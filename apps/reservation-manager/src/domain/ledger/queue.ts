@@ -7,7 +7,7 @@ export type Queue = {
   readonly parent?: string;
   /** Weight in thousandths. With 0 it borrows only when no other queue has work that fits. */
   readonly weightMilli: number;
-  /** By `pairKey`. Empty: it has no quota of its own, and may use that of its tree. */
+  /** By `buildPairKey`. Empty: it has no quota of its own, and may use that of its tree. */
   readonly quotas: ReadonlyMap<string, Quota>;
   readonly strategy: "BestEffortFIFO" | "StrictFIFO";
   readonly stopPolicy: "None" | "Hold" | "HoldAndDrain";
@@ -44,7 +44,7 @@ export type Quota = {
   readonly lendingLimit?: number;
 };
 
-/** Amounts by `pairKey`; entries of 0 are omitted. */
+/** Amounts by `buildPairKey`; entries of 0 are omitted. */
 export type PairAmounts = ReadonlyMap<string, number>;
 
 export type Queues = SortedMap<string, Queue>;
@@ -56,16 +56,16 @@ export const NO_PAIRS: PairAmounts = new Map();
 export const ANY_RESOURCE = "";
 
 /** Key of a resource in a pool. Names of pools and resources contain no space. */
-export function pairKey(pool: string, resource: string): string {
+export function buildPairKey(pool: string, resource: string): string {
   return `${pool} ${resource}`;
 }
 
-export function pairOf(key: string): { readonly pool: string; readonly resource: string } {
+export function parsePair(key: string): { readonly pool: string; readonly resource: string } {
   const [pool = "", resource = ""] = key.split(" ");
   return { pool, resource };
 }
 
-export function sameQueue(a: Queue, b: Queue): boolean {
+export function areQueuesEqual(a: Queue, b: Queue): boolean {
   const { quotas: quotasOfA, ...restOfA } = a;
   const { quotas: quotasOfB, ...restOfB } = b;
   return sameFields(restOfA, restOfB) && sameQuotas(quotasOfA, quotasOfB);

@@ -1,6 +1,6 @@
-import { upOf, type QueueUse } from "./queue-use.ts";
+import { computeUseOfParent, type QueueUse } from "./queue-use.ts";
 import { mayUse, type QueueNode } from "./queue-forest.ts";
-import { ANY_RESOURCE, pairKey, pairOf, type PairAmounts } from "./queue.ts";
+import { ANY_RESOURCE, buildPairKey, parsePair, type PairAmounts } from "./queue.ts";
 
 /** The amounts that the quota of queues is compared with. */
 export type QuotaWorld = {
@@ -18,26 +18,27 @@ export type PairShortage = { readonly pair: string; readonly requested: number; 
  * Returns what the queue could use in addition: its unused guarantee, plus its tree's free quota up to its borrowing limit. Negative where use exceeds quota.
  * The formula is that of Kueue's resource nodes.
  */
-export function freeOf(node: QueueNode, pair: string, world: QuotaWorld): number {
-  const free = freeOfTree(node, pair, world);
+export function computeFreeQuota(node: QueueNode, pair: string, world: QuotaWorld): number {
+  const free = computeFreeQuotaOfTree(node, pair, world);
   return mayUse(node, pair) ? free : Math.min(0, free);
 }
 
 /** The amounts that the queue and those below it could use in addition, all together. */
-export function freeOfTree(node: QueueNode, pair: string, { pools, use, later }: QuotaWorld): number {
+export function computeFreeQuotaOfTree(node: QueueNode, pair: string, { pools, use, later }: QuotaWorld): number {
   const now = availableOf(node, pair, pools, use);
   return later === undefined ? now : Math.min(now, availableOf(node, pair, pools, later));
 }
 
 /**
- * Returns how much must be free for the parent so that `needed` is free for a queue with this use; undefined: no amount suffices. The inverse of `freeOfTree`.
+ * Returns how much must be free for the parent so that `needed` is free for a queue with this use; undefined: no amount suffices.
+ * The inverse of `computeFreeQuotaOfTree`.
  */
-export function neededAbove(
+export function findNeededAbove(
   node: QueueNode,
   pair: string,
   { needed, used, pools }: { readonly needed: number; readonly used: number; readonly pools: PairAmounts },
 ): number | undefined {
-  const total = totalOf(node, pair, pools);
+  const total = computeQuotaTotal(node, pair, pools);
   if (node.parent === undefined) return needed > total - used ? undefined : needed;
   const guaranteed = node.guaranteed.get(pair) ?? 0;
   const above = needed - Math.max(0, guaranteed - used);
@@ -47,16 +48,16 @@ export function neededAbove(
 /** The maximum of its parent's free amount that the queue, with those below it, could use in addition. */
 function shareableOf(node: QueueNode, pair: string, total: number, used: number): number {
   const limit = node.queue.quotas.get(pair)?.borrowingLimit ?? Number.POSITIVE_INFINITY;
-  return total - (node.guaranteed.get(pair) ?? 0) - upOf(node, pair, used) + limit;
+  return total - (node.guaranteed.get(pair) ?? 0) - computeUseOfParent(node, pair, used) + limit;
 }
 
 /** The maximum that work of the queue can ever have: its free amount while nothing is used. */
-export function maxUseOf(node: QueueNode, pair: string, pools: PairAmounts): number {
-  return mayUse(node, pair) ? maxUseOfTree(node, pair, pools) : 0;
+export function computeMaxUse(node: QueueNode, pair: string, pools: PairAmounts): number {
+  return mayUse(node, pair) ? computeMaxUseOfTree(node, pair, pools) : 0;
 }
 
 /** Returns the maximum that the queue and those below it can ever use together. */
-export function maxUseOfTree(node: QueueNode, pair: string, pools: PairAmounts): number {
+export function computeMaxUseOfTree(node: QueueNode, pair: string, pools: PairAmounts): number {
   return availableOf(node, pair, pools, undefined);
 }
 
@@ -64,7 +65,7 @@ function availableOf(node: QueueNode, pair: string, pools: PairAmounts, use: Que
   const usedBy = (each: QueueNode): number => use?.get(each.queue.name)?.get(pair) ?? 0;
   let free = 0;
   for (const each of node.pathFromRoot) {
-    const total = totalOf(each, pair, pools);
+    const total = computeQuotaTotal(each, pair, pools);
     const used = usedBy(each);
     if (each.parent === undefined) {
       free = total - used;
@@ -77,10 +78,10 @@ function availableOf(node: QueueNode, pair: string, pools: PairAmounts, use: Que
 }
 
 /** The quota of the queue with the lent quota of the queues below it. */
-export function totalOf(node: QueueNode, pair: string, pools: PairAmounts): number {
+export function computeQuotaTotal(node: QueueNode, pair: string, pools: PairAmounts): number {
   const total = node.total.get(pair) ?? 0;
   if (node.parent !== undefined || !node.root.hasPoolsAsQuota || node.root.named.has(pair)) return total;
-  return total + (pools.get(pair) ?? pools.get(pairKey(pairOf(pair).pool, ANY_RESOURCE)) ?? 0);
+  return total + (pools.get(pair) ?? pools.get(buildPairKey(parsePair(pair).pool, ANY_RESOURCE)) ?? 0);
 }
 
 /** Returns the first pair whose available amount is below the requested one. */
@@ -96,7 +97,7 @@ export function findShortage(asked: PairAmounts, availableFor: (pair: string) =>
  * Returns how many levels above the queue the first quota is that suffices for the request: 0 is the queue's own with those below it, 1 its parent's. Above 0
  * the queue borrows.
  */
-export function levelOf(node: QueueNode, asked: PairAmounts, world: QuotaWorld): number {
+export function computeQuotaLevel(node: QueueNode, asked: PairAmounts, world: QuotaWorld): number {
   let level = 0;
   for (const [pair, amount] of asked) level = Math.max(level, levelOfPair(node, pair, amount, world));
   return level;
@@ -106,8 +107,8 @@ function levelOfPair(node: QueueNode, pair: string, asked: number, { use, pools 
   let change = asked;
   for (const [level, each] of node.path.entries()) {
     const used = use.get(each.queue.name)?.get(pair) ?? 0;
-    if (used + change <= totalOf(each, pair, pools)) return level;
-    change = upOf(each, pair, used + change) - upOf(each, pair, used);
+    if (used + change <= computeQuotaTotal(each, pair, pools)) return level;
+    change = computeUseOfParent(each, pair, used + change) - computeUseOfParent(each, pair, used);
   }
   return node.path.length;
 }

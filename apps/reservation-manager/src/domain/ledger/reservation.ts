@@ -1,6 +1,12 @@
 import type { Owner } from "@muster/names";
 import type { PairAmounts } from "./queue.ts";
-import { amountsKey, compareLargestFirst, nodeSelectionKey, type Amounts, type NodeSelection } from "@muster/resources";
+import {
+  buildAmountsKey,
+  compareLargestFirst,
+  buildNodeSelectionKey,
+  type Amounts,
+  type NodeSelection,
+} from "@muster/resources";
 
 /** A machine of one pool, or a part of one, for one component or replica. */
 export type Need = {
@@ -83,27 +89,27 @@ export type PoolNeed = {
   readonly shared: readonly Amounts[];
 };
 
-export function idOf(sequence: number): string {
+export function getReservationId(sequence: number): string {
   return `r-${sequence}`;
 }
 
 /** The inverse of `idOf`; throws on an invalid id. */
-export function sequenceOf(id: string): number {
+export function getSequence(id: string): number {
   const digits = /^r-([1-9]\d*)$/.exec(id)?.[1];
   if (digits === undefined) throw new Error(`"${id}" is not the id of a reservation`);
   return Number(digits);
 }
 
 /** Kinds and ids are DNS labels, so the separator, which sorts before all their characters, keeps owners of one kind together. */
-export function ownerKey(owner: Owner): string {
+export function buildOwnerKey(owner: Owner): string {
   return `${owner.kind}!${owner.id}`;
 }
 
-/** Groups the needs by pool and selection, in the order of their `viewKey`. */
+/** Groups the needs by pool and selection, in the order of their `buildViewKey`. */
 export function countByPool(needs: readonly Need[]): readonly PoolNeed[] {
   const views = new Map<string, Omit<PoolNeed, "count" | "shared"> & { count: number; shared: Amounts[] }>();
   for (const { pool, selection, shared } of needs) {
-    const key = viewKey({ pool, ...(selection && { selection }) });
+    const key = buildViewKey({ pool, ...(selection && { selection }) });
     const known = views.get(key) ?? { pool, ...(selection && { selection }), count: 0, shared: [] };
     if (shared === undefined) known.count += 1;
     else known.shared.push(shared);
@@ -114,20 +120,20 @@ export function countByPool(needs: readonly Need[]): readonly PoolNeed[] {
 }
 
 /** Equal for needs that accept the same nodes. Pool names contain no exclamation mark, which sorts before all their characters. */
-export function viewKey({ pool, selection, domain }: View): string {
-  const key = selection === undefined ? pool : `${pool}!${nodeSelectionKey(selection)}`;
+export function buildViewKey({ pool, selection, domain }: NodeFilter): string {
+  const key = selection === undefined ? pool : `${pool}!${buildNodeSelectionKey(selection)}`;
   return domain === undefined ? key : `${key}!${domain.key}=${domain.value}`;
 }
 
 /** The nodes that a need accepts. */
-export type View = Pick<PoolNeed, "pool" | "selection" | "domain">;
+export type NodeFilter = Pick<PoolNeed, "pool" | "selection" | "domain">;
 
 /** Number of machines and parts of machines. */
-export function sizeOf({ count, shared }: Pick<PoolNeed, "count" | "shared">): number {
+export function countMachines({ count, shared }: Pick<PoolNeed, "count" | "shared">): number {
   return count + shared.length;
 }
 
-export function needsOf(pool: string, needs: readonly PoolNeed[]): readonly PoolNeed[] {
+export function getNeeds(pool: string, needs: readonly PoolNeed[]): readonly PoolNeed[] {
   return needs.filter((need) => need.pool === pool);
 }
 
@@ -143,7 +149,7 @@ export type Gang = Pick<Reservation, "needs" | "topology">;
 export type PoolGang = { readonly needs: readonly PoolNeed[]; readonly topology?: string | undefined };
 
 /** Returns whether both ask for the same machines or parts, on the same nodes, for the same components, in any order. */
-export function sameNeeds(a: Gang, b: Gang): boolean {
+export function areNeedsEqual(a: Gang, b: Gang): boolean {
   if (a.needs.length !== b.needs.length || a.topology !== b.topology) return false;
   const keys = new Map(a.needs.map((need) => [need.component, needKey(need)]));
   return b.needs.every((need) => keys.get(need.component) === needKey(need));
@@ -160,6 +166,6 @@ export function shareBytes(requests: Amounts | undefined): number {
 }
 
 function needKey(need: Need): string {
-  const key = need.shared === undefined ? viewKey(need) : `${viewKey(need)} ${amountsKey(need.shared)}`;
+  const key = need.shared === undefined ? buildViewKey(need) : `${buildViewKey(need)} ${buildAmountsKey(need.shared)}`;
   return need.otherPools === undefined ? key : `${key} ${need.otherPools.join(" ")}`;
 }

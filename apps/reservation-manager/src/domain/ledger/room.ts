@@ -1,10 +1,10 @@
 import {
-  allocatedFraction,
-  amountsKey,
+  computeAllocatedFraction,
+  buildAmountsKey,
   compareLargestFirst,
-  fitsInto,
-  subtract,
-  useOf,
+  canFit,
+  subtractAmounts,
+  sumUse,
   type Amounts,
 } from "@muster/resources";
 import type { PoolNeed } from "./reservation.ts";
@@ -39,13 +39,16 @@ export const emptyRoom: Room = { free: SortedMap.empty(compareFree), partial: So
 const UNKNOWN: Amounts = new Map();
 
 /** A node of unknown size comes first among those without extended resources, because no part can use it. */
-export function freeKey(node: string, allocatable: Amounts | undefined): FreeKey {
+export function buildFreeKey(node: string, allocatable: Amounts | undefined): FreeKey {
   const size = allocatable ?? UNKNOWN;
   return { isSpecial: hasUnrequested(size, UNKNOWN), size, node };
 }
 
-export function partialKey(node: string, { free, allocatable }: Pick<PartialNode, "free" | "allocatable">): PartialKey {
-  return { fraction: allocatedFraction(free, allocatable), ...freeKey(node, allocatable) };
+export function buildPartialKey(
+  node: string,
+  { free, allocatable }: Pick<PartialNode, "free" | "allocatable">,
+): PartialKey {
+  return { fraction: computeAllocatedFraction(free, allocatable), ...buildFreeKey(node, allocatable) };
 }
 
 function compareFree(a: FreeKey, b: FreeKey): number {
@@ -74,7 +77,7 @@ export function placeShared(room: Room, requests: readonly Amounts[]): Placed {
   let left = room;
   let search = startSearch("");
   for (const request of requests) {
-    const key = amountsKey(request);
+    const key = buildAmountsKey(request);
     if (search.key !== key) search = startSearch(key);
     const found = placeOne(left, request, search);
     nodes.push(found?.node);
@@ -108,7 +111,7 @@ function startSearch(key: string): Search {
 function placeOne(room: Room, request: Amounts, search: Search): Found | undefined {
   if (search.isOver) return undefined;
   const same = search.at && room.partial.get(search.at);
-  if (search.at !== undefined && same !== undefined && fitsInto(request, same.free))
+  if (search.at !== undefined && same !== undefined && canFit(request, same.free))
     return take(room, search.at, same, request, search);
   const plain = search.isSpecial ? undefined : placeAmong(room, request, search);
   if (plain !== undefined) return plain;
@@ -118,27 +121,27 @@ function placeOne(room: Room, request: Amounts, search: Search): Found | undefin
 
 function placeAmong(room: Room, request: Amounts, search: Search): Found | undefined {
   const { isSpecial, partialFrom, freeFrom } = search;
-  const mayFit = (most: Amounts): boolean => fitsInto(request, most);
+  const mayFit = (most: Amounts): boolean => canFit(request, most);
   for (const [at, node] of room.partial.search(freeOfPartial, mayFit, partialFrom))
-    if (fitsInto(request, node.free) && hasUnrequested(node.allocatable, request) === isSpecial)
+    if (canFit(request, node.free) && hasUnrequested(node.allocatable, request) === isSpecial)
       return take(room, at, node, request, { ...search, partialFrom: at });
   for (const [key, allocatable] of room.free.search(sizesOfFree, mayFit, freeFrom)) {
-    if (allocatable === undefined || !fitsInto(request, allocatable)) continue;
+    if (allocatable === undefined || !canFit(request, allocatable)) continue;
     if (hasUnrequested(allocatable, request) !== isSpecial) continue;
     const partial = { free: allocatable, allocatable, potential: allocatable, hasForeignUse: false };
     const opened = { ...room, free: room.free.delete(key) };
     const next = { ...search, partialFrom: END, freeFrom: key };
-    return take(opened, partialKey(key.node, partial), partial, request, next);
+    return take(opened, buildPartialKey(key.node, partial), partial, request, next);
   }
   return undefined;
 }
 
 /** Sorts after all partial nodes. */
-const END: PartialKey = { fraction: -1, ...freeKey("", undefined) };
+const END: PartialKey = { fraction: -1, ...buildFreeKey("", undefined) };
 
 function take(room: Room, at: PartialKey, node: PartialNode, request: Amounts, search: Search): Found {
-  const after = { ...node, free: subtract(node.free, useOf(request)) };
-  const next = partialKey(at.node, after);
+  const after = { ...node, free: subtractAmounts(node.free, sumUse(request)) };
+  const next = buildPartialKey(at.node, after);
   const partial = room.partial.delete(at).set(next, after);
   return { node: at.node, room: { ...room, partial }, search: { ...search, at: next } };
 }
@@ -166,7 +169,7 @@ export function withoutKept(room: Room, { count, shared }: Pick<PoolNeed, "count
   }
   // No free node has room for a missing part, or the part would have been placed there.
   for (const [index, request] of shared.entries())
-    if (nodes[index] === undefined) left = withoutLast(left, ({ potential }) => fitsInto(request, potential));
+    if (nodes[index] === undefined) left = withoutLast(left, ({ potential }) => canFit(request, potential));
   return left;
 }
 
@@ -185,7 +188,7 @@ function withoutLast(room: Room, mayKeep: (node: PartialNode) => boolean): Room 
 export function mayHaveRoom({ free, partial }: Room, { shared }: Pick<PoolNeed, "shared">): boolean {
   if (shared.length === 0) return true;
   const most = mergeLargest(free.summary(sizesOfFree) ?? UNKNOWN, partial.summary(freeOfPartial) ?? UNKNOWN);
-  return shared.every((request) => fitsInto(request, most));
+  return shared.every((request) => canFit(request, most));
 }
 
 /** By resource, the maximum of all nodes: a request beyond it fits on none of them. */
@@ -206,7 +209,7 @@ const freeOfPartial: Summaries<PartialNode, Amounts> = {
 /** Returns one of both if it is at least as large in every resource, which avoids an allocation: most nodes are alike. */
 function mergeLargest(a: Amounts, b: Amounts): Amounts {
   if (a === b || hasAllOf(a, b)) return a;
-  return hasAllOf(b, a) ? b : largestAmounts([a, b]);
+  return hasAllOf(b, a) ? b : findLargestAmounts([a, b]);
 }
 
 function hasAllOf(a: Amounts, b: Amounts): boolean {
@@ -215,7 +218,7 @@ function hasAllOf(a: Amounts, b: Amounts): boolean {
 }
 
 /** Maximum of each resource over these amounts; entries of 0 are omitted. */
-export function largestAmounts(all: Iterable<Amounts>): Amounts {
+export function findLargestAmounts(all: Iterable<Amounts>): Amounts {
   const most = new Map<string, number>();
   for (const amounts of all)
     for (const [resource, amount] of amounts) if (amount > (most.get(resource) ?? 0)) most.set(resource, amount);

@@ -1,6 +1,6 @@
 import { isLimited, type QueueNode } from "./queue-forest.ts";
-import { maxUseOfTree, totalOf, type QuotaWorld } from "./quota.ts";
-import { pairOf, type PairAmounts } from "./queue.ts";
+import { computeMaxUseOfTree, computeQuotaTotal, type QuotaWorld } from "./quota.ts";
+import { parsePair, type PairAmounts } from "./queue.ts";
 
 /** The dominant resource share of a queue, as an exact fraction. */
 export type Share = {
@@ -17,14 +17,14 @@ export const NO_SHARE: Share = { isLast: false, numerator: 0n, denominator: 1n }
  * Returns the largest share over all resources. A share is the borrowed amount over the parent's maximum, each summed over all pools, divided by the queue's
  * weight. This is the dominant resource fairness of Ghodsi et al. (2011), applied to borrowing, as in Kueue's fair sharing.
  */
-export function shareOf(node: QueueNode, used: PairAmounts, { pools }: Pick<QuotaWorld, "pools">): Share {
+export function computeShare(node: QueueNode, used: PairAmounts, { pools }: Pick<QuotaWorld, "pools">): Share {
   const { parent } = node;
   if (parent === undefined) return NO_SHARE;
   const borrowed = new Map<string, number>();
   for (const [pair, amount] of used) {
-    const beyond = amount - totalOf(node, pair, pools);
+    const beyond = amount - computeQuotaTotal(node, pair, pools);
     if (beyond <= 0 || !isLimited(node, pair)) continue;
-    const { resource } = pairOf(pair);
+    const { resource } = parsePair(pair);
     borrowed.set(resource, (borrowed.get(resource) ?? 0) + beyond);
   }
   if (borrowed.size === 0) return NO_SHARE;
@@ -56,7 +56,7 @@ export function withPastShare(share: Share, pastMillionths: number): Share {
 const MILLION = 1_000_000n;
 
 /** For people and counters: comparisons use the fraction. */
-export function millionthsOf({ numerator, denominator }: Share): number {
+export function toMillionths({ numerator, denominator }: Share): number {
   if (numerator === 0n) return 0;
   if (denominator === 0n) return Number.MAX_SAFE_INTEGER;
   const millionths = (numerator * MILLION) / denominator;
@@ -82,15 +82,15 @@ function lendableOf(node: QueueNode, parent: QueueNode, pools: PairAmounts): Pai
   const pairs = node.root.hasPoolsAsQuota ? new Set([...node.root.named, ...pools.keys()]) : node.root.named;
   for (const pair of pairs) {
     if (!isLimited(node, pair)) continue;
-    const { resource } = pairOf(pair);
-    lendable.set(resource, (lendable.get(resource) ?? 0) + maxUseOfTree(parent, pair, pools));
+    const { resource } = parsePair(pair);
+    lendable.set(resource, (lendable.get(resource) ?? 0) + computeMaxUseOfTree(parent, pair, pools));
   }
   lendables.set(node, { pools, lendable });
   return lendable;
 }
 
 /** The exact fraction in lowest terms, such as 3/8; 1/0 if the tree can lend nothing. */
-export function fractionOf({ numerator, denominator }: Share): string {
+export function toFraction({ numerator, denominator }: Share): string {
   const divisor = greatestDivisor(numerator, denominator);
   return `${numerator / divisor}/${denominator / divisor}`;
 }
@@ -101,7 +101,7 @@ export function printShare(share: Share): string {
   if (denominator === 0n) return "infinite";
   if (numerator % denominator === 0n) return String(numerator / denominator);
   const millionths = (numerator * 1_000_000n) / denominator;
-  return `${fractionOf(share)} (${Number(millionths) / 1_000_000})`;
+  return `${toFraction(share)} (${Number(millionths) / 1_000_000})`;
 }
 
 function greatestDivisor(a: bigint, b: bigint): bigint {

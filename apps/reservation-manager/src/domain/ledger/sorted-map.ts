@@ -1,5 +1,5 @@
 import { ENTRIES_PER_STEP, sortInSteps } from "./sort-in-steps.ts";
-import { finish, type Steps } from "./steps.ts";
+import { runToEnd, type Steps } from "./steps.ts";
 
 /**
  * An immutable ordered map: `set` and `delete` return a new map that shares all but O(log n) nodes with the old one. So the ledger on disk and the ledger after
@@ -23,7 +23,7 @@ export class SortedMap<Key, Value> {
     compare: (a: Key, b: Key) => number,
     entries: Iterable<readonly [Key, Value]>,
   ): SortedMap<Key, Value> {
-    return finish(SortedMap.inSteps(compare, [...entries]));
+    return runToEnd(SortedMap.inSteps(compare, [...entries]));
   }
 
   /** As `from`, in steps, so that other work continues in between. */

@@ -1,5 +1,5 @@
 import { withoutHeldMinima } from "./held-minima.ts";
-import { domainsOf, type Machines } from "./machines.ts";
+import { getDomains, type Machines } from "./machines.ts";
 import type { PoolGang, PoolNeed } from "./reservation.ts";
 import { compareText } from "./sorted-map.ts";
 
@@ -7,11 +7,11 @@ import { compareText } from "./sorted-map.ts";
  * Lists the needs to try, in order; one list must fit. Without a topology these are the needs themselves, otherwise the needs in each domain where each need
  * has a node. The domain with the fewest free machines comes first, which keeps large domains free; ties by value.
  */
-export function alternativesOf(gang: PoolGang, machines: Machines): readonly (readonly PoolNeed[])[] {
+export function listAlternatives(gang: PoolGang, machines: Machines): readonly (readonly PoolNeed[])[] {
   const { topology } = gang;
   const needs = withoutHeldMinima(gang.needs, machines);
   if (topology === undefined) return [needs];
-  const [first, ...others] = needs.map((need) => domainsOf(machines, need, topology));
+  const [first, ...others] = needs.map((need) => getDomains(machines, need, topology));
   const domains = [...(first?.entries() ?? [])].flatMap(([value, state]) => {
     const states = [state, ...others.map((domainsOfNeed) => domainsOfNeed.get(value))];
     if (states.includes(undefined)) return [];

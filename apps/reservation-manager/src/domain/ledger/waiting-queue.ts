@@ -1,11 +1,11 @@
-import { amountsKey, withoutMinimum } from "@muster/resources";
-import { optionsOf } from "./pool-options.ts";
-import { countByPool, viewKey, type Need, type PoolGang, type PoolNeed, type Reservation } from "./reservation.ts";
+import { buildAmountsKey, withoutMinimum } from "@muster/resources";
+import { listNeedOptions } from "./pool-options.ts";
+import { countByPool, buildViewKey, type Need, type PoolGang, type PoolNeed, type Reservation } from "./reservation.ts";
 import { compareNumbers, compareText, SortedMap } from "./sorted-map.ts";
 import type { Steps } from "./steps.ts";
 
 /** Place of a request in the queue: priority, then age, then the order of arrival. */
-export type Place = {
+export type QueuePosition = {
   readonly priority: number;
   readonly createdAtMs: number;
   readonly sequence: number;
@@ -29,11 +29,11 @@ export type WaitingClass = {
   readonly notPreemptible?: true | undefined;
   /** Equal for classes with equal needs. Empty without a queue, where the shape is the index. */
   readonly gangKey: string;
-  readonly places: SortedMap<Place, true>;
+  readonly places: SortedMap<QueuePosition, true>;
 };
 
 /** Classes without a queue that need the same machines, the highest priority first. */
-export type Shape = {
+export type RequestShape = {
   readonly needs: readonly PoolNeed[];
   readonly topology?: string | undefined;
   readonly classes: SortedMap<ClassKey, WaitingClass>;
@@ -52,7 +52,7 @@ type PoolGroup = {
   /** The needs have a topology, or select labels or taints, so they may accept nodes that are not free for others. A minimum size alone does not count. */
   readonly hasViews: boolean;
   /** The shapes of the requests without a queue. */
-  readonly shapes: SortedMap<ShapeKey, Shape>;
+  readonly shapes: SortedMap<ShapeKey, RequestShape>;
   /** Number of shapes with parts: only these may fit if a pool has no free machine. */
   readonly shapesWithParts: number;
   /** Requests by owner kind, so that a scan for some pools and kinds visits no others. */
@@ -60,13 +60,13 @@ type PoolGroup = {
 };
 
 /** The requests of one owner kind: their number, and the first one of each class in queue order. */
-export type WaitingKind = { readonly waiting: number; readonly heads: SortedMap<Place, WaitingClass> };
+export type WaitingKind = { readonly waiting: number; readonly heads: SortedMap<QueuePosition, WaitingClass> };
 
 /** The waiting requests, with an index for each query of the decisions. */
 export type WaitingQueue = {
-  readonly places: SortedMap<Place, true>;
+  readonly places: SortedMap<QueuePosition, true>;
   /** The first request of each class without a queue, in queue order. */
-  readonly heads: SortedMap<Place, WaitingClass>;
+  readonly heads: SortedMap<QueuePosition, WaitingClass>;
   /** Groups by needed pools, in the order of the first pool's name: if that pool has nothing free, a decision skips its groups. */
   readonly groups: SortedMap<string, PoolGroup>;
   readonly waitingByPool: SortedMap<string, number>;
@@ -76,9 +76,9 @@ export type WaitingQueue = {
 
 /** The requests of one queue. */
 export type QueuedRequests = {
-  readonly places: SortedMap<Place, true>;
+  readonly places: SortedMap<QueuePosition, true>;
   /** The first request of each class, in queue order. */
-  readonly heads: SortedMap<Place, WaitingClass>;
+  readonly heads: SortedMap<QueuePosition, WaitingClass>;
   readonly classes: SortedMap<string, WaitingClass>;
 };
 
@@ -89,24 +89,24 @@ const REQUESTS_PER_STEP = 2000;
 const MAX_KEPT_SHAPES = 10_000;
 
 export const emptyQueue: WaitingQueue = {
-  places: SortedMap.empty(comparePlaces),
-  heads: SortedMap.empty(comparePlaces),
+  places: SortedMap.empty(compareQueuePositions),
+  heads: SortedMap.empty(compareQueuePositions),
   groups: SortedMap.empty(compareText),
   waitingByPool: SortedMap.empty(compareText),
   byQueue: SortedMap.empty(compareText),
 };
 
 const noRequests: QueuedRequests = {
-  places: SortedMap.empty(comparePlaces),
-  heads: SortedMap.empty(comparePlaces),
+  places: SortedMap.empty(compareQueuePositions),
+  heads: SortedMap.empty(compareQueuePositions),
   classes: SortedMap.empty(compareText),
 };
 
-export function placeOf({ priority, createdAtMs, sequence }: Reservation): Place {
+export function getQueuePosition({ priority, createdAtMs, sequence }: Reservation): QueuePosition {
   return { priority, createdAtMs, sequence };
 }
 
-export function comparePlaces(a: Place, b: Place): number {
+export function compareQueuePositions(a: QueuePosition, b: QueuePosition): number {
   return (
     compareNumbers(b.priority, a.priority) ||
     compareNumbers(a.createdAtMs, b.createdAtMs) ||
@@ -116,54 +116,57 @@ export function comparePlaces(a: Place, b: Place): number {
 }
 
 /** The place after all options of the request. */
-export function endOf(place: Place): Place {
+export function getEndOfOptions(place: QueuePosition): QueuePosition {
   return place.option === undefined ? place : { ...place, option: Number.POSITIVE_INFINITY };
 }
 
 /** The next possible place, such as that of the next option of the same request. */
-export function placeAfter(place: Place): Place {
+export function getPlaceAfter(place: QueuePosition): QueuePosition {
   return { ...place, option: (place.option ?? 0) + 1 };
 }
 
 /** The next possible place of another request. */
-export function nextRequestAfter({ priority, createdAtMs, sequence }: Place): Place {
+export function findNextRequest({ priority, createdAtMs, sequence }: QueuePosition): QueuePosition {
   return { priority, createdAtMs, sequence: sequence + 1 };
 }
 
 /** One way to grant a request, with one pool chosen per need. */
-export type RequestOption = { readonly place: Place; readonly needs: readonly Need[] };
+export type RequestOption = { readonly place: QueuePosition; readonly needs: readonly Need[] };
 
 /** In order of preference. */
-export function optionsOfRequest(reservation: Reservation): readonly RequestOption[] {
-  const place = placeOf(reservation);
-  const options = optionsOf(reservation.needs);
+export function listRequestOptions(reservation: Reservation): readonly RequestOption[] {
+  const place = getQueuePosition(reservation);
+  const options = listNeedOptions(reservation.needs);
   if (options.length === 1) return [{ place, needs: reservation.needs }];
   return options.map((needs, option) => ({ place: { ...place, option }, needs }));
 }
 
 /** Returns the needs of the option at this place. */
-export function needsAt({ needs }: Pick<Reservation, "needs">, { option }: Place): readonly Need[] {
-  return option === undefined ? needs : (optionsOf(needs)[option] ?? needs);
+export function getNeedsAt({ needs }: Pick<Reservation, "needs">, { option }: QueuePosition): readonly Need[] {
+  return option === undefined ? needs : (listNeedOptions(needs)[option] ?? needs);
 }
 
 /** The place that separates higher priorities from this one and lower ones. */
-export function firstPlaceOf(priority: number): Place {
+export function findFirstPlace(priority: number): QueuePosition {
   return { priority, createdAtMs: Number.NEGATIVE_INFINITY, sequence: 0 };
 }
 
 /** Builds the queue of these requests faster than adding one after the other. */
 export function* buildQueue(reservations: readonly Reservation[]): Steps<WaitingQueue> {
   const waitingByPool = new Map<string, number>();
-  const gathered = new Map<string, { first: Reservation; needs: readonly PoolNeed[]; places: [Place, true][] }>();
-  const places: [Place, true][] = [];
-  const queued = new Map<string, { classes: WaitingClass[]; places: [Place, true][] }>();
+  const gathered = new Map<
+    string,
+    { first: Reservation; needs: readonly PoolNeed[]; places: [QueuePosition, true][] }
+  >();
+  const places: [QueuePosition, true][] = [];
+  const queued = new Map<string, { classes: WaitingClass[]; places: [QueuePosition, true][] }>();
   const shapeOf = rememberShapes();
   for (const [index, reservation] of reservations.entries()) {
     if (index % REQUESTS_PER_STEP === 0) yield;
     const { owner, priority, topology = "", queue = "" } = reservation;
     const isNotPreemptible = queue !== "" && reservation.notPreemptible === true;
     const pools = new Set<string>();
-    for (const option of optionsOfRequest(reservation)) {
+    for (const option of listRequestOptions(reservation)) {
       const { needs, key } = shapeOf(option.needs);
       const alike = `${key} ${topology} ${priority} ${owner.kind} ${queue}${isNotPreemptible ? " !" : ""}`;
       const same = gathered.get(alike) ?? { first: reservation, needs, places: [] };
@@ -171,7 +174,7 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
       gathered.set(alike, same);
       for (const { pool } of needs) pools.add(pool);
     }
-    const place: [Place, true] = [placeOf(reservation), true];
+    const place: [QueuePosition, true] = [getQueuePosition(reservation), true];
     places.push(place);
     if (reservation.queue !== undefined) {
       const same = queued.get(queue) ?? { classes: [], places: [] };
@@ -182,7 +185,7 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
   }
   let { heads, groups } = emptyQueue;
   for (const { first, needs, places: ofClass } of gathered.values()) {
-    const waiting = { ...newClass(first, needs), places: yield* SortedMap.inSteps(comparePlaces, ofClass) };
+    const waiting = { ...newClass(first, needs), places: yield* SortedMap.inSteps(compareQueuePositions, ofClass) };
     groups = replaceInGroups(groups, waiting.places.size, undefined, waiting);
     if (waiting.queue === undefined) heads = replaceHead(heads, undefined, waiting);
     else queued.get(waiting.queue)?.classes.push(waiting);
@@ -190,10 +193,13 @@ export function* buildQueue(reservations: readonly Reservation[]): Steps<Waiting
   let { byQueue } = emptyQueue;
   for (const [queue, { classes, places: ofQueue }] of queued) {
     const gatheredClasses = classes.reduce((all, waiting) => withClass(all, undefined, waiting), noRequests);
-    byQueue = byQueue.set(queue, { ...gatheredClasses, places: yield* SortedMap.inSteps(comparePlaces, ofQueue) });
+    byQueue = byQueue.set(queue, {
+      ...gatheredClasses,
+      places: yield* SortedMap.inSteps(compareQueuePositions, ofQueue),
+    });
   }
   return {
-    places: yield* SortedMap.inSteps(comparePlaces, places),
+    places: yield* SortedMap.inSteps(compareQueuePositions, places),
     heads,
     groups,
     waitingByPool: SortedMap.from(compareText, waitingByPool),
@@ -216,27 +222,27 @@ function rememberShapes() {
 }
 
 /** Returns the places that the request competes with: those of its queue, or all without a queue. */
-export function placesAround({ queue }: Reservation, { places, byQueue }: WaitingQueue): WaitingQueue["places"] {
+export function findPlacesAround({ queue }: Reservation, { places, byQueue }: WaitingQueue): WaitingQueue["places"] {
   return queue === undefined ? places : (byQueue.get(queue)?.places ?? noRequests.places);
 }
 
 export function countAhead(reservation: Reservation, queue: WaitingQueue): number {
-  return placesAround(reservation, queue).rank(placeOf(reservation));
+  return findPlacesAround(reservation, queue).rank(getQueuePosition(reservation));
 }
 
 /** Yields the groups whose first pool is this one. */
-export function* groupsOf(queue: WaitingQueue, pool: string): Generator<PoolGroup> {
+export function* listGroups(queue: WaitingQueue, pool: string): Generator<PoolGroup> {
   for (const [, group] of queue.groups.entries(pool)) {
     if (group.pools[0] !== pool) return;
     yield group;
   }
 }
 
-export function enqueue(queue: WaitingQueue, reservation: Reservation): WaitingQueue {
+export function enqueueRequest(queue: WaitingQueue, reservation: Reservation): WaitingQueue {
   return replaceRequest(queue, reservation, 1);
 }
 
-export function dequeue(queue: WaitingQueue, reservation: Reservation): WaitingQueue {
+export function dequeueRequest(queue: WaitingQueue, reservation: Reservation): WaitingQueue {
   return replaceRequest(queue, reservation, -1);
 }
 
@@ -246,7 +252,7 @@ function replaceRequest(queue: WaitingQueue, reservation: Reservation, change: 1
   let { heads, groups } = queue;
   let ofQueue = name === undefined ? undefined : (queue.byQueue.get(name) ?? noRequests);
   const pools = new Set<string>();
-  for (const option of optionsOfRequest(reservation)) {
+  for (const option of listRequestOptions(reservation)) {
     const asked = newClass(reservation, countByPool(option.needs));
     const previous = classOf({ groups, requests: ofQueue }, asked);
     if (previous === undefined && change === -1) throw new Error(`reservation ${sequence} does not wait`);
@@ -258,7 +264,7 @@ function replaceRequest(queue: WaitingQueue, reservation: Reservation, change: 1
     else ofQueue = withClass(ofQueue, previous, next);
     for (const { pool } of next.needs) pools.add(pool);
   }
-  const place = placeOf(reservation);
+  const place = getQueuePosition(reservation);
   return {
     places: withPlace(queue.places, place, change),
     heads,
@@ -271,7 +277,11 @@ function replaceRequest(queue: WaitingQueue, reservation: Reservation, change: 1
   };
 }
 
-function withPlace(places: SortedMap<Place, true>, place: Place, change: 1 | -1): SortedMap<Place, true> {
+function withPlace(
+  places: SortedMap<QueuePosition, true>,
+  place: QueuePosition,
+  change: 1 | -1,
+): SortedMap<QueuePosition, true> {
   return change === 1 ? places.set(place, true) : places.delete(place);
 }
 
@@ -284,19 +294,19 @@ function replaceQueue(
 }
 
 /** Returns the class of one option of a waiting request. */
-export function classOfOption(queue: WaitingQueue, reservation: Reservation, place: Place): WaitingClass {
+export function getClassOfOption(queue: WaitingQueue, reservation: Reservation, place: QueuePosition): WaitingClass {
   const waiting = findClassOfOption(queue, reservation, place);
   if (waiting === undefined) throw new Error(`reservation ${reservation.sequence} does not wait`);
   return waiting;
 }
 
-/** As `classOfOption`; undefined: the request does not wait. */
+/** As `getClassOfOption`; undefined: the request does not wait. */
 export function findClassOfOption(
   { groups, byQueue }: WaitingQueue,
   reservation: Reservation,
-  place: Place,
+  place: QueuePosition,
 ): WaitingClass | undefined {
-  const asked = newClass(reservation, countByPool(needsAt(reservation, place)));
+  const asked = newClass(reservation, countByPool(getNeedsAt(reservation, place)));
   const requests = reservation.queue === undefined ? undefined : byQueue.get(reservation.queue);
   return classOf({ groups, requests }, asked);
 }
@@ -306,7 +316,7 @@ function newClass(reservation: Reservation, needs: readonly PoolNeed[]): Waiting
   const gangKey = queue === undefined ? "" : keyOfGang({ needs, topology });
   const notPreemptible = queue === undefined ? undefined : reservation.notPreemptible;
   const asked = { ownerKind: owner.kind, queue, priority, topology, notPreemptible, needs, gangKey };
-  return { ...asked, places: SortedMap.empty(comparePlaces) };
+  return { ...asked, places: SortedMap.empty(compareQueuePositions) };
 }
 
 function keyOfGang(gang: PoolGang): string {
@@ -369,7 +379,7 @@ function replaceInShapes(
   next: WaitingClass,
 ): Pick<PoolGroup, "shapes" | "shapesWithParts"> {
   const { needs, topology } = next;
-  const { shapes = SortedMap.empty<ShapeKey, Shape>(compareShapes), shapesWithParts = 0 } = group ?? {};
+  const { shapes = SortedMap.empty<ShapeKey, RequestShape>(compareShapes), shapesWithParts = 0 } = group ?? {};
   if (next.queue !== undefined) return { shapes, shapesWithParts };
   const shape = shapeKey(needs);
   const before = shapes.get(shape)?.classes ?? SortedMap.empty<ClassKey, WaitingClass>(compareClasses);
@@ -386,7 +396,10 @@ function replaceInKinds(
   next: WaitingClass,
 ): PoolGroup["kinds"] {
   const { ownerKind } = next;
-  const before = kinds.get(ownerKind) ?? { waiting: 0, heads: SortedMap.empty<Place, WaitingClass>(comparePlaces) };
+  const before = kinds.get(ownerKind) ?? {
+    waiting: 0,
+    heads: SortedMap.empty<QueuePosition, WaitingClass>(compareQueuePositions),
+  };
   const waiting = before.waiting + change;
   if (waiting === 0) return kinds.delete(ownerKind);
   return kinds.set(ownerKind, { waiting, heads: replaceHead(before.heads, previous, next) });
@@ -400,13 +413,13 @@ export function addTo(counts: SortedMap<string, number>, key: string, change: nu
 
 /** Names contain no space, which sorts before all other characters, so groups with one first pool are adjacent. */
 function groupKey({ needs, topology }: PoolGang): string {
-  const key = needs.map(viewKey).join(" ");
+  const key = needs.map(buildViewKey).join(" ");
   return topology === undefined ? key : `${key} !${topology}`;
 }
 
 function shapeKey(needs: readonly PoolNeed[]): ShapeKey {
   const hasParts = needs.some(({ shared }) => shared.length > 0);
-  const parts = hasParts ? needs.map(({ shared }) => shared.map(amountsKey).join("")).join(" ") : "";
+  const parts = hasParts ? needs.map(({ shared }) => shared.map(buildAmountsKey).join("")).join(" ") : "";
   return { counts: needs.map(({ count }) => count), parts };
 }
 

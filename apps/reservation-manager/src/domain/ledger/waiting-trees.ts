@@ -1,5 +1,5 @@
-import { pastShareOf, type PastUse } from "./past-use.ts";
-import { forestOf, type QueueNode } from "./queue-forest.ts";
+import { getPastShare, type PastUse } from "./past-use.ts";
+import { getForest, type QueueNode } from "./queue-forest.ts";
 import { NO_PAIRS, type PairAmounts, type Queues } from "./queue.ts";
 import type { QueueUse } from "./queue-use.ts";
 import { compareText, SortedMap } from "./sorted-map.ts";
@@ -12,7 +12,7 @@ export type WaitingTree = {
   readonly requests: QueuedRequests | undefined;
   /** As `QueueUse.tree`. */
   readonly used: PairAmounts;
-  /** As `pastShareOf`. */
+  /** As `getPastShare`. */
   readonly pastShare: number;
   readonly children: WaitingTrees;
 };
@@ -39,12 +39,12 @@ export function buildTrees(source: Source): WaitingTrees {
 /** Returns the trees after a change of the requests or the use of a queue. */
 export function withTree(trees: WaitingTrees, queue: string, source: Source): WaitingTrees {
   if (trees.size === 0 && source.queue.byQueue.size === 0) return trees;
-  return withPath(trees, forestOf(source.queues).get(queue)?.pathFromRoot ?? [], source);
+  return withPath(trees, getForest(source.queues).get(queue)?.pathFromRoot ?? [], source);
 }
 
 /** Returns the trees after a count of past use below this queue; other trees stay the same. */
 export function withPastOf(trees: WaitingTrees, parent: string, source: Source): WaitingTrees {
-  const node = forestOf(source.queues).get(parent);
+  const node = getForest(source.queues).get(parent);
   return node === undefined ? trees : withPastBelow(trees, node.pathFromRoot, source.pastUse);
 }
 
@@ -56,7 +56,7 @@ function withPastBelow(trees: WaitingTrees, [node, ...below]: readonly QueueNode
   }
   let counted = trees;
   for (const [name, tree] of trees.entries()) {
-    const pastShare = pastShareOf(tree.node, pastUse);
+    const pastShare = getPastShare(tree.node, pastUse);
     if (pastShare !== tree.pastShare) counted = counted.set(name, { ...tree, pastShare });
   }
   return counted;
@@ -71,5 +71,5 @@ function withPath(trees: WaitingTrees, path: readonly QueueNode[], source: Sourc
   const requests = source.queue.byQueue.get(name);
   if (requests === undefined && children.size === 0) return trees.delete(name);
   const used = source.use.tree.get(name) ?? NO_PAIRS;
-  return trees.set(name, { node, requests, used, pastShare: pastShareOf(node, source.pastUse), children });
+  return trees.set(name, { node, requests, used, pastShare: getPastShare(node, source.pastUse), children });
 }

@@ -1,4 +1,4 @@
-import { evolve, evolveImmediateGrant, type Ledger, type LedgerEvent } from "./ledger.ts";
+import { evolveLedger, evolveImmediateGrant, type Ledger, type LedgerEvent } from "./ledger.ts";
 import { withEvent, type Machines } from "./machines.ts";
 
 /** The input of a decision. */
@@ -16,7 +16,7 @@ const applied = new WeakMap<LedgerEvent, { readonly before: Ledger; readonly aft
 export function evolveOnce(ledger: Ledger, event: LedgerEvent): Ledger {
   const known = applied.get(event);
   if (known?.before === ledger) return known.after;
-  const after = evolve(ledger, event);
+  const after = evolveLedger(ledger, event);
   applied.set(event, { before: ledger, after });
   return after;
 }

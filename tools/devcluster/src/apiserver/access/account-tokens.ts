@@ -1,7 +1,7 @@
 import { createHmac, randomUUID, timingSafeEqual } from "node:crypto";
-import { isObject, type Json, type JsonObject, listAt, numberAt, textAt } from "../json.ts";
+import { isObject, type JsonValue, type JsonObject, getList, findNumber, getText } from "../json.ts";
 import { serviceAccounts } from "../kinds/core.ts";
-import { nameOf, namespaceOf, timestamp, uidOf } from "../metadata.ts";
+import { getName, getNamespace, formatTimestamp, getUid } from "../metadata.ts";
 import type { ObjectName } from "../registry.ts";
 import type { User } from "./user.ts";
 
@@ -27,11 +27,11 @@ export type AccountTokenDeps = {
 const HEADER = encode({ alg: "HS256", typ: "JWT" });
 const ACCOUNT = "system:serviceaccount:";
 
-export function accountTokens({ key, find, nowMs }: AccountTokenDeps): AccountTokens {
+export function makeAccountTokens({ key, find, nowMs }: AccountTokenDeps): AccountTokens {
   const sign = (text: string): Buffer => createHmac("sha256", `service accounts ${key}`).update(text).digest();
   return {
     issue: (account, { audiences, expirationSeconds }) => {
-      const [name, namespace, nowSeconds] = [nameOf(account), namespaceOf(account), Math.floor(nowMs() / 1000)];
+      const [name, namespace, nowSeconds] = [getName(account), getNamespace(account), Math.floor(nowMs() / 1000)];
       const exp = nowSeconds + expirationSeconds;
       const claims = {
         aud: audiences,
@@ -39,12 +39,15 @@ export function accountTokens({ key, find, nowMs }: AccountTokenDeps): AccountTo
         iat: nowSeconds,
         iss: OWN_AUDIENCE,
         jti: randomUUID(),
-        "kubernetes.io": { namespace, serviceaccount: { name, uid: uidOf(account) } },
+        "kubernetes.io": { namespace, serviceaccount: { name, uid: getUid(account) } },
         nbf: nowSeconds,
         sub: `${ACCOUNT}${namespace}:${name}`,
       };
       const signed = `${HEADER}.${encode(claims)}`;
-      return { token: `${signed}.${sign(signed).toString("base64url")}`, expirationTimestamp: timestamp(exp * 1000) };
+      return {
+        token: `${signed}.${sign(signed).toString("base64url")}`,
+        expirationTimestamp: formatTimestamp(exp * 1000),
+      };
     },
     verify: (token) => {
       const [, signed = "", payload = "", signature = ""] = /^([^.]+\.([^.]+))\.([^.]+)$/.exec(token) ?? [];
@@ -52,18 +55,18 @@ export function accountTokens({ key, find, nowMs }: AccountTokenDeps): AccountTo
       const wanted = sign(signed);
       if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return undefined;
       const claims = decode(payload);
-      const isOver = (numberAt(claims, "exp") ?? 0) * 1000 <= nowMs();
-      if (isOver || !listAt(claims, "aud").includes(OWN_AUDIENCE)) return undefined;
-      const namespace = textAt(claims, "kubernetes.io", "namespace");
-      const name = textAt(claims, "kubernetes.io", "serviceaccount", "name");
-      const uid = textAt(claims, "kubernetes.io", "serviceaccount", "uid");
+      const isOver = (findNumber(claims, "exp") ?? 0) * 1000 <= nowMs();
+      if (isOver || !getList(claims, "aud").includes(OWN_AUDIENCE)) return undefined;
+      const namespace = getText(claims, "kubernetes.io", "namespace");
+      const name = getText(claims, "kubernetes.io", "serviceaccount", "name");
+      const uid = getText(claims, "kubernetes.io", "serviceaccount", "uid");
       const account = find({ resource: serviceAccounts, namespace, name });
-      if (account === undefined || uidOf(account) !== uid) return undefined;
+      if (account === undefined || getUid(account) !== uid) return undefined;
       return {
         name: `${ACCOUNT}${namespace}:${name}`,
         uid,
         groups: ["system:serviceaccounts", `system:serviceaccounts:${namespace}`, "system:authenticated"],
-        extra: { "authentication.kubernetes.io/credential-id": [`JTI=${textAt(claims, "jti")}`] },
+        extra: { "authentication.kubernetes.io/credential-id": [`JTI=${getText(claims, "jti")}`] },
       };
     },
   };
@@ -74,7 +77,7 @@ function encode(value: JsonObject): string {
 }
 
 /** Decodes a token that was signed here. */
-function decode(text: string): Json {
+function decode(text: string): JsonValue {
   const parsed: unknown = JSON.parse(Buffer.from(text, "base64url").toString());
   return isObject(parsed) ? parsed : {};
 }

@@ -1,4 +1,4 @@
-import { type Json, objectAt, textAt } from "../json.ts";
+import { type JsonValue, getObject, getText } from "../json.ts";
 import { decodeSegments } from "../path-segments.ts";
 
 /** The attributes of a request, as the rules of roles name them. */
@@ -26,7 +26,7 @@ const VERBS: Readonly<Record<string, string>> = {
 const SUBRESOURCES_OF_NAMESPACES = ["status", "finalize"];
 
 /** Reads the attributes of a request, even of one for an unknown resource. */
-export function attributesOf(method: string, path: string, query: URLSearchParams): Attributes {
+export function buildAttributes(method: string, path: string, query: URLSearchParams): Attributes {
   const segments = (decodeSegments(path) ?? []).filter((segment) => segment !== "");
   const [group = "", first = "", second = "", third, ...rest] =
     segments[0] === "api" ? ["", ...segments.slice(2)] : [segments[1], ...segments.slice(3)];
@@ -59,11 +59,11 @@ function nameIn(selector: string): string {
 }
 
 /** Reads the attributes of an access review. */
-export function attributesIn(review: Json): Attributes {
-  const { nonResourceAttributes } = objectAt(review, "spec");
+export function readReviewAttributes(review: JsonValue): Attributes {
+  const { nonResourceAttributes } = getObject(review, "spec");
   if (nonResourceAttributes !== undefined)
-    return { verb: textAt(nonResourceAttributes, "verb"), path: textAt(nonResourceAttributes, "path") };
-  const text = (field: string): string => textAt(review, "spec", "resourceAttributes", field);
+    return { verb: getText(nonResourceAttributes, "verb"), path: getText(nonResourceAttributes, "path") };
+  const text = (field: string): string => getText(review, "spec", "resourceAttributes", field);
   return {
     verb: text("verb"),
     group: text("group"),

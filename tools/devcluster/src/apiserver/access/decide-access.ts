@@ -1,5 +1,5 @@
-import { type Json, type JsonObject, listAt, textAt, textsAt } from "../json.ts";
-import { nameOf, namespaceOf } from "../metadata.ts";
+import { type JsonValue, type JsonObject, getList, getText, getTexts } from "../json.ts";
+import { getName, getNamespace } from "../metadata.ts";
 import { type Failure, forbidden } from "../status.ts";
 import type { Attributes } from "./attributes.ts";
 import { hasAllRights, type User } from "./user.ts";
@@ -8,11 +8,11 @@ import { hasAllRights, type User } from "./user.ts";
 export type RoleBook = {
   /** Cluster-wide bindings, and those of the namespace unless it is "". */
   readonly bindings: (namespace: string) => readonly JsonObject[];
-  readonly rulesOf: (kind: string, namespace: string, name: string) => readonly Json[];
+  readonly rulesOf: (kind: string, namespace: string, name: string) => readonly JsonValue[];
 };
 
 /** A rule that applies to a user, and its source; `because` is "" for rules of all users. */
-export type Grant = { readonly rule: Json; readonly because: string };
+export type Grant = { readonly rule: JsonValue; readonly because: string };
 
 /** Rights that Kubernetes grants to every authenticated user. */
 const BASIC: readonly JsonObject[] = [
@@ -48,11 +48,11 @@ const EVERYTHING: readonly JsonObject[] = [
 function grantsOf(user: User, namespace: string, book: RoleBook): Grant[] {
   if (hasAllRights(user)) return EVERYTHING.map((rule) => ({ rule, because: "" }));
   const bound = book.bindings(namespace).flatMap((binding): Grant[] => {
-    const subject = listAt(binding, "subjects").find((one) => isMeant(one, user, namespaceOf(binding)));
+    const subject = getList(binding, "subjects").find((one) => isMeant(one, user, getNamespace(binding)));
     if (subject === undefined) return [];
     const because = explain(binding, subject);
-    const [kind, name] = [textAt(binding, "roleRef", "kind"), textAt(binding, "roleRef", "name")];
-    return book.rulesOf(kind, namespaceOf(binding), name).map((rule) => ({ rule, because }));
+    const [kind, name] = [getText(binding, "roleRef", "kind"), getText(binding, "roleRef", "name")];
+    return book.rulesOf(kind, getNamespace(binding), name).map((rule) => ({ rule, because }));
   });
   return [...BASIC.map((rule) => ({ rule, because: "" })), ...bound];
 }
@@ -64,7 +64,7 @@ export function findGrant(user: User, attributes: Attributes, book: RoleBook): G
 }
 
 /** Words the refusal as Kubernetes does. */
-export function refusal(user: User, attributes: Attributes): Failure {
+export function describeRefusal(user: User, attributes: Attributes): Failure {
   const who = `User ${JSON.stringify(user.name)} cannot ${attributes.verb}`;
   if ("path" in attributes) {
     const message = `forbidden: ${who} path ${JSON.stringify(attributes.path)}`;
@@ -78,44 +78,44 @@ export function refusal(user: User, attributes: Attributes): Failure {
   return name === "" ? { ...failure, message: failure.message.replace(' ""', "") } : failure;
 }
 
-function covers(rule: Json, attributes: Attributes): boolean {
+function covers(rule: JsonValue, attributes: Attributes): boolean {
   const names = (field: string, value: string): boolean => {
-    const listed = textsAt(rule, field);
+    const listed = getTexts(rule, field);
     return listed.includes("*") || listed.includes(value);
   };
   if (!names("verbs", attributes.verb)) return false;
   if ("path" in attributes)
-    return textsAt(rule, "nonResourceURLs").some((pattern) =>
+    return getTexts(rule, "nonResourceURLs").some((pattern) =>
       pattern.endsWith("*") ? attributes.path.startsWith(pattern.slice(0, -1)) : pattern === attributes.path,
     );
   const { group, resource, subresource, name } = attributes;
-  const only = textsAt(rule, "resourceNames");
+  const only = getTexts(rule, "resourceNames");
   const isNamed =
     subresource === ""
       ? names("resources", resource)
-      : names("resources", `${resource}/${subresource}`) || textsAt(rule, "resources").includes(`*/${subresource}`);
+      : names("resources", `${resource}/${subresource}`) || getTexts(rule, "resources").includes(`*/${subresource}`);
   return names("apiGroups", group) && isNamed && (only.length === 0 || only.includes(name));
 }
 
-function isMeant(subject: Json, user: User, bindingNamespace: string): boolean {
-  const name = textAt(subject, "name");
-  switch (textAt(subject, "kind")) {
+function isMeant(subject: JsonValue, user: User, bindingNamespace: string): boolean {
+  const name = getText(subject, "name");
+  switch (getText(subject, "kind")) {
     case "User":
       return name === user.name;
     case "Group":
       return user.groups.includes(name);
     case "ServiceAccount":
-      return user.name === `system:serviceaccount:${textAt(subject, "namespace") || bindingNamespace}:${name}`;
+      return user.name === `system:serviceaccount:${getText(subject, "namespace") || bindingNamespace}:${name}`;
     default:
       return false;
   }
 }
 
-function explain(binding: JsonObject, subject: Json): string {
-  const namespace = namespaceOf(binding);
+function explain(binding: JsonObject, subject: JsonValue): string {
+  const namespace = getNamespace(binding);
   const [kind, at] = namespace === "" ? ["ClusterRoleBinding", ""] : ["RoleBinding", `/${namespace}`];
-  const role = `${textAt(binding, "roleRef", "kind")} ${JSON.stringify(textAt(binding, "roleRef", "name"))}`;
-  const of = textAt(subject, "namespace");
-  const who = `${textAt(subject, "kind")} ${JSON.stringify(`${textAt(subject, "name")}${of === "" ? "" : `/${of}`}`)}`;
-  return `RBAC: allowed by ${kind} ${JSON.stringify(`${nameOf(binding)}${at}`)} of ${role} to ${who}`;
+  const role = `${getText(binding, "roleRef", "kind")} ${JSON.stringify(getText(binding, "roleRef", "name"))}`;
+  const of = getText(subject, "namespace");
+  const who = `${getText(subject, "kind")} ${JSON.stringify(`${getText(subject, "name")}${of === "" ? "" : `/${of}`}`)}`;
+  return `RBAC: allowed by ${kind} ${JSON.stringify(`${getName(binding)}${at}`)} of ${role} to ${who}`;
 }

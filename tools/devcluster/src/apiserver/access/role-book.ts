@@ -1,25 +1,25 @@
-import { listAt } from "../json.ts";
+import { getList } from "../json.ts";
 import { clusterRoleBindings, clusterRoles, roleBindings, roles } from "../kinds/role.ts";
-import { bucketOf, keyOf } from "../resource.ts";
+import { buildBucketName, buildKey } from "../resource.ts";
 import type { ObjectStore } from "../store.ts";
-import { keyNamespace } from "../watch-events.ts";
+import { getKeyNamespace } from "../watch-events.ts";
 import type { RoleBook } from "./decide-access.ts";
 
 /** Reads the current roles and bindings. */
-export function roleBook(store: ObjectStore): RoleBook {
+export function makeRoleBook(store: ObjectStore): RoleBook {
   return {
     bindings: (namespace) => {
-      const everywhere = store.entries(bucketOf(clusterRoleBindings)).map(([, binding]) => binding);
+      const everywhere = store.entries(buildBucketName(clusterRoleBindings)).map(([, binding]) => binding);
       if (namespace === "") return everywhere;
-      const inside = store.entries(bucketOf(roleBindings)).filter(([key]) => keyNamespace(key) === namespace);
+      const inside = store.entries(buildBucketName(roleBindings)).filter(([key]) => getKeyNamespace(key) === namespace);
       return [...everywhere, ...inside.map(([, binding]) => binding)];
     },
     rulesOf: (kind, namespace, name) => {
       const role =
         kind === "Role"
-          ? store.get(bucketOf(roles), keyOf(namespace, name))
-          : store.get(bucketOf(clusterRoles), keyOf("", name));
-      return listAt(role, "rules");
+          ? store.get(buildBucketName(roles), buildKey(namespace, name))
+          : store.get(buildBucketName(clusterRoles), buildKey("", name));
+      return getList(role, "rules");
     },
   };
 }

@@ -1,7 +1,7 @@
-import { type JsonObject, numberAt, objectAt, textAt, textsAt } from "../json.ts";
-import { nameOf, namespaceOf, timestamp, uidOf } from "../metadata.ts";
+import { type JsonObject, findNumber, getObject, getText, getTexts } from "../json.ts";
+import { getName, getNamespace, formatTimestamp, getUid } from "../metadata.ts";
 import type { ObjectName, Registry } from "../registry.ts";
-import { decode } from "../schema.ts";
+import { decodeObject } from "../schema.ts";
 import { badRequest, fail, invalid, invalidValue, type Problem } from "../status.ts";
 import { type AccountTokens, OWN_AUDIENCE } from "./account-tokens.ts";
 
@@ -23,18 +23,18 @@ export function answerTokenRequest(
   account: ObjectName,
   body: JsonObject,
 ): JsonObject {
-  const said = { apiVersion: textAt(body, "apiVersion"), kind: textAt(body, "kind") };
+  const said = { apiVersion: getText(body, "apiVersion"), kind: getText(body, "kind") };
   const wrong = (because: string): never =>
     fail(badRequest(`TokenRequest in version "v1" cannot be handled as a TokenRequest: ${because}`));
   if ((said.kind || REQUEST.kind) !== REQUEST.kind || (said.apiVersion || REQUEST.apiVersion) !== REQUEST.apiVersion)
     fail(badRequest(`${said.kind} in version "${said.apiVersion}" cannot be handled as a TokenRequest`));
-  const { object } = decode(REQUEST, body, wrong);
-  const spec = objectAt(object, "spec");
-  const expirationSeconds = numberAt(spec, "expirationSeconds") ?? DEFAULT_SECONDS;
+  const { object } = decodeObject(REQUEST, body, wrong);
+  const spec = getObject(object, "spec");
+  const expirationSeconds = findNumber(spec, "expirationSeconds") ?? DEFAULT_SECONDS;
   const problems = checkSeconds(expirationSeconds);
   if (problems.length > 0) fail(invalid(NAME, "", problems));
   const found = registry.get(account);
-  const name = nameOf(object);
+  const name = getName(object);
   if (name !== "" && name !== account.name) {
     const because = "must match the service account name if specified";
     fail(invalid(NAME, account.name, [invalidValue("metadata.name", name, because)]));
@@ -45,15 +45,15 @@ export function answerTokenRequest(
       reason: "NotImplemented",
       message: "tokens that end with an object are not supported by this cluster",
     });
-  const named = textsAt(spec, "audiences");
+  const named = getTexts(spec, "audiences");
   const audiences = named.length === 0 ? [OWN_AUDIENCE] : named;
   return {
     ...REQUEST,
     metadata: {
-      name: nameOf(found),
-      namespace: namespaceOf(found),
-      uid: uidOf(found),
-      creationTimestamp: timestamp(nowMs()),
+      name: getName(found),
+      namespace: getNamespace(found),
+      uid: getUid(found),
+      creationTimestamp: formatTimestamp(nowMs()),
     },
     spec: { audiences, expirationSeconds, boundObjectRef: null },
     status: tokens.issue(found, { audiences, expirationSeconds }),

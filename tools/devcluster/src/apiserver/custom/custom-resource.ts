@@ -1,16 +1,16 @@
-import { decodeDefinition, type Decoded } from "../schema.ts";
-import { isObject, type JsonObject, listAt, objectAt, textAt, textsAt, without } from "../json.ts";
+import { decodeDefinition, type DecodedObject } from "../schema.ts";
+import { isObject, type JsonObject, getList, getObject, getText, getTexts, removeKey } from "../json.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { definitions, type Schema } from "../definitions.ts";
 import { badRequest, fail, invalid, invalidValue, type Problem } from "../status.ts";
 import { fillDefaults } from "./fill-defaults.ts";
 import { checkListTypes } from "./list-types.ts";
-import { columnsOf } from "./printer-columns.ts";
-import { prune, withoutNulls } from "./prune.ts";
+import { buildColumns } from "./printer-columns.ts";
+import { pruneFields, withoutNulls } from "./prune.ts";
 import { compileRules, type Rules } from "./rules.ts";
-import type { Structural } from "./structural.ts";
-import { blocksRules, validateValue } from "./validate-value.ts";
+import type { StructuralSchema } from "./structural.ts";
+import { isBlockingRules, validateValue } from "./validate-value.ts";
 
 const OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const RULES_NOT_CHECKED: Problem = {
@@ -22,51 +22,51 @@ const RULES_NOT_CHECKED: Problem = {
 const TERMINATING = "create not allowed while custom resource definition is terminating";
 
 /** The one version of a definition. */
-export function versionOf(definition: JsonObject): JsonObject {
-  const [version] = listAt(definition, "spec", "versions");
+export function getStoredVersion(definition: JsonObject): JsonObject {
+  const [version] = getList(definition, "spec", "versions");
   return isObject(version) ? version : {};
 }
 
 /** The resource of a definition, whether it is served or not. */
 export function resourceOf(definition: JsonObject): Resource {
-  const version = versionOf(definition);
-  const spec = objectAt(definition, "spec");
-  const names = objectAt(definition, "status", "acceptedNames");
-  const group = textAt(spec, "group");
-  const name = textAt(version, "name");
-  const kind = textAt(names, "kind");
-  const schema = objectAt(version, "schema", "openAPIV3Schema");
-  const hasStatus = isObject(objectAt(version, "subresources")["status"]);
+  const version = getStoredVersion(definition);
+  const spec = getObject(definition, "spec");
+  const names = getObject(definition, "status", "acceptedNames");
+  const group = getText(spec, "group");
+  const name = getText(version, "name");
+  const kind = getText(names, "kind");
+  const schema = getObject(version, "schema", "openAPIV3Schema");
+  const hasStatus = isObject(getObject(version, "subresources")["status"]);
   const rules = compileRules(schema);
   const check = checksOf(schema, rules);
   const known = { group, version: name, kind };
   return defineResource({
     ...known,
-    plural: textAt(names, "plural"),
-    singular: textAt(names, "singular"),
-    shortNames: textsAt(names, "shortNames"),
-    categories: textsAt(names, "categories"),
-    namespaced: textAt(spec, "scope") === "Namespaced",
+    plural: getText(names, "plural"),
+    singular: getText(names, "singular"),
+    shortNames: getTexts(names, "shortNames"),
+    categories: getTexts(names, "categories"),
+    namespaced: getText(spec, "scope") === "Namespaced",
     subresources: hasStatus ? ["status"] : [],
     schema: publishSchema(schema),
     checkName: checkSubdomain,
-    columns: columnsOf(version),
+    columns: buildColumns(version),
     decode: (body, wrong) => decodeCustom(known, schema, body, wrong),
     defaults: (object) => defaultsOf(schema, object),
     validate: (object) => check(object, undefined),
     validateChange: () => [],
     counted: true,
-    desiredOf: (object) => without(object, "metadata", ...(hasStatus ? ["status"] : [])),
-    withoutStatus: (object) => (hasStatus ? without(object, "status") : object),
+    desiredOf: (object) => removeKey(object, "metadata", ...(hasStatus ? ["status"] : [])),
+    withoutStatus: (object) => (hasStatus ? removeKey(object, "status") : object),
     validateUpdate: (before, after) => check(after, before),
     validateStatus: (before, after) => checkStatus({ schema, rules }, before, defaultsOf(schema, after)),
     unconditionalUpdate: false,
-    closed: textAt(definition, "metadata", "deletionTimestamp") === "" ? undefined : TERMINATING,
+    closed: getText(definition, "metadata", "deletionTimestamp") === "" ? undefined : TERMINATING,
     patchesStrategically: false,
   });
 }
 
-function defaultsOf(schema: Structural, object: JsonObject): JsonObject {
+function defaultsOf(schema: StructuralSchema, object: JsonObject): JsonObject {
   const filled = fillDefaults(schema, object);
   return isObject(filled) ? filled : object;
 }
@@ -74,9 +74,14 @@ function defaultsOf(schema: Structural, object: JsonObject): JsonObject {
 type Known = { readonly group: string; readonly version: string; readonly kind: string };
 
 /** Takes the fields of the schema; metadata is decoded as that of any other object. */
-function decodeCustom(known: Known, schema: Structural, body: JsonObject, wrong: (because: string) => never): Decoded {
+function decodeCustom(
+  known: Known,
+  schema: StructuralSchema,
+  body: JsonObject,
+  wrong: (because: string) => never,
+): DecodedObject {
   refuseOtherKind(known, body);
-  const { object, unknown } = prune(schema, body);
+  const { object, unknown } = pruneFields(schema, body);
   const warnings = unknown.map((path) => `unknown field "${path}"`);
   const cleaned = withoutNulls(schema, object);
   const root = decodeMetadata(isObject(cleaned) ? cleaned : {}, wrong, warnings);
@@ -84,8 +89,8 @@ function decodeCustom(known: Known, schema: Structural, body: JsonObject, wrong:
 }
 
 function refuseOtherKind({ group, version, kind }: Known, body: JsonObject): void {
-  const given = textAt(body, "kind");
-  const apiVersion = textAt(body, "apiVersion");
+  const given = getText(body, "kind");
+  const apiVersion = getText(body, "apiVersion");
   if (given === "" || apiVersion === "") {
     const text = JSON.stringify(body);
     const missing = given === "" ? "Kind" : "apiVersion";
@@ -98,7 +103,7 @@ function refuseOtherKind({ group, version, kind }: Known, body: JsonObject): voi
   }
   if (given !== kind) {
     const problem = invalidValue("kind", given, `must be ${kind}`);
-    fail(invalid({ group, kind: given }, textAt(body, "metadata", "name"), [problem]));
+    fail(invalid({ group, kind: given }, getText(body, "metadata", "name"), [problem]));
   }
 }
 
@@ -114,13 +119,16 @@ function decodeMetadata(object: JsonObject, wrong: (because: string) => never, w
   return { ...object, metadata: decoded.object };
 }
 
-function checksOf(schema: Structural, rules: Rules): (object: JsonObject, old: JsonObject | undefined) => Problem[] {
+function checksOf(
+  schema: StructuralSchema,
+  rules: Rules,
+): (object: JsonObject, old: JsonObject | undefined) => Problem[] {
   // Metadata has been checked like that of any other object.
-  const content = (object: JsonObject): JsonObject => without(object, "metadata", "apiVersion", "kind");
-  const contentSchema: Structural = {
+  const content = (object: JsonObject): JsonObject => removeKey(object, "metadata", "apiVersion", "kind");
+  const contentSchema: StructuralSchema = {
     ...schema,
-    properties: without(objectAt(schema, "properties"), "metadata", "apiVersion", "kind"),
-    required: textsAt(schema, "required").filter((key) => !["metadata", "apiVersion", "kind"].includes(key)),
+    properties: removeKey(getObject(schema, "properties"), "metadata", "apiVersion", "kind"),
+    required: getTexts(schema, "required").filter((key) => !["metadata", "apiVersion", "kind"].includes(key)),
   };
   return (object, old) => {
     const before = old === undefined ? undefined : content(old);
@@ -129,16 +137,16 @@ function checksOf(schema: Structural, rules: Rules): (object: JsonObject, old: J
       ...validateValue(contentSchema, content(object), "", before),
       ...(wasUnique ? checkListTypes(schema, content(object)) : []),
     ];
-    if (problems.some(blocksRules)) return rules.defined ? [...problems, RULES_NOT_CHECKED] : problems;
+    if (problems.some(isBlockingRules)) return rules.defined ? [...problems, RULES_NOT_CHECKED] : problems;
     return [...problems, ...rules.validate(object, old)];
   };
 }
 
-type Checked = { readonly schema: Structural; readonly rules: Rules };
+type Checked = { readonly schema: StructuralSchema; readonly rules: Rules };
 
 /** A status is checked by itself; rules may look at the whole object. */
 function checkStatus({ schema, rules }: Checked, before: JsonObject, after: JsonObject): Problem[] {
-  const status = objectAt(schema, "properties")["status"];
+  const status = getObject(schema, "properties")["status"];
   const value = after["status"];
   const found =
     isObject(status) && value !== undefined
@@ -148,7 +156,7 @@ function checkStatus({ schema, rules }: Checked, before: JsonObject, after: Json
     ...found,
     ...(isObject(status) && value !== undefined ? checkListTypes(status, value, "status") : []),
   ];
-  if (problems.some(blocksRules)) return rules.defined ? [...problems, RULES_NOT_CHECKED] : problems;
+  if (problems.some(isBlockingRules)) return rules.defined ? [...problems, RULES_NOT_CHECKED] : problems;
   return [...problems, ...rules.validate(after, before)];
 }
 
@@ -159,8 +167,8 @@ function statusField(field: string): string {
 const IDENTITY = "io.k8s.api.core.v1.Pod";
 
 /** The schema as OpenAPI shows it, with what every object has. */
-function publishSchema(schema: Structural): Schema {
+function publishSchema(schema: StructuralSchema): Schema {
   // Every kind describes these three in the same words.
-  const { apiVersion = {}, kind = {}, metadata = {} } = objectAt(definitions(), IDENTITY, "properties");
-  return { ...schema, properties: { apiVersion, kind, ...objectAt(schema, "properties"), metadata } };
+  const { apiVersion = {}, kind = {}, metadata = {} } = getObject(definitions(), IDENTITY, "properties");
+  return { ...schema, properties: { apiVersion, kind, ...getObject(schema, "properties"), metadata } };
 }

@@ -1,11 +1,11 @@
 import type { JsonObject } from "../json.ts";
-import { textAt } from "../json.ts";
-import { isDeleting, namespaceOf, nameOf, timestamp } from "../metadata.ts";
+import { getText } from "../json.ts";
+import { isDeleting, getNamespace, getName, formatTimestamp } from "../metadata.ts";
 import type { Registry } from "../registry.ts";
-import { bucketOf, type Resource } from "../resource.ts";
+import { buildBucketName, type Resource } from "../resource.ts";
 import { FailureError } from "../status.ts";
 import type { ObjectStore } from "../store.ts";
-import { resourceOf, versionOf } from "./custom-resource.ts";
+import { resourceOf, getStoredVersion } from "./custom-resource.ts";
 import { definitionResource } from "./definition-resource.ts";
 import { type DefinitionStep, isTrue, planDefinitions } from "./plan-definitions.ts";
 
@@ -17,11 +17,11 @@ type Served = {
 };
 
 /** Returns the resources of all established definitions. */
-export function customResources(store: ObjectStore): () => readonly Resource[] {
+export function listCustomResources(store: ObjectStore): () => readonly Resource[] {
   let served = new Map<string, Served>();
   let seen: number | undefined;
   let all: readonly Resource[] = [];
-  const bucket = bucketOf(definitionResource);
+  const bucket = buildBucketName(definitionResource);
   store.subscribe((name) => {
     if (name === bucket) seen = undefined;
   });
@@ -38,7 +38,7 @@ export function customResources(store: ObjectStore): () => readonly Resource[] {
 }
 
 function serve(definition: JsonObject, before: ReadonlyMap<string, Served>): [name: string, served: Served] {
-  const name = nameOf(definition);
+  const name = getName(definition);
   const known = before.get(name);
   const state = {
     spec: definition["spec"],
@@ -49,7 +49,9 @@ function serve(definition: JsonObject, before: ReadonlyMap<string, Served>): [na
     known !== undefined && known.spec === state.spec && known.names === state.names && known.ends === state.ends;
   return [
     name,
-    isSame ? known : { ...state, resources: versionOf(definition)["served"] === true ? [resourceOf(definition)] : [] },
+    isSame
+      ? known
+      : { ...state, resources: getStoredVersion(definition)["served"] === true ? [resourceOf(definition)] : [] },
   ];
 }
 
@@ -63,7 +65,7 @@ export type DefinitionDeps = {
 /** Accepts the names of definitions, and deletes the objects of definitions in deletion, soon after each relevant change. */
 export function startDefinitions(deps: DefinitionDeps): Disposable {
   const { store, nowMs } = deps;
-  const bucket = bucketOf(definitionResource);
+  const bucket = buildBucketName(definitionResource);
   let scheduled: NodeJS.Immediate | undefined;
   let ending = new Set<string>();
   const pass = (): void => {
@@ -72,7 +74,7 @@ export function startDefinitions(deps: DefinitionDeps): Disposable {
       const definitions = store.entries(bucket).map(([, definition]) => definition);
       ending = new Set(definitions.filter(isDeleting).map(bucketOfObjects));
       const count = (definition: JsonObject): number => store.entries(bucketOfObjects(definition)).length;
-      for (const step of planDefinitions(definitions, count, timestamp(nowMs()))) act(deps, step);
+      for (const step of planDefinitions(definitions, count, formatTimestamp(nowMs()))) act(deps, step);
     } catch (error) {
       deps.onDefect(error);
     }
@@ -93,12 +95,12 @@ export function startDefinitions(deps: DefinitionDeps): Disposable {
 }
 
 function bucketOfObjects(definition: JsonObject): string {
-  return `${textAt(definition, "spec", "group")}/${textAt(definition, "status", "acceptedNames", "plural")}`;
+  return `${getText(definition, "spec", "group")}/${getText(definition, "status", "acceptedNames", "plural")}`;
 }
 
 function act({ store, registry }: DefinitionDeps, step: DefinitionStep): void {
   const { definition } = step;
-  const target = { resource: definitionResource, namespace: "", name: nameOf(definition) };
+  const target = { resource: definitionResource, namespace: "", name: getName(definition) };
   try {
     switch (step.kind) {
       case "report":
@@ -109,9 +111,9 @@ function act({ store, registry }: DefinitionDeps, step: DefinitionStep): void {
         return;
       case "delete-objects": {
         const resource = resourceOf(definition);
-        for (const [, object] of store.entries(bucketOf(resource))) {
+        for (const [, object] of store.entries(buildBucketName(resource))) {
           if (isDeleting(object)) continue;
-          registry.delete({ resource, namespace: namespaceOf(object), name: nameOf(object) }, {}, false);
+          registry.delete({ resource, namespace: getNamespace(object), name: getName(object) }, {}, false);
         }
       }
     }

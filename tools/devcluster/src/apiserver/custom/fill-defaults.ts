@@ -1,18 +1,18 @@
-import { isList, isObject, type Json, type JsonObject, mapItems, objectAt, withKey } from "../json.ts";
-import { itemSchema, type Structural } from "./structural.ts";
+import { isList, isObject, type JsonValue, type JsonObject, mapItems, getObject, withKey } from "../json.ts";
+import { findItemSchema, type StructuralSchema } from "./structural.ts";
 
 /** Fills in the schema's defaults for missing fields; returns the value itself if none is missing. */
-export function fillDefaults(schema: Structural, value: Json): Json {
+export function fillDefaults(schema: StructuralSchema, value: JsonValue): JsonValue {
   if (isList(value)) {
-    const items = itemSchema(schema);
+    const items = findItemSchema(schema);
     return items === undefined ? value : mapItems(value, (item) => fillDefaults(items, item));
   }
   return isObject(value) ? fillObject(schema, value) : value;
 }
 
-function fillObject(schema: Structural, value: JsonObject): JsonObject {
+function fillObject(schema: StructuralSchema, value: JsonObject): JsonObject {
   let filled = value;
-  for (const [key, property] of Object.entries(objectAt(schema, "properties"))) {
+  for (const [key, property] of Object.entries(getObject(schema, "properties"))) {
     if (!isObject(property)) continue;
     const given = Object.hasOwn(value, key) ? value[key] : undefined;
     const current = given ?? property["default"];

@@ -1,17 +1,17 @@
-import { at, isList, isObject, type Json, type JsonObject, objectAt } from "../json.ts";
+import { at, isList, isObject, type JsonValue, type JsonObject, getObject } from "../json.ts";
 import { type Problem } from "../status.ts";
-import { itemSchema, listKeysOf, type Structural } from "./structural.ts";
+import { findItemSchema, listKeysOf, type StructuralSchema } from "./structural.ts";
 
 /** Finds duplicate items in lists of type set or map. */
-export function checkListTypes(schema: Structural, value: Json, path = ""): Problem[] {
+export function checkListTypes(schema: StructuralSchema, value: JsonValue, path = ""): Problem[] {
   if (isList(value)) {
-    const items = itemSchema(schema);
+    const items = findItemSchema(schema);
     const inItems =
       items === undefined ? [] : value.flatMap((item, index) => checkListTypes(items, item, `${path}[${index}]`));
     return [...checkList(schema, value, path), ...inItems];
   }
   if (!isObject(value)) return [];
-  const properties = objectAt(schema, "properties");
+  const properties = getObject(schema, "properties");
   const rest = schema["additionalProperties"];
   return Object.entries(value).flatMap(([key, child]) => {
     const property = Object.hasOwn(properties, key) ? properties[key] : undefined;
@@ -20,7 +20,7 @@ export function checkListTypes(schema: Structural, value: Json, path = ""): Prob
   });
 }
 
-function checkList(schema: Structural, list: readonly Json[], path: string): Problem[] {
+function checkList(schema: StructuralSchema, list: readonly JsonValue[], path: string): Problem[] {
   const keys = listKeysOf(schema);
   if (keys === undefined) return [];
   const seen = new Set<string>();
@@ -39,7 +39,7 @@ function checkList(schema: Structural, list: readonly Json[], path: string): Pro
   });
 }
 
-function keyOf(item: Json, keys: readonly string[]): JsonObject {
+function keyOf(item: JsonValue, keys: readonly string[]): JsonObject {
   return Object.fromEntries(
     keys.toSorted().flatMap((key) => {
       const value = at(item, key);

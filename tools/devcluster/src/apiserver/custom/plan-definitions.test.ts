@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type JsonObject, textAt } from "../json.ts";
+import { type JsonObject, getText } from "../json.ts";
 import { CLEANUP } from "./definition-resource.ts";
 import { isTrue, planDefinitions } from "./plan-definitions.ts";
 
@@ -20,9 +20,9 @@ function definition(plural: string, kind: string, more: JsonObject = {}): JsonOb
 
 /** Executes plans until nothing remains to do. */
 function settle(definitions: readonly JsonObject[]): JsonObject[] {
-  const world = new Map(definitions.map((one) => [textAt(one, "metadata", "uid"), one]));
+  const world = new Map(definitions.map((one) => [getText(one, "metadata", "uid"), one]));
   for (const step of planDefinitions(definitions, () => 0, TIME)) {
-    if (step.kind === "report") world.set(textAt(step.definition, "metadata", "uid"), step.definition);
+    if (step.kind === "report") world.set(getText(step.definition, "metadata", "uid"), step.definition);
   }
   return [...world.values()];
 }
@@ -40,7 +40,7 @@ describe("planning definitions", () => {
         expect(planDefinitions(world, () => 0, "2027-01-01T00:00:00Z")).toEqual([]);
         const served = world
           .filter((one) => isTrue(one, "Established"))
-          .map((one) => textAt(one, "spec", "names", "kind"));
+          .map((one) => getText(one, "spec", "names", "kind"));
         expect(new Set(served).size).toBe(served.length);
         expect(new Set(served)).toEqual(new Set(pairs.map(([, kind]) => kind)));
       }),

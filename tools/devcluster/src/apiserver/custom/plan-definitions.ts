@@ -1,5 +1,5 @@
-import { type JsonObject, listAt, objectAt, put, sameJson, textAt } from "../json.ts";
-import { finalizersOf, isDeleting, nameOf, uidOf } from "../metadata.ts";
+import { type JsonObject, getList, getObject, setAt, isSameJson, getText } from "../json.ts";
+import { listFinalizers, isDeleting, getName, getUid } from "../metadata.ts";
 import { CLEANUP, withCondition } from "./definition-resource.ts";
 
 /** A step for the existing definitions. */
@@ -18,17 +18,17 @@ export function planDefinitions(
   countObjects: (definition: JsonObject) => number,
   time: string,
 ): DefinitionStep[] {
-  const known = new Map(definitions.map((one) => [uidOf(one), one]));
+  const known = new Map(definitions.map((one) => [getUid(one), one]));
   const steps: DefinitionStep[] = [];
   for (const definition of definitions) {
     if (isDeleting(definition)) {
       steps.push(...planEnd(definition, countObjects(definition), time));
       continue;
     }
-    const others = [...known.values()].filter((one) => uidOf(one) !== uidOf(definition));
+    const others = [...known.values()].filter((one) => getUid(one) !== getUid(definition));
     const next = acceptNames(definition, others, time);
-    if (sameJson(next, definition)) continue;
-    known.set(uidOf(definition), next);
+    if (isSameJson(next, definition)) continue;
+    known.set(getUid(definition), next);
     const because = isTrue(next, "NamesAccepted") ? "names-accepted" : "names-taken";
     steps.push({ kind: "report", definition: next, because });
   }
@@ -36,11 +36,11 @@ export function planDefinitions(
 }
 
 function planEnd(definition: JsonObject, objects: number, time: string): DefinitionStep[] {
-  const finalizers = finalizersOf(definition);
+  const finalizers = listFinalizers(definition);
   if (!finalizers.includes(CLEANUP)) return [];
   if (objects === 0) {
     const left = finalizers.filter((one) => one !== CLEANUP);
-    const released = put(definition, ["metadata", "finalizers"], left.length === 0 ? undefined : left);
+    const released = setAt(definition, ["metadata", "finalizers"], left.length === 0 ? undefined : left);
     return [{ kind: "release", definition: released, because: "no-objects-left" }];
   }
   const reported = withCondition(definition, {
@@ -50,43 +50,43 @@ function planEnd(definition: JsonObject, objects: number, time: string): Definit
     message: "CustomResource deletion is in progress",
     lastTransitionTime: time,
   });
-  const report: DefinitionStep[] = sameJson(reported, definition)
+  const report: DefinitionStep[] = isSameJson(reported, definition)
     ? []
     : [{ kind: "report", definition: reported, because: "objects-left" }];
   return [...report, { kind: "delete-objects", definition, because: "definition-ends" }];
 }
 
 export function isTrue(definition: JsonObject, type: string): boolean {
-  const condition = listAt(definition, "status", "conditions").find((one) => textAt(one, "type") === type);
-  return textAt(condition, "status") === "True";
+  const condition = getList(definition, "status", "conditions").find((one) => getText(one, "type") === type);
+  return getText(condition, "status") === "True";
 }
 
 type Names = { readonly resources: ReadonlySet<string>; readonly kinds: ReadonlySet<string> };
 
 /** Assigns names that no other definition of the group has; a definition is served once it has all of its names. */
 function acceptNames(definition: JsonObject, others: readonly JsonObject[], time: string): JsonObject {
-  const wanted = objectAt(definition, "spec", "names");
-  const taken = takenNames(others, textAt(definition, "spec", "group"));
-  let accepted = objectAt(definition, "status", "acceptedNames");
+  const wanted = getObject(definition, "spec", "names");
+  const taken = takenNames(others, getText(definition, "spec", "group"));
+  let accepted = getObject(definition, "status", "acceptedNames");
   let conflict: { readonly reason: string; readonly message: string } | undefined;
   const accept = (key: string, names: readonly string[], used: ReadonlySet<string>): void => {
     const lost = names.find((name) => used.has(name) && name !== "");
-    if (lost === undefined) accepted = put(accepted, [key], wanted[key]);
+    if (lost === undefined) accepted = setAt(accepted, [key], wanted[key]);
     else {
       const reason = `${key.charAt(0).toUpperCase()}${key.slice(1)}Conflict`;
       conflict = { reason, message: `${JSON.stringify(lost)} is already in use` };
     }
   };
-  accept("plural", [textAt(wanted, "plural")], taken.resources);
-  accept("singular", [textAt(wanted, "singular")], taken.resources);
-  accept("shortNames", listAt(wanted, "shortNames").map(String), taken.resources);
-  accept("kind", [textAt(wanted, "kind")], taken.kinds);
-  accept("listKind", [textAt(wanted, "listKind")], taken.kinds);
-  accepted = put(accepted, ["categories"], wanted["categories"]);
+  accept("plural", [getText(wanted, "plural")], taken.resources);
+  accept("singular", [getText(wanted, "singular")], taken.resources);
+  accept("shortNames", getList(wanted, "shortNames").map(String), taken.resources);
+  accept("kind", [getText(wanted, "kind")], taken.kinds);
+  accept("listKind", [getText(wanted, "listKind")], taken.kinds);
+  accepted = setAt(accepted, ["categories"], wanted["categories"]);
   const named = withCondition(
-    sameJson(accepted, objectAt(definition, "status", "acceptedNames"))
+    isSameJson(accepted, getObject(definition, "status", "acceptedNames"))
       ? definition
-      : put(definition, ["status", "acceptedNames"], accepted),
+      : setAt(definition, ["status", "acceptedNames"], accepted),
     {
       type: "NamesAccepted",
       status: conflict === undefined ? "True" : "False",
@@ -107,16 +107,16 @@ function acceptNames(definition: JsonObject, others: readonly JsonObject[], time
 
 function takenNames(others: readonly JsonObject[], group: string): Names {
   const names = others
-    .filter((other) => textAt(other, "spec", "group") === group && nameOf(other) !== "")
-    .map((other) => objectAt(other, "status", "acceptedNames"));
+    .filter((other) => getText(other, "spec", "group") === group && getName(other) !== "")
+    .map((other) => getObject(other, "status", "acceptedNames"));
   return {
     resources: new Set(
       names.flatMap((one) => [
-        textAt(one, "plural"),
-        textAt(one, "singular"),
-        ...listAt(one, "shortNames").map(String),
+        getText(one, "plural"),
+        getText(one, "singular"),
+        ...getList(one, "shortNames").map(String),
       ]),
     ),
-    kinds: new Set(names.flatMap((one) => [textAt(one, "kind"), textAt(one, "listKind")])),
+    kinds: new Set(names.flatMap((one) => [getText(one, "kind"), getText(one, "listKind")])),
   };
 }

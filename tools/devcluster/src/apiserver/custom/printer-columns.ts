@@ -1,6 +1,6 @@
-import { humanDuration } from "../duration.ts";
-import { at, isList, isObject, type Json, type JsonObject, listAt, numberAt, textAt } from "../json.ts";
-import { ageOf, type Column, NAME } from "../table.ts";
+import { formatHumanDuration } from "../duration.ts";
+import { at, isList, isObject, type JsonValue, type JsonObject, getList, findNumber, getText } from "../json.ts";
+import { formatAge, type Column, NAME } from "../table.ts";
 
 const CREATED =
   "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
@@ -12,25 +12,25 @@ const AGE: Column = {
   format: "",
   priority: 0,
   description: CREATED,
-  cell: (object, nowMs) => ageOf(textAt(object, "metadata", "creationTimestamp"), nowMs),
+  cell: (object, nowMs) => formatAge(getText(object, "metadata", "creationTimestamp"), nowMs),
 };
 
 /** The columns that `kubectl get` shows of a version of a definition. */
-export function columnsOf(version: JsonObject): readonly Column[] {
-  const given = listAt(version, "additionalPrinterColumns").filter(isObject);
+export function buildColumns(version: JsonObject): readonly Column[] {
+  const given = getList(version, "additionalPrinterColumns").filter(isObject);
   return [NAME, ...(given.length === 0 ? [AGE] : given.map(buildColumn))];
 }
 
 function buildColumn(column: JsonObject): Column {
-  const path = textAt(column, "jsonPath");
-  const type = textAt(column, "type");
+  const path = getText(column, "jsonPath");
+  const type = getText(column, "type");
   const find = readColumnPath(path);
   return {
-    name: textAt(column, "name"),
+    name: getText(column, "name"),
     type,
-    format: textAt(column, "format"),
-    priority: numberAt(column, "priority") ?? 0,
-    description: textAt(column, "description") || `Custom resource definition column (in JSONPath format): ${path}`,
+    format: getText(column, "format"),
+    priority: findNumber(column, "priority") ?? 0,
+    description: getText(column, "description") || `Custom resource definition column (in JSONPath format): ${path}`,
     cell: (object, nowMs) => {
       const found = find?.(object);
       return found === undefined ? null : cellOf(found, type, nowMs);
@@ -38,22 +38,22 @@ function buildColumn(column: JsonObject): Column {
   };
 }
 
-export function columnPaths(version: JsonObject): string[] {
-  return listAt(version, "additionalPrinterColumns").map((column) => textAt(column, "jsonPath"));
+export function listColumnPaths(version: JsonObject): string[] {
+  return getList(version, "additionalPrinterColumns").map((column) => getText(column, "jsonPath"));
 }
 
 /** Parses a dotted path; `[-1:]` takes the last item of a list. Undefined for any other path. */
-export function readColumnPath(path: string): ((object: Json) => Json | undefined) | undefined {
+export function readColumnPath(path: string): ((object: JsonValue) => JsonValue | undefined) | undefined {
   if (!/^(\.[\w-]+(\[-1:\])?)+$/.test(path)) return undefined;
   const names = path.slice(1).replaceAll("[-1:]", ".[-1:]").split(".");
   return (object) =>
-    names.reduce<Json | undefined>((value, name) => {
+    names.reduce<JsonValue | undefined>((value, name) => {
       if (name === "[-1:]") return isList(value) ? value.at(-1) : undefined;
       return at(value, name);
     }, object);
 }
 
-function cellOf(value: Json, type: string, nowMs: number): Json {
+function cellOf(value: JsonValue, type: string, nowMs: number): JsonValue {
   switch (type) {
     case "integer":
       return typeof value === "number" && Number.isInteger(value) ? value : null;
@@ -63,13 +63,13 @@ function cellOf(value: Json, type: string, nowMs: number): Json {
       return typeof value === "boolean" ? value : null;
     case "date": {
       const ms = typeof value === "string" ? Date.parse(value) : Number.NaN;
-      return Number.isNaN(ms) ? "<invalid>" : humanDuration(nowMs - ms);
+      return Number.isNaN(ms) ? "<invalid>" : formatHumanDuration(nowMs - ms);
     }
     default:
       return print(value);
   }
 }
 
-function print(value: Json): string {
+function print(value: JsonValue): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -1,7 +1,7 @@
 import { Environment } from "@marcbachmann/cel-js";
-import { isList, isObject, type Json, type JsonObject, listAt, objectAt, sameJson, textAt } from "../json.ts";
+import { isList, isObject, type JsonValue, type JsonObject, getList, getObject, isSameJson, getText } from "../json.ts";
 import type { Problem } from "../status.ts";
-import { childrenOf, correlate, fieldSchema, itemSchema, type Structural } from "./structural.ts";
+import { listChildren, correlateItems, findFieldSchema, findItemSchema, type StructuralSchema } from "./structural.ts";
 
 /** A rule that this server cannot evaluate. */
 export type RuleDefect = { readonly rule: JsonObject; readonly because: string };
@@ -43,19 +43,19 @@ function add(a: bigint | number, b: bigint | number): bigint | number {
 }
 
 /** Compiles `x-kubernetes-validations` of a schema and of all nested schemas. */
-export function compileRules(root: Structural): Rules {
+export function compileRules(root: StructuralSchema): Rules {
   const defects: RuleDefect[] = [];
-  const nodes = new Map<Structural, readonly Rule[]>();
-  const inside = new Set<Structural>();
+  const nodes = new Map<StructuralSchema, readonly Rule[]>();
+  const inside = new Set<StructuralSchema>();
   /** Returns whether the schema, or a nested one, has rules: other parts of an object are skipped. */
-  const collect = (schema: Structural): boolean => {
-    const rules = listAt(schema, "x-kubernetes-validations").filter(isObject);
+  const collect = (schema: StructuralSchema): boolean => {
+    const rules = getList(schema, "x-kubernetes-validations").filter(isObject);
     if (rules.length > 0)
       nodes.set(
         schema,
         rules.map((rule) => compileRule(rule, defects)),
       );
-    const below = childrenOf(schema).map(collect);
+    const below = listChildren(schema).map(collect);
     const found = rules.length > 0 || below.includes(true);
     if (found) inside.add(schema);
     return found;
@@ -65,7 +65,7 @@ export function compileRules(root: Structural): Rules {
 }
 
 function compileRule(source: JsonObject, defects: RuleDefect[]): Rule {
-  const text = textAt(source, "rule");
+  const text = getText(source, "rule");
   const plain = text.replace(/"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'/g, "");
   const compiled = NEEDS_TYPES.test(plain) ? { because: "it needs typed values" } : compileExpression(text);
   if ("because" in compiled) defects.push({ rule: source, because: compiled.because });
@@ -91,7 +91,7 @@ function summaryOf(error: unknown): string {
 }
 
 /** Converts a value for rules: whole numbers are ints, objects are maps. */
-function toRuleValue(value: Json): unknown {
+function toRuleValue(value: JsonValue): unknown {
   if (typeof value === "number" && Number.isInteger(value)) return BigInt(value);
   if (isList(value)) return value.map(toRuleValue);
   if (isObject(value)) return new Map(Object.entries(value).map(([key, child]) => [key, toRuleValue(child)]));
@@ -99,37 +99,37 @@ function toRuleValue(value: Json): unknown {
 }
 
 type CompiledRules = {
-  readonly nodes: ReadonlyMap<Structural, readonly Rule[]>;
-  readonly inside: ReadonlySet<Structural>;
+  readonly nodes: ReadonlyMap<StructuralSchema, readonly Rule[]>;
+  readonly inside: ReadonlySet<StructuralSchema>;
 };
 
 function validate(
   compiled: CompiledRules,
-  schema: Structural,
-  value: Json,
+  schema: StructuralSchema,
+  value: JsonValue,
   path: string,
-  old: Json | undefined,
+  old: JsonValue | undefined,
 ): Problem[] {
   if (value === null || !compiled.inside.has(schema)) return [];
   const before = old === null ? undefined : old;
   const own = runRules(compiled.nodes.get(schema) ?? [], schema, value, path, before);
-  const below = (child: Structural, next: Json, place: string, earlier: Json | undefined): Problem[] =>
+  const below = (child: StructuralSchema, next: JsonValue, place: string, earlier: JsonValue | undefined): Problem[] =>
     validate(compiled, child, next, place, earlier);
   if (isList(value)) {
-    const items = itemSchema(schema);
+    const items = findItemSchema(schema);
     const earlier = isList(before) ? before : [];
     if (items === undefined) return own;
     return [
       ...own,
-      ...value.flatMap((item, index) => below(items, item, `${path}[${index}]`, correlate(schema, item, earlier))),
+      ...value.flatMap((item, index) => below(items, item, `${path}[${index}]`, correlateItems(schema, item, earlier))),
     ];
   }
   if (!isObject(value)) return own;
-  const properties = objectAt(schema, "properties");
+  const properties = getObject(schema, "properties");
   return [
     ...own,
     ...Object.entries(value).flatMap(([key, child]) => {
-      const field = fieldSchema(schema, key);
+      const field = findFieldSchema(schema, key);
       if (field === undefined) return [];
       const named = path === "" ? key : `${path}.${key}`;
       const place = Object.hasOwn(properties, key) ? named : `${path}[${key}]`;
@@ -141,15 +141,15 @@ function validate(
 
 function runRules(
   rules: readonly Rule[],
-  schema: Structural,
-  value: Json,
+  schema: StructuralSchema,
+  value: JsonValue,
   path: string,
-  old: Json | undefined,
+  old: JsonValue | undefined,
 ): Problem[] {
   if (rules.length === 0) return [];
   const self = toRuleValue(value);
   const before = old === undefined ? undefined : toRuleValue(old);
-  const unchanged = old !== undefined && sameJson(value, old);
+  const unchanged = old !== undefined && isSameJson(value, old);
   return rules.flatMap((rule) => {
     if (rule.program === undefined || (rule.usesOld && before === undefined)) return [];
     const found = runRule(rule, { [SELF]: self, [OLD]: before }, { schema, value, path });
@@ -161,10 +161,10 @@ function runRules(
 function runRule(
   { program, source }: Rule,
   context: Record<string, unknown>,
-  { schema, value, path }: { readonly schema: Structural; readonly value: Json; readonly path: string },
+  { schema, value, path }: { readonly schema: StructuralSchema; readonly value: JsonValue; readonly path: string },
 ): Problem | undefined {
-  const type = textAt(schema, "type");
-  const rule = textAt(source, "message").trim() || textAt(source, "rule").trim();
+  const type = getText(schema, "type");
+  const rule = getText(source, "message").trim() || getText(source, "rule").trim();
   let passed: unknown;
   try {
     passed = program?.(context);
@@ -177,10 +177,10 @@ function runRule(
     };
   }
   if (passed === true) return undefined;
-  const because = textAt(source, "message").trim() === "" ? `failed rule: ${rule}` : rule;
+  const because = getText(source, "message").trim() === "" ? `failed rule: ${rule}` : rule;
   const shown = ["object", "array"].includes(type) ? "" : ` ${JSON.stringify(value)}:`;
   return {
-    field: orNil(path + textAt(source, "fieldPath")),
+    field: orNil(path + getText(source, "fieldPath")),
     reason: "FieldValueInvalid",
     message: `Invalid value:${shown} ${because}`,
   };

@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Json, JsonObject } from "../json.ts";
+import type { JsonValue, JsonObject } from "../json.ts";
 import { fillDefaults } from "./fill-defaults.ts";
-import { prune } from "./prune.ts";
+import { pruneFields } from "./prune.ts";
 import { validateValue } from "./validate-value.ts";
-import type { Structural } from "./structural.ts";
+import type { StructuralSchema } from "./structural.ts";
 
 const text: JsonObject = { type: "string", default: "t" };
-const SCHEMA: Structural = {
+const SCHEMA: StructuralSchema = {
   type: "object",
   properties: {
     a: text,
@@ -53,8 +53,8 @@ describe("a schema", () => {
   it("drops unknown fields once, and names each", () => {
     fc.assert(
       fc.property(object, (given) => {
-        const first = prune(SCHEMA, given);
-        expect(prune(SCHEMA, first.object)).toEqual({ object: first.object, unknown: [] });
+        const first = pruneFields(SCHEMA, given);
+        expect(pruneFields(SCHEMA, first.object)).toEqual({ object: first.object, unknown: [] });
         const same = JSON.stringify(first.object) === JSON.stringify(given);
         expect(first.unknown.length === 0).toBe(same);
       }),
@@ -80,7 +80,7 @@ describe("a schema", () => {
     );
   });
 
-  it.each<[Json, readonly string[]]>([
+  it.each<[JsonValue, readonly string[]]>([
     [{ a: "x", b: { c: 1 }, c: [{ b: true }], d: { k: {} }, e: { x: 1 } }, []],
     [{ b: { c: -1 } }, ["b.c"]],
     [{ c: [{}, { b: 1 }, { b: true }] }, ["c[0].b", "c[1].b", "c"]],

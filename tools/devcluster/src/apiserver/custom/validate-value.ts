@@ -1,17 +1,17 @@
 import {
   isList,
   isObject,
-  type Json,
+  type JsonValue,
   type JsonObject,
-  listAt,
-  numberAt,
-  objectAt,
-  sameJson,
-  textAt,
-  textsAt,
+  getList,
+  findNumber,
+  getObject,
+  isSameJson,
+  getText,
+  getTexts,
 } from "../json.ts";
 import { invalidValue, type Problem, required } from "../status.ts";
-import { childrenOf, correlate, isIntOrString, itemSchema, type Structural } from "./structural.ts";
+import { listChildren, correlateItems, isIntOrString, findItemSchema, type StructuralSchema } from "./structural.ts";
 
 const INT32_MAX = 2 ** 31 - 1;
 
@@ -19,8 +19,8 @@ const INT32_MAX = 2 ** 31 - 1;
  * Validates a value against a schema, in the words of Kubernetes. Values that are unchanged from `old` are accepted, so that a once valid object can still be
  * changed after its schema became stricter.
  */
-export function validateValue(schema: Structural, value: Json, path: string, old?: Json): Problem[] {
-  if (old !== undefined && sameJson(value, old)) return [];
+export function validateValue(schema: StructuralSchema, value: JsonValue, path: string, old?: JsonValue): Problem[] {
+  if (old !== undefined && isSameJson(value, old)) return [];
   if (value === null) return [...checkType(schema, value, path), ...checkEnum(schema, value, path)];
   return [
     ...checkType(schema, value, path),
@@ -34,7 +34,7 @@ export function validateValue(schema: Structural, value: Json, path: string, old
 }
 
 /** Returns whether the problem prevents CEL rules, which rely on well-formed values. */
-export function blocksRules({ reason }: Problem): boolean {
+export function isBlockingRules({ reason }: Problem): boolean {
   return [
     "FieldValueNotSupported",
     "FieldValueRequired",
@@ -44,15 +44,15 @@ export function blocksRules({ reason }: Problem): boolean {
   ].includes(reason);
 }
 
-function typesOf(schema: Structural): string[] {
+function typesOf(schema: StructuralSchema): string[] {
   if (isIntOrString(schema)) return ["integer", "string"];
-  const type = textAt(schema, "type");
+  const type = getText(schema, "type");
   return type === "" ? [] : [type];
 }
 
-function checkType(schema: Structural, value: Json, path: string): Problem[] {
+function checkType(schema: StructuralSchema, value: JsonValue, path: string): Problem[] {
   const types = typesOf(schema);
-  const format = textAt(schema, "format");
+  const format = getText(schema, "format");
   if (types.length === 0) return [];
   if (value === null) return schema["nullable"] === true ? [] : [wrongType(path, types.join(","), "null")];
   const actual = typeName(value);
@@ -65,7 +65,7 @@ function checkType(schema: Structural, value: Json, path: string): Problem[] {
   return [wrongType(path, isFormat ? format : types.join(","), isFormat ? formatName(value) : actual)];
 }
 
-function typeName(value: Json): string {
+function typeName(value: JsonValue): string {
   if (value === null) return "null";
   if (isList(value)) return "array";
   if (isObject(value)) return "object";
@@ -74,7 +74,7 @@ function typeName(value: Json): string {
 }
 
 /** Formats a value's type as Go does. */
-function formatName(value: Json): string {
+function formatName(value: JsonValue): string {
   if (typeof value !== "number") return "";
   return Number.isInteger(value) ? "int64" : "float64";
 }
@@ -85,10 +85,10 @@ function wrongType(path: string, wanted: string, actual: string): Problem {
   return { field: fieldOf(path), reason: "FieldValueTypeInvalid", message };
 }
 
-function checkText(schema: Structural, value: string, path: string): Problem[] {
-  const longest = numberAt(schema, "maxLength");
-  const shortest = numberAt(schema, "minLength");
-  const pattern = textAt(schema, "pattern");
+function checkText(schema: StructuralSchema, value: string, path: string): Problem[] {
+  const longest = findNumber(schema, "maxLength");
+  const shortest = findNumber(schema, "minLength");
+  const pattern = getText(schema, "pattern");
   const length = longest === undefined && shortest === undefined ? 0 : [...value].length;
   const problems: Problem[] = [];
   if (longest !== undefined && length > longest) {
@@ -99,8 +99,8 @@ function checkText(schema: Structural, value: string, path: string): Problem[] {
   } else if (pattern !== "" && patternOf(pattern)?.test(value) === false) {
     problems.push(wrong(path, value, `should match '${pattern}'`));
   }
-  if (textAt(schema, "format") === "date-time" && !isDateTime(value)) {
-    const because = `${path} in body must be of type ${textAt(schema, "format")}: ${JSON.stringify(value)}`;
+  if (getText(schema, "format") === "date-time" && !isDateTime(value)) {
+    const because = `${path} in body must be of type ${getText(schema, "format")}: ${JSON.stringify(value)}`;
     const message = `Invalid value: ${JSON.stringify(value)}: ${because}`;
     problems.push({ field: fieldOf(path), reason: "FieldValueTypeInvalid", message });
   }
@@ -111,12 +111,15 @@ function checkText(schema: Structural, value: string, path: string): Problem[] {
 const NOT_SERVED = ["exclusiveMaximum", "exclusiveMinimum", "multipleOf", "not", "oneOf", "uniqueItems"];
 
 /** Finds the first keyword or pattern of a schema that this server cannot check; undefined: it checks all. */
-export function findNotServed(schema: Structural): string | undefined {
+export function findNotServed(schema: StructuralSchema): string | undefined {
   const keyword = NOT_SERVED.find((name) => schema[name] !== undefined);
   if (keyword !== undefined) return keyword;
-  const pattern = textAt(schema, "pattern");
+  const pattern = getText(schema, "pattern");
   if (pattern !== "" && patternOf(pattern) === undefined) return `the pattern ${pattern}`;
-  const parts = [...childrenOf(schema), ...[...listAt(schema, "anyOf"), ...listAt(schema, "allOf")].filter(isObject)];
+  const parts = [
+    ...listChildren(schema),
+    ...[...getList(schema, "anyOf"), ...getList(schema, "allOf")].filter(isObject),
+  ];
   return parts.map(findNotServed).find((found) => found !== undefined);
 }
 
@@ -140,14 +143,14 @@ function isDay(text: string): boolean {
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text);
 }
 
-function checkNumber(schema: Structural, value: number, path: string): Problem[] {
-  const maximum = numberAt(schema, "maximum");
-  const minimum = numberAt(schema, "minimum");
-  const format = textAt(schema, "format");
+function checkNumber(schema: StructuralSchema, value: number, path: string): Problem[] {
+  const maximum = findNumber(schema, "maximum");
+  const minimum = findNumber(schema, "minimum");
+  const format = getText(schema, "format");
   const problems: Problem[] = [];
   if (
     format === "int32" &&
-    textAt(schema, "type") === "integer" &&
+    getText(schema, "type") === "integer" &&
     (Math.abs(value) > INT32_MAX || !Number.isInteger(value))
   ) {
     problems.push(nowhere(`Checked value must be of type integer with format int32 in ${path}`));
@@ -159,15 +162,20 @@ function checkNumber(schema: Structural, value: number, path: string): Problem[]
   return problems;
 }
 
-function checkList(schema: Structural, value: readonly Json[], path: string, old?: readonly Json[]): Problem[] {
-  const most = numberAt(schema, "maxItems");
-  const least = numberAt(schema, "minItems");
-  const items = itemSchema(schema);
+function checkList(
+  schema: StructuralSchema,
+  value: readonly JsonValue[],
+  path: string,
+  old?: readonly JsonValue[],
+): Problem[] {
+  const most = findNumber(schema, "maxItems");
+  const least = findNumber(schema, "minItems");
+  const items = findItemSchema(schema);
   const inItems =
     items === undefined
       ? []
       : value.flatMap((item, index) => {
-          const before = old === undefined ? undefined : correlate(schema, item, old);
+          const before = old === undefined ? undefined : correlateItems(schema, item, old);
           return validateValue(items, item, `${path}[${index}]`, before);
         });
   return [
@@ -179,28 +187,28 @@ function checkList(schema: Structural, value: readonly Json[], path: string, old
   ];
 }
 
-function checkEnum(schema: Structural, value: Json, path: string): Problem[] {
+function checkEnum(schema: StructuralSchema, value: JsonValue, path: string): Problem[] {
   const choice = schema["enum"];
-  if (!isList(choice) || choice.some((one) => sameJson(one, value))) return [];
+  if (!isList(choice) || choice.some((one) => isSameJson(one, value))) return [];
   const supported = choice.map((one) => JSON.stringify(typeof one === "string" ? one : JSON.stringify(one)));
   const message = `Unsupported value: ${JSON.stringify(value)}: supported values: ${supported.join(", ")}`;
   return [{ field: fieldOf(path), reason: "FieldValueNotSupported", message }];
 }
 
-function checkObject(schema: Structural, value: JsonObject, path: string, old?: JsonObject): Problem[] {
+function checkObject(schema: StructuralSchema, value: JsonObject, path: string, old?: JsonObject): Problem[] {
   const size = Object.keys(value).length;
-  const most = numberAt(schema, "maxProperties");
-  const least = numberAt(schema, "minProperties");
-  const properties = objectAt(schema, "properties");
+  const most = findNumber(schema, "maxProperties");
+  const least = findNumber(schema, "minProperties");
+  const properties = getObject(schema, "properties");
   const rest = schema["additionalProperties"];
   const join = (key: string): string => (path === "" ? key : `${path}.${key}`);
-  const before = (key: string): Json | undefined =>
+  const before = (key: string): JsonValue | undefined =>
     old !== undefined && Object.hasOwn(old, key) ? old[key] : undefined;
   const inFields = Object.entries(value).flatMap(([key, child]) => {
     const property = Object.hasOwn(properties, key) ? properties[key] : rest;
     return isObject(property) ? validateValue(property, child, join(key), before(key)) : [];
   });
-  const missing = textsAt(schema, "required").filter((key) => !Object.hasOwn(value, key));
+  const missing = getTexts(schema, "required").filter((key) => !Object.hasOwn(value, key));
   return [
     ...(least !== undefined && size < least ? [wrong(path, size, `should have at least ${least} properties`)] : []),
     ...(most !== undefined && size > most ? [tooMany(path, size, most)] : []),
@@ -209,9 +217,9 @@ function checkObject(schema: Structural, value: JsonObject, path: string, old?: 
   ];
 }
 
-function checkCombinations(schema: Structural, value: Json, path: string): Problem[] {
+function checkCombinations(schema: StructuralSchema, value: JsonValue, path: string): Problem[] {
   const alternatives = (key: string): Problem[][] =>
-    listAt(schema, key).flatMap((one) => (isObject(one) ? [validateValue(one, value, path)] : []));
+    getList(schema, key).flatMap((one) => (isObject(one) ? [validateValue(one, value, path)] : []));
   const any = alternatives("anyOf");
   const all = alternatives("allOf");
   const problems: Problem[] = [];
@@ -234,7 +242,7 @@ function quoted(path: string): string {
   return JSON.stringify(path);
 }
 
-function wrong(path: string, value: Json, because: string): Problem {
+function wrong(path: string, value: JsonValue, because: string): Problem {
   return invalidValue(fieldOf(path), value, `${path} in body ${because}`);
 }
 

@@ -1,9 +1,19 @@
-import { at, type JsonObject, mapEntries, numberAt, objectAt, put, sameJson, textAt, withDefaults } from "../json.ts";
-import { nameOf } from "../metadata.ts";
+import {
+  at,
+  type JsonObject,
+  mapEntries,
+  findNumber,
+  getObject,
+  setAt,
+  isSameJson,
+  getText,
+  withDefaults,
+} from "../json.ts";
+import { getName } from "../metadata.ts";
 import { checkConfigKey, checkLabel, checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { forbiddenValue, invalidValue, type Problem } from "../status.ts";
-import { AGE, column, NAME } from "../table.ts";
+import { AGE, defineColumn, NAME } from "../table.ts";
 
 const IMMORTAL = ["default", "kube-public", "kube-system"];
 
@@ -14,16 +24,16 @@ export const namespaces: Resource = defineResource({
   namespaced: false,
   subresources: ["status", "finalize"],
   checkName: checkLabel,
-  fields: { "status.phase": (namespace) => textAt(namespace, "status", "phase") },
-  columns: [NAME, column("Status", (namespace) => textAt(namespace, "status", "phase")), AGE],
+  fields: { "status.phase": (namespace) => getText(namespace, "status", "phase") },
+  columns: [NAME, defineColumn("Status", (namespace) => getText(namespace, "status", "phase")), AGE],
   deleteReturnsObject: true,
-  keepAlways: (namespace) => (IMMORTAL.includes(nameOf(namespace)) ? "this namespace may not be deleted" : undefined),
+  keepAlways: (namespace) => (IMMORTAL.includes(getName(namespace)) ? "this namespace may not be deleted" : undefined),
   // A namespace has no grace period: it is removed once it is empty.
   whileDeleting: (namespace) =>
-    put(put(namespace, ["metadata", "deletionGracePeriodSeconds"], undefined), ["status", "phase"], "Terminating"),
-  carryOver: (before, after) => put(after, ["spec"], before["spec"]),
+    setAt(setAt(namespace, ["metadata", "deletionGracePeriodSeconds"], undefined), ["status", "phase"], "Terminating"),
+  carryOver: (before, after) => setAt(after, ["spec"], before["spec"]),
   defaults: (namespace) => ({
-    ...put(namespace, ["metadata", "labels", "kubernetes.io/metadata.name"], nameOf(namespace)),
+    ...setAt(namespace, ["metadata", "labels", "kubernetes.io/metadata.name"], getName(namespace)),
     spec: { finalizers: ["kubernetes"] },
     status: { phase: "Active" },
   }),
@@ -34,7 +44,7 @@ export const configMaps: Resource = defineResource({
   plural: "configmaps",
   shortNames: ["cm"],
   checkName: checkSubdomain,
-  columns: [NAME, column("Data", (map) => count(map, "data") + count(map, "binaryData")), AGE],
+  columns: [NAME, defineColumn("Data", (map) => count(map, "data") + count(map, "binaryData")), AGE],
   validate: (map) => [...checkKeys(map, "data"), ...checkKeys(map, "binaryData")],
   validateChange: (before, after) => checkImmutable(before, after, ["data", "binaryData"]),
 });
@@ -43,17 +53,17 @@ export const secrets: Resource = defineResource({
   kind: "Secret",
   plural: "secrets",
   checkName: checkSubdomain,
-  fields: { type: (secret) => textAt(secret, "type") },
+  fields: { type: (secret) => getText(secret, "type") },
   columns: [
     NAME,
-    column("Type", (secret) => textAt(secret, "type")),
-    column("Data", (secret) => count(secret, "data")),
+    defineColumn("Type", (secret) => getText(secret, "type")),
+    defineColumn("Data", (secret) => count(secret, "data")),
     AGE,
   ],
   defaults: (secret) => withDefaults(encodeSecret(secret), { type: "Opaque" }),
   validate: (secret) => checkKeys(secret, "data"),
   validateChange: (before, after) => [
-    ...(sameJson(before["type"], after["type"]) ? [] : [invalidValue("type", after["type"], "field is immutable")]),
+    ...(isSameJson(before["type"], after["type"]) ? [] : [invalidValue("type", after["type"], "field is immutable")]),
     ...checkImmutable(before, after, ["data"]),
   ],
 });
@@ -71,15 +81,15 @@ export const leases: Resource = defineResource({
   kind: "Lease",
   plural: "leases",
   checkName: checkSubdomain,
-  columns: [NAME, column("Holder", (lease) => textAt(lease, "spec", "holderIdentity")), AGE],
+  columns: [NAME, defineColumn("Holder", (lease) => getText(lease, "spec", "holderIdentity")), AGE],
   unconditionalUpdate: false,
   createOnUpdate: true,
   validate: checkLease,
 });
 
 function checkLease(lease: JsonObject): Problem[] {
-  const seconds = numberAt(lease, "spec", "leaseDurationSeconds") ?? 1;
-  const transitions = numberAt(lease, "spec", "leaseTransitions") ?? 0;
+  const seconds = findNumber(lease, "spec", "leaseDurationSeconds") ?? 1;
+  const transitions = findNumber(lease, "spec", "leaseTransitions") ?? 0;
   return [
     ...(seconds > 0 ? [] : [invalidValue("spec.leaseDurationSeconds", seconds, "must be greater than 0")]),
     ...(transitions >= 0
@@ -90,20 +100,20 @@ function checkLease(lease: JsonObject): Problem[] {
 
 /** Moves the write-only `stringData` to `data`, in base64. */
 export function encodeSecret(secret: JsonObject): JsonObject {
-  const plain = objectAt(secret, "stringData");
-  if (Object.keys(plain).length === 0) return put(secret, ["stringData"], undefined);
-  const encoded = mapEntries(plain, (key) => Buffer.from(textAt(plain, key)).toString("base64"));
-  const data = mapEntries(objectAt(secret, "data"), (key, value) => (Object.hasOwn(encoded, key) ? undefined : value));
+  const plain = getObject(secret, "stringData");
+  if (Object.keys(plain).length === 0) return setAt(secret, ["stringData"], undefined);
+  const encoded = mapEntries(plain, (key) => Buffer.from(getText(plain, key)).toString("base64"));
+  const data = mapEntries(getObject(secret, "data"), (key, value) => (Object.hasOwn(encoded, key) ? undefined : value));
   const merged = Object.fromEntries([...Object.entries(data), ...Object.entries(encoded)]);
-  return put(put(secret, ["stringData"], undefined), ["data"], merged);
+  return setAt(setAt(secret, ["stringData"], undefined), ["data"], merged);
 }
 
 function count(object: JsonObject, field: string): number {
-  return Object.keys(objectAt(object, field)).length;
+  return Object.keys(getObject(object, field)).length;
 }
 
 function checkKeys(object: JsonObject, field: string): Problem[] {
-  return Object.keys(objectAt(object, field)).flatMap((key) => {
+  return Object.keys(getObject(object, field)).flatMap((key) => {
     const problem = checkConfigKey(key);
     return problem === undefined ? [] : [invalidValue(`${field}[${key}]`, key, problem)];
   });
@@ -113,6 +123,6 @@ function checkImmutable(before: JsonObject, after: JsonObject, fields: readonly 
   if (at(before, "immutable") !== true) return [];
   const because = "field is immutable when `immutable` is set";
   return ["immutable", ...fields]
-    .filter((field) => !sameJson(before[field], after[field]))
+    .filter((field) => !isSameJson(before[field], after[field]))
     .map((field) => forbiddenValue(field, because));
 }

@@ -1,9 +1,9 @@
-import { type JsonObject, numberAt, objectAt, put, sameJson, withDefaults } from "../json.ts";
+import { type JsonObject, findNumber, getObject, setAt, isSameJson, withDefaults } from "../json.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { invalidValue, type Problem } from "../status.ts";
 import { AGE, NAME } from "../table.ts";
-import { checkWorkload, countColumn, defaultWorkload, readyColumn } from "./workload.ts";
+import { checkWorkload, buildCountColumn, defaultWorkload, buildReadyColumn } from "./workload.ts";
 
 /** Strategy of all deployments here: a new template takes effect after all pods of the old one have ended. */
 const RECREATE = { type: "Recreate" };
@@ -19,14 +19,14 @@ export const deployments: Resource = defineResource({
   counted: true,
   columns: [
     NAME,
-    readyColumn(),
-    { ...countColumn("Up-to-date", "status", "updatedReplicas"), type: "string" },
-    { ...countColumn("Available", "status", "availableReplicas"), type: "string" },
+    buildReadyColumn(),
+    { ...buildCountColumn("Up-to-date", "status", "updatedReplicas"), type: "string" },
+    { ...buildCountColumn("Available", "status", "availableReplicas"), type: "string" },
     AGE,
   ],
   defaults: (deployment) => {
     const filled = defaultWorkload(deployment, { revisionHistoryLimit: 10 });
-    return put(filled, ["spec", "strategy"], withDefaults(objectAt(deployment, "spec", "strategy"), RECREATE));
+    return setAt(filled, ["spec", "strategy"], withDefaults(getObject(deployment, "spec", "strategy"), RECREATE));
   },
   withoutStatus: (deployment) => ({ ...deployment, status: {} }),
   validate: (deployment) =>
@@ -48,12 +48,12 @@ export const replicaSets: Resource = defineResource({
   subresources: ["status"],
   checkName: checkSubdomain,
   counted: true,
-  fields: { "status.replicas": (set) => String(numberAt(set, "status", "replicas") ?? 0) },
+  fields: { "status.replicas": (set) => String(findNumber(set, "status", "replicas") ?? 0) },
   columns: [
     NAME,
-    countColumn("Desired", "spec", "replicas"),
-    countColumn("Current", "status", "replicas"),
-    countColumn("Ready", "status", "readyReplicas"),
+    buildCountColumn("Desired", "spec", "replicas"),
+    buildCountColumn("Current", "status", "replicas"),
+    buildCountColumn("Ready", "status", "readyReplicas"),
     AGE,
   ],
   defaults: (set) => defaultWorkload(set, {}),
@@ -63,7 +63,7 @@ export const replicaSets: Resource = defineResource({
 });
 
 function checkSameSelector(before: JsonObject, after: JsonObject): Problem[] {
-  const selector = objectAt(after, "spec")["selector"];
-  if (sameJson(objectAt(before, "spec")["selector"], selector)) return [];
+  const selector = getObject(after, "spec")["selector"];
+  if (isSameJson(getObject(before, "spec")["selector"], selector)) return [];
   return [invalidValue("spec.selector", selector ?? null, "field is immutable")];
 }

@@ -1,4 +1,4 @@
-import { type Json, type JsonObject, objectAt, put, textAt } from "../json.ts";
+import { type JsonValue, type JsonObject, getObject, setAt, getText } from "../json.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { invalidValue, type Problem, unsupported } from "../status.ts";
@@ -19,10 +19,10 @@ export const disruptionBudgets: Resource = defineResource({
   unconditionalUpdate: false,
   // Only the server writes a status.
   defaults: (budget) =>
-    budget["status"] === undefined || textAt(budget, "metadata", "resourceVersion") === ""
-      ? put(budget, ["status"], { disruptionsAllowed: 0, currentHealthy: 0, desiredHealthy: 0, expectedPods: 0 })
+    budget["status"] === undefined || getText(budget, "metadata", "resourceVersion") === ""
+      ? setAt(budget, ["status"], { disruptionsAllowed: 0, currentHealthy: 0, desiredHealthy: 0, expectedPods: 0 })
       : budget,
-  validate: (budget) => checkSpec(objectAt(budget, "spec")),
+  validate: (budget) => checkSpec(getObject(budget, "spec")),
 });
 
 function checkSpec(spec: JsonObject): Problem[] {
@@ -47,7 +47,7 @@ function checkSpec(spec: JsonObject): Problem[] {
   return problems;
 }
 
-function checkAmount(field: string, value: Json | undefined): Problem[] {
+function checkAmount(field: string, value: JsonValue | undefined): Problem[] {
   if (typeof value === "number") {
     return value < 0 ? [invalidValue(field, value, "must be greater than or equal to 0")] : [];
   }

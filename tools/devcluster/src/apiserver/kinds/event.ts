@@ -1,22 +1,22 @@
-import { namespaceOf } from "../metadata.ts";
-import { isObject, type JsonObject, textAt } from "../json.ts";
+import { getNamespace } from "../metadata.ts";
+import { isObject, type JsonObject, getText } from "../json.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { invalidValue, type Problem } from "../status.ts";
-import { ageOf, type Column, column } from "../table.ts";
+import { formatAge, type Column, defineColumn } from "../table.ts";
 
 const columns: readonly Column[] = [
-  column("Last Seen", (event, nowMs) => ageOf(lastSeen(event), nowMs)),
-  column("Type", (event) => textAt(event, "type")),
-  column("Reason", (event) => textAt(event, "reason")),
-  column("Object", involved),
-  column("Message", (event) => textAt(event, "message").trim()),
+  defineColumn("Last Seen", (event, nowMs) => formatAge(lastSeen(event), nowMs)),
+  defineColumn("Type", (event) => getText(event, "type")),
+  defineColumn("Reason", (event) => getText(event, "reason")),
+  defineColumn("Object", involved),
+  defineColumn("Message", (event) => getText(event, "message").trim()),
 ];
 
 const INVOLVED: Resource["fields"] = Object.fromEntries(
   ["kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"].map((key) => [
     `involvedObject.${key}`,
-    (event) => textAt(event, "involvedObject", key),
+    (event) => getText(event, "involvedObject", key),
   ]),
 );
 
@@ -30,28 +30,28 @@ export const events: Resource = defineResource({
   createOnUpdate: true,
   fields: {
     ...INVOLVED,
-    reason: (event) => textAt(event, "reason"),
-    type: (event) => textAt(event, "type"),
-    reportingComponent: (event) => textAt(event, "reportingComponent"),
-    source: (event) => textAt(event, "source", "component") || textAt(event, "reportingComponent"),
+    reason: (event) => getText(event, "reason"),
+    type: (event) => getText(event, "type"),
+    reportingComponent: (event) => getText(event, "reportingComponent"),
+    source: (event) => getText(event, "source", "component") || getText(event, "reportingComponent"),
   },
   validate: checkPlace,
 });
 
 function checkPlace(event: JsonObject): Problem[] {
-  const about = textAt(event, "involvedObject", "namespace");
-  const namespace = namespaceOf(event);
+  const about = getText(event, "involvedObject", "namespace");
+  const namespace = getNamespace(event);
   if (about === namespace || (about === "" && namespace === "default")) return [];
   return [invalidValue("involvedObject.namespace", about, "does not match event.namespace")];
 }
 
 function lastSeen(event: JsonObject): string {
-  if (isObject(event["series"])) return textAt(event, "series", "lastObservedTime");
-  return textAt(event, "lastTimestamp") || textAt(event, "firstTimestamp") || textAt(event, "eventTime");
+  if (isObject(event["series"])) return getText(event, "series", "lastObservedTime");
+  return getText(event, "lastTimestamp") || getText(event, "firstTimestamp") || getText(event, "eventTime");
 }
 
 function involved(event: JsonObject): string {
-  const kind = textAt(event, "involvedObject", "kind").toLowerCase();
-  const name = textAt(event, "involvedObject", "name");
+  const kind = getText(event, "involvedObject", "kind").toLowerCase();
+  const name = getText(event, "involvedObject", "name");
   return name === "" ? kind : `${kind}/${name}`;
 }

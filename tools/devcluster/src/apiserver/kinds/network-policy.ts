@@ -1,4 +1,4 @@
-import { isObject, type Json, type JsonObject, listAt, objectAt, put, withDefaults } from "../json.ts";
+import { isObject, type JsonValue, type JsonObject, getList, getObject, setAt, withDefaults } from "../json.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 
@@ -11,20 +11,21 @@ export const networkPolicies: Resource = defineResource({
   checkName: checkSubdomain,
   counted: true,
   defaults: (policy) => {
-    const spec = withDefaults(objectAt(policy, "spec"), { podSelector: {} });
-    const types = ["Ingress", ...(listAt(spec, "egress").length === 0 ? [] : ["Egress"])];
-    const policyTypes = listAt(spec, "policyTypes").length === 0 ? types : listAt(spec, "policyTypes");
-    return put(policy, ["spec"], { ...spec, ...defaultRules(spec), policyTypes });
+    const spec = withDefaults(getObject(policy, "spec"), { podSelector: {} });
+    const types = ["Ingress", ...(getList(spec, "egress").length === 0 ? [] : ["Egress"])];
+    const policyTypes = getList(spec, "policyTypes").length === 0 ? types : getList(spec, "policyTypes");
+    return setAt(policy, ["spec"], { ...spec, ...defaultRules(spec), policyTypes });
   },
 });
 
 function defaultRules(spec: JsonObject): JsonObject {
-  const withProtocol = (port: Json): Json => (isObject(port) ? withDefaults(port, { protocol: "TCP" }) : port);
-  const rule = (one: Json): Json =>
-    isObject(one) && one["ports"] !== undefined ? { ...one, ports: listAt(one, "ports").map(withProtocol) } : one;
+  const withProtocol = (port: JsonValue): JsonValue =>
+    isObject(port) ? withDefaults(port, { protocol: "TCP" }) : port;
+  const rule = (one: JsonValue): JsonValue =>
+    isObject(one) && one["ports"] !== undefined ? { ...one, ports: getList(one, "ports").map(withProtocol) } : one;
   return Object.fromEntries(
     ["ingress", "egress"]
       .filter((direction) => spec[direction] !== undefined)
-      .map((direction) => [direction, listAt(spec, direction).map(rule)]),
+      .map((direction) => [direction, getList(spec, direction).map(rule)]),
   );
 }

@@ -1,7 +1,7 @@
-import { at, type JsonObject, listAt, objectAt, put, textAt, withDefaults } from "../json.ts";
+import { at, type JsonObject, getList, getObject, setAt, getText, withDefaults } from "../json.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
-import { AGE, column, NAME, orNone } from "../table.ts";
+import { AGE, defineColumn, NAME, formatOrNone } from "../table.ts";
 
 const ROLE = "node-role.kubernetes.io/";
 
@@ -15,17 +15,17 @@ export const nodes: Resource = defineResource({
   fields: { "spec.unschedulable": (node) => String(at(node, "spec", "unschedulable") === true) },
   columns: [
     NAME,
-    column("Status", readiness),
-    column("Roles", roles),
+    defineColumn("Status", readiness),
+    defineColumn("Roles", roles),
     AGE,
-    column("Version", (node) => textAt(node, "status", "nodeInfo", "kubeletVersion")),
-    column("Internal-IP", (node) => orNone(addressOf(node, "InternalIP")), "wide"),
-    column("External-IP", (node) => orNone(addressOf(node, "ExternalIP")), "wide"),
-    column("OS-Image", (node) => orUnknown(textAt(node, "status", "nodeInfo", "osImage")), "wide"),
-    column("Kernel-Version", kernel, "wide"),
-    column(
+    defineColumn("Version", (node) => getText(node, "status", "nodeInfo", "kubeletVersion")),
+    defineColumn("Internal-IP", (node) => formatOrNone(getAddress(node, "InternalIP")), "wide"),
+    defineColumn("External-IP", (node) => formatOrNone(getAddress(node, "ExternalIP")), "wide"),
+    defineColumn("OS-Image", (node) => orUnknown(getText(node, "status", "nodeInfo", "osImage")), "wide"),
+    defineColumn("Kernel-Version", kernel, "wide"),
+    defineColumn(
       "Container-Runtime",
-      (node) => orUnknown(textAt(node, "status", "nodeInfo", "containerRuntimeVersion")),
+      (node) => orUnknown(getText(node, "status", "nodeInfo", "containerRuntimeVersion")),
       "wide",
     ),
   ],
@@ -33,32 +33,32 @@ export const nodes: Resource = defineResource({
 });
 
 /** "" when the node has no address of that type. */
-export function addressOf(node: JsonObject, type: string): string {
-  return textAt(
-    listAt(node, "status", "addresses").find((address) => textAt(address, "type") === type),
+export function getAddress(node: JsonObject, type: string): string {
+  return getText(
+    getList(node, "status", "addresses").find((address) => getText(address, "type") === type),
     "address",
   );
 }
 
 function defaultNode(node: JsonObject): JsonObject {
-  const status = objectAt(node, "status");
-  const capacity = objectAt(status, "capacity");
+  const status = getObject(node, "status");
+  const capacity = getObject(status, "capacity");
   const filled = Object.keys(capacity).length === 0 ? status : withDefaults(status, { allocatable: capacity });
-  return put(put(node, ["spec"], objectAt(node, "spec")), ["status"], filled);
+  return setAt(setAt(node, ["spec"], getObject(node, "spec")), ["status"], filled);
 }
 
 function readiness(node: JsonObject): string {
-  const ready = listAt(node, "status", "conditions").find((condition) => textAt(condition, "type") === "Ready");
-  const word = ready === undefined ? "Unknown" : textAt(ready, "status") === "True" ? "Ready" : "NotReady";
+  const ready = getList(node, "status", "conditions").find((condition) => getText(condition, "type") === "Ready");
+  const word = ready === undefined ? "Unknown" : getText(ready, "status") === "True" ? "Ready" : "NotReady";
   return at(node, "spec", "unschedulable") === true ? `${word},SchedulingDisabled` : word;
 }
 
 function roles(node: JsonObject): string {
-  const named = Object.entries(objectAt(node, "metadata", "labels")).flatMap(([key, value]) => {
+  const named = Object.entries(getObject(node, "metadata", "labels")).flatMap(([key, value]) => {
     if (key.startsWith(ROLE)) return [key.slice(ROLE.length)];
     return key === "kubernetes.io/role" && typeof value === "string" ? [value] : [];
   });
-  return orNone(
+  return formatOrNone(
     named
       .filter((role) => role !== "")
       .sort()
@@ -67,8 +67,8 @@ function roles(node: JsonObject): string {
 }
 
 function kernel(node: JsonObject): string {
-  const version = textAt(node, "status", "nodeInfo", "kernelVersion");
-  const architecture = textAt(node, "status", "nodeInfo", "architecture");
+  const version = getText(node, "status", "nodeInfo", "kernelVersion");
+  const architecture = getText(node, "status", "nodeInfo", "architecture");
   return version === "" || architecture === "" ? orUnknown(version) : `${version} (${architecture})`;
 }
 

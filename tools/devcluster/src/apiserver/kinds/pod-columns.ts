@@ -1,25 +1,25 @@
-import { at, type Json, type JsonObject, listAt, numberAt, textAt } from "../json.ts";
+import { at, type JsonValue, type JsonObject, getList, findNumber, getText } from "../json.ts";
 import { isDeleting } from "../metadata.ts";
-import { AGE, ageOf, type Column, column, NAME, orNone } from "../table.ts";
+import { AGE, formatAge, type Column, defineColumn, NAME, formatOrNone } from "../table.ts";
 
 /** The columns of `kubectl get pods`. */
 export const podColumns: readonly Column[] = [
   NAME,
-  column("Ready", (pod) => `${describePod(pod).ready}/${describePod(pod).total}`),
-  column("Status", (pod) => describePod(pod).status),
-  column("Restarts", (pod, nowMs) => {
+  defineColumn("Ready", (pod) => `${describePod(pod).ready}/${describePod(pod).total}`),
+  defineColumn("Status", (pod) => describePod(pod).status),
+  defineColumn("Restarts", (pod, nowMs) => {
     const { restarts, lastRestart } = describePod(pod);
-    return restarts === 0 || lastRestart === "" ? `${restarts}` : `${restarts} (${ageOf(lastRestart, nowMs)} ago)`;
+    return restarts === 0 || lastRestart === "" ? `${restarts}` : `${restarts} (${formatAge(lastRestart, nowMs)} ago)`;
   }),
   AGE,
-  column(
+  defineColumn(
     "IP",
-    (pod) => orNone(textAt(listAt(pod, "status", "podIPs")[0], "ip") || textAt(pod, "status", "podIP")),
+    (pod) => formatOrNone(getText(getList(pod, "status", "podIPs")[0], "ip") || getText(pod, "status", "podIP")),
     "wide",
   ),
-  column("Node", (pod) => orNone(textAt(pod, "spec", "nodeName")), "wide"),
-  column("Nominated Node", (pod) => orNone(textAt(pod, "status", "nominatedNodeName")), "wide"),
-  column("Readiness Gates", readinessGates, "wide"),
+  defineColumn("Node", (pod) => formatOrNone(getText(pod, "spec", "nodeName")), "wide"),
+  defineColumn("Nominated Node", (pod) => formatOrNone(getText(pod, "status", "nominatedNodeName")), "wide"),
+  defineColumn("Readiness Gates", readinessGates, "wide"),
 ];
 
 export type PodSummary = {
@@ -33,14 +33,14 @@ export type PodSummary = {
 
 /** Summarises the state of a pod in one word, with its numbers, as kubectl does. */
 export function describePod(pod: JsonObject): PodSummary {
-  const total = listAt(pod, "spec", "containers").length + sidecarNames(pod).length;
+  const total = getList(pod, "spec", "containers").length + sidecarNames(pod).length;
   const init = describeInit(pod);
   const base = { total, lastRestart: lastRestart(pod) };
   if (init.status !== undefined && conditionOf(pod, "Initialized") !== "True") {
     return { ...base, ready: init.ready, restarts: init.restarts, status: withDeletion(pod, init.status) };
   }
-  const statuses = listAt(pod, "status", "containerStatuses");
-  const restarts = init.sidecarRestarts + sum(statuses, (status) => numberAt(status, "restartCount") ?? 0);
+  const statuses = getList(pod, "status", "containerStatuses");
+  const restarts = init.sidecarRestarts + sum(statuses, (status) => findNumber(status, "restartCount") ?? 0);
   const running = statuses.filter(
     (status) => at(status, "ready") === true && at(status, "state", "running") !== undefined,
   );
@@ -51,11 +51,11 @@ export function describePod(pod: JsonObject): PodSummary {
 }
 
 function phaseWord(pod: JsonObject): string {
-  const gated = listAt(pod, "status", "conditions").some(
-    (condition) => textAt(condition, "type") === "PodScheduled" && textAt(condition, "reason") === "SchedulingGated",
+  const gated = getList(pod, "status", "conditions").some(
+    (condition) => getText(condition, "type") === "PodScheduled" && getText(condition, "reason") === "SchedulingGated",
   );
   if (gated) return "SchedulingGated";
-  return textAt(pod, "status", "reason") || textAt(pod, "status", "phase");
+  return getText(pod, "status", "reason") || getText(pod, "status", "phase");
 }
 
 function runningWord(pod: JsonObject): string {
@@ -64,8 +64,8 @@ function runningWord(pod: JsonObject): string {
 
 function withDeletion(pod: JsonObject, status: string): string {
   if (!isDeleting(pod)) return status;
-  if (textAt(pod, "status", "reason") === "NodeLost") return "Unknown";
-  return ["Succeeded", "Failed"].includes(textAt(pod, "status", "phase")) ? status : "Terminating";
+  if (getText(pod, "status", "reason") === "NodeLost") return "Unknown";
+  return ["Succeeded", "Failed"].includes(getText(pod, "status", "phase")) ? status : "Terminating";
 }
 
 type InitSummary = {
@@ -78,11 +78,11 @@ type InitSummary = {
 
 function describeInit(pod: JsonObject): InitSummary {
   const sidecars = sidecarNames(pod);
-  const statuses = listAt(pod, "status", "initContainerStatuses");
-  const restartsOf = (status: Json): number => numberAt(status, "restartCount") ?? 0;
-  const isSidecar = (status: Json): boolean => sidecars.includes(textAt(status, "name"));
-  const isStarted = (status: Json): boolean => isSidecar(status) && at(status, "started") === true;
-  const isOver = (status: Json): boolean => numberAt(status, "state", "terminated", "exitCode") === 0;
+  const statuses = getList(pod, "status", "initContainerStatuses");
+  const restartsOf = (status: JsonValue): number => findNumber(status, "restartCount") ?? 0;
+  const isSidecar = (status: JsonValue): boolean => sidecars.includes(getText(status, "name"));
+  const isStarted = (status: JsonValue): boolean => isSidecar(status) && at(status, "started") === true;
+  const isOver = (status: JsonValue): boolean => findNumber(status, "state", "terminated", "exitCode") === 0;
   const current = statuses.findIndex((status) => !isOver(status) && !isStarted(status));
   const passed = current < 0 ? statuses : statuses.slice(0, current + 1);
   const blocked = statuses[current];
@@ -91,54 +91,54 @@ function describeInit(pod: JsonObject): InitSummary {
     restarts: sum(passed, restartsOf),
     sidecarRestarts: sum(passed.filter(isSidecar), restartsOf),
     status:
-      blocked === undefined ? undefined : initWord(blocked, current, listAt(pod, "spec", "initContainers").length),
+      blocked === undefined ? undefined : initWord(blocked, current, getList(pod, "spec", "initContainers").length),
   };
 }
 
-function initWord(status: Json, index: number, total: number): string {
+function initWord(status: JsonValue, index: number, total: number): string {
   const word = wordFor(status, "Init:");
   return word === undefined || word === "Init:PodInitializing" ? `Init:${index}/${total}` : word;
 }
 
 /** Returns the reason why a container does not run; undefined if it runs or its state is unknown. */
-function wordFor(status: Json, prefix: string): string | undefined {
-  const waiting = textAt(status, "state", "waiting", "reason");
+function wordFor(status: JsonValue, prefix: string): string | undefined {
+  const waiting = getText(status, "state", "waiting", "reason");
   if (waiting !== "") return prefix + waiting;
   const terminated = at(status, "state", "terminated");
   if (terminated === undefined) return undefined;
-  const reason = textAt(terminated, "reason");
+  const reason = getText(terminated, "reason");
   if (reason !== "") return prefix + reason;
-  const signal = numberAt(terminated, "signal") ?? 0;
-  return signal === 0 ? `${prefix}ExitCode:${numberAt(terminated, "exitCode") ?? 0}` : `${prefix}Signal:${signal}`;
+  const signal = findNumber(terminated, "signal") ?? 0;
+  return signal === 0 ? `${prefix}ExitCode:${findNumber(terminated, "exitCode") ?? 0}` : `${prefix}Signal:${signal}`;
 }
 
 function sidecarNames(pod: JsonObject): string[] {
-  return listAt(pod, "spec", "initContainers")
-    .filter((container) => textAt(container, "restartPolicy") === "Always")
-    .map((container) => textAt(container, "name"));
+  return getList(pod, "spec", "initContainers")
+    .filter((container) => getText(container, "restartPolicy") === "Always")
+    .map((container) => getText(container, "name"));
 }
 
 function lastRestart(pod: JsonObject): string {
-  const statuses = [...listAt(pod, "status", "initContainerStatuses"), ...listAt(pod, "status", "containerStatuses")];
-  const ends = statuses.map((status) => textAt(status, "lastState", "terminated", "finishedAt"));
+  const statuses = [...getList(pod, "status", "initContainerStatuses"), ...getList(pod, "status", "containerStatuses")];
+  const ends = statuses.map((status) => getText(status, "lastState", "terminated", "finishedAt"));
   return ends.sort().at(-1) ?? "";
 }
 
 /** "" if the pod has no such condition. */
 function conditionOf(pod: JsonObject, type: string): string {
-  return textAt(
-    listAt(pod, "status", "conditions").find((condition) => textAt(condition, "type") === type),
+  return getText(
+    getList(pod, "status", "conditions").find((condition) => getText(condition, "type") === type),
     "status",
   );
 }
 
 function readinessGates(pod: JsonObject): string {
-  const gates = listAt(pod, "spec", "readinessGates");
+  const gates = getList(pod, "spec", "readinessGates");
   if (gates.length === 0) return "<none>";
-  const open = gates.filter((gate) => conditionOf(pod, textAt(gate, "conditionType")) === "True");
+  const open = gates.filter((gate) => conditionOf(pod, getText(gate, "conditionType")) === "True");
   return `${open.length}/${gates.length}`;
 }
 
-function sum(items: readonly Json[], value: (item: Json) => number): number {
+function sum(items: readonly JsonValue[], value: (item: JsonValue) => number): number {
   return items.reduce<number>((total, item) => total + value(item), 0);
 }

@@ -1,30 +1,40 @@
-import { isList, isObject, type Json, type JsonObject, listAt, objectAt, put, textAt, withDefaults } from "../json.ts";
+import {
+  isList,
+  isObject,
+  type JsonValue,
+  type JsonObject,
+  getList,
+  getObject,
+  setAt,
+  getText,
+  withDefaults,
+} from "../json.ts";
 
 const DEFAULT_MODE = 0o644;
 const EVICTION_SECONDS = 300;
 
 /** Adds the defaults that Kubernetes and its admission set on a new pod. */
 export function defaultPod(pod: JsonObject): JsonObject {
-  const spec = defaultPodSpec(objectAt(pod, "spec"));
+  const spec = defaultPodSpec(getObject(pod, "spec"));
   const filled = withDefaults(
     {
       ...spec,
       ...mapList(spec, "containers", requestLimits),
       ...mapList(spec, "initContainers", requestLimits),
-      tolerations: defaultTolerations(listAt(spec, "tolerations")),
+      tolerations: defaultTolerations(getList(spec, "tolerations")),
     },
     { priority: 0, enableServiceLinks: true, preemptionPolicy: "PreemptLowerPriority" },
   );
   const seconds = filled["terminationGracePeriodSeconds"];
   // A negative period means the shortest one.
   const checked = typeof seconds === "number" && seconds < 0 ? { ...filled, terminationGracePeriodSeconds: 1 } : filled;
-  const conditions = listAt(checked, "schedulingGates").length === 0 ? {} : { conditions: [gated(pod)] };
+  const conditions = getList(checked, "schedulingGates").length === 0 ? {} : { conditions: [gated(pod)] };
   return { ...pod, spec: checked, status: { phase: "Pending", ...conditions, qosClass: serviceClass(checked) } };
 }
 
 /** Replaces the spec of a new pod, and updates its class of service. */
 export function withSpec(pod: JsonObject, spec: JsonObject): JsonObject {
-  return put({ ...pod, spec }, ["status", "qosClass"], serviceClass(spec));
+  return setAt({ ...pod, spec }, ["status", "qosClass"], serviceClass(spec));
 }
 
 /** Fills in the defaults wherever a pod is described, also in the template of a workload. */
@@ -52,7 +62,7 @@ function gated(pod: JsonObject): JsonObject {
     type: "PodScheduled",
     status: "False",
     lastProbeTime: null,
-    lastTransitionTime: textAt(pod, "metadata", "creationTimestamp"),
+    lastTransitionTime: getText(pod, "metadata", "creationTimestamp"),
     reason: "SchedulingGated",
     message: "Scheduling is blocked due to non-empty scheduling gates",
   };
@@ -71,22 +81,22 @@ function defaultContainer(container: JsonObject): JsonObject {
       ...mapList(container, "ports", (port) => withDefaults(port, { protocol: "TCP" })),
       ...mapList(container, "env", defaultVariable),
       ...(isObject(container["readinessProbe"]) ? { readinessProbe: defaultProbe(container["readinessProbe"]) } : {}),
-      resources: objectAt(container, "resources"),
+      resources: getObject(container, "resources"),
     },
     {
       terminationMessagePath: "/dev/termination-log",
       terminationMessagePolicy: "File",
-      imagePullPolicy: isLatest(textAt(container, "image")) ? "Always" : "IfNotPresent",
+      imagePullPolicy: isLatest(getText(container, "image")) ? "Always" : "IfNotPresent",
     },
   );
 }
 
 /** A container requests its limit, where it requests nothing. */
 function requestLimits(container: JsonObject): JsonObject {
-  const { limits } = objectAt(container, "resources");
+  const { limits } = getObject(container, "resources");
   if (!isObject(limits)) return container;
-  const requests = withDefaults(objectAt(container, "resources", "requests"), limits);
-  return put(container, ["resources", "requests"], requests);
+  const requests = withDefaults(getObject(container, "resources", "requests"), limits);
+  return setAt(container, ["resources", "requests"], requests);
 }
 
 function isLatest(image: string): boolean {
@@ -96,9 +106,9 @@ function isLatest(image: string): boolean {
 }
 
 function defaultVariable(variable: JsonObject): JsonObject {
-  const reference = objectAt(variable, "valueFrom", "fieldRef");
+  const reference = getObject(variable, "valueFrom", "fieldRef");
   if (Object.keys(reference).length === 0) return variable;
-  return put(variable, ["valueFrom", "fieldRef"], withDefaults(reference, { apiVersion: "v1" }));
+  return setAt(variable, ["valueFrom", "fieldRef"], withDefaults(reference, { apiVersion: "v1" }));
 }
 
 function defaultProbe(probe: JsonObject): JsonObject {
@@ -113,7 +123,7 @@ function defaultVolume(volume: JsonObject): JsonObject {
   if (sources.length === 0) return { ...volume, emptyDir: {} };
   const modes = ["configMap", "secret", "projected", "downwardAPI"].filter((key) => isObject(volume[key]));
   const withModes = modes.map(
-    (key) => [key, withDefaults(objectAt(volume, key), { defaultMode: DEFAULT_MODE })] as const,
+    (key) => [key, withDefaults(getObject(volume, key), { defaultMode: DEFAULT_MODE })] as const,
   );
   const hostPath = volume["hostPath"];
   return {
@@ -123,7 +133,7 @@ function defaultVolume(volume: JsonObject): JsonObject {
   };
 }
 
-function defaultTolerations(tolerations: readonly Json[]): Json[] {
+function defaultTolerations(tolerations: readonly JsonValue[]): JsonValue[] {
   const missing = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"].filter(
     (key) => !tolerations.some((toleration) => toleratesEviction(toleration, key)),
   );
@@ -136,16 +146,16 @@ function defaultTolerations(tolerations: readonly Json[]): Json[] {
   return [...tolerations, ...added];
 }
 
-function toleratesEviction(toleration: Json, key: string): boolean {
-  return ["", key].includes(textAt(toleration, "key")) && ["", "NoExecute"].includes(textAt(toleration, "effect"));
+function toleratesEviction(toleration: JsonValue, key: string): boolean {
+  return ["", key].includes(getText(toleration, "key")) && ["", "NoExecute"].includes(getText(toleration, "effect"));
 }
 
 /** Guaranteed: limits for cpu and memory everywhere, equal to the requests. BestEffort: none at all. */
 function serviceClass(spec: JsonObject): string {
-  const containers = [...listAt(spec, "containers"), ...listAt(spec, "initContainers")];
+  const containers = [...getList(spec, "containers"), ...getList(spec, "initContainers")];
   const resources = containers.map((container) => ({
-    limits: objectAt(container, "resources", "limits"),
-    requests: objectAt(container, "resources", "requests"),
+    limits: getObject(container, "resources", "limits"),
+    requests: getObject(container, "resources", "requests"),
   }));
   const counted = ["cpu", "memory"];
   const isNamed = ({ limits, requests }: (typeof resources)[number]): boolean =>

@@ -1,15 +1,15 @@
 import {
   at,
   isObject,
-  type Json,
+  type JsonValue,
   type JsonObject,
-  listAt,
+  getList,
   mapEntries,
-  numberAt,
-  objectAt,
-  put,
-  sameJson,
-  textAt,
+  findNumber,
+  getObject,
+  setAt,
+  isSameJson,
+  getText,
 } from "../json.ts";
 import { checkLabel, checkLabelKey, checkSubdomain } from "../names.ts";
 import {
@@ -30,25 +30,25 @@ const LARGEST_PORT = 65_535;
 
 /** Checks a new pod as Kubernetes does, as far as a pod of processes can meet the rules. */
 export function validatePod(pod: JsonObject): Problem[] {
-  const spec = objectAt(pod, "spec");
+  const spec = getObject(pod, "spec");
   refuseUnsupported(spec);
-  const containers = listAt(spec, "containers");
-  const initContainers = listAt(spec, "initContainers");
-  const volumes = new Set(listAt(spec, "volumes").map((volume) => textAt(volume, "name")));
-  const check = (list: readonly Json[], field: string): Problem[] =>
+  const containers = getList(spec, "containers");
+  const initContainers = getList(spec, "initContainers");
+  const volumes = new Set(getList(spec, "volumes").map((volume) => getText(volume, "name")));
+  const check = (list: readonly JsonValue[], field: string): Problem[] =>
     list.flatMap((container, index) => checkContainer(container, `${field}[${index}]`, volumes));
-  const nodeName = textAt(spec, "nodeName");
+  const nodeName = getText(spec, "nodeName");
   const nodeProblem = nodeName === "" ? undefined : checkSubdomain(nodeName);
   return [
-    ...checkVolumes(listAt(spec, "volumes")),
+    ...checkVolumes(getList(spec, "volumes")),
     ...(containers.length === 0 ? [required("spec.containers")] : []),
     ...check(containers, "spec.containers"),
     ...check(initContainers, "spec.initContainers"),
     ...checkUnique([...containers], "spec.containers", "name"),
     ...checkUnique([...initContainers], "spec.initContainers", "name"),
-    ...oneOf("spec.restartPolicy", textAt(spec, "restartPolicy"), RESTART_POLICIES),
+    ...oneOf("spec.restartPolicy", getText(spec, "restartPolicy"), RESTART_POLICIES),
     ...(nodeProblem === undefined ? [] : [invalidValue("spec.nodeName", nodeName, nodeProblem)]),
-    ...atLeast("spec.activeDeadlineSeconds", numberAt(spec, "activeDeadlineSeconds"), 1),
+    ...atLeast("spec.activeDeadlineSeconds", findNumber(spec, "activeDeadlineSeconds"), 1),
     ...checkGates(gatesOf(pod), nodeName),
     ...("ephemeralContainers" in spec ? [forbiddenValue("spec.ephemeralContainers", "cannot be set on create")] : []),
   ];
@@ -61,13 +61,13 @@ const NOT_SERVED = ["livenessProbe", "startupProbe", "readinessProbe.grpc", "lif
 function refuseUnsupported(spec: JsonObject): void {
   if (at(spec, "affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution") !== undefined)
     fail(notServed("required podAffinity"));
-  const containers = [...listAt(spec, "containers"), ...listAt(spec, "initContainers")];
+  const containers = [...getList(spec, "containers"), ...getList(spec, "initContainers")];
   for (const field of NOT_SERVED)
     if (containers.some((container) => at(container, ...field.split(".")) !== undefined)) fail(notServed(field));
 }
 
 function gatesOf(pod: JsonObject): string[] {
-  return listAt(pod, "spec", "schedulingGates").map((gate) => textAt(gate, "name"));
+  return getList(pod, "spec", "schedulingGates").map((gate) => getText(gate, "name"));
 }
 
 function checkGates(gates: readonly string[], nodeName: string): Problem[] {
@@ -83,18 +83,18 @@ function checkGates(gates: readonly string[], nodeName: string): Problem[] {
   return [...problems, forbiddenValue("spec.nodeName", "cannot be set until all schedulingGates have been cleared")];
 }
 
-function checkContainer(container: Json, field: string, volumes: ReadonlySet<string>): Problem[] {
+function checkContainer(container: JsonValue, field: string, volumes: ReadonlySet<string>): Problem[] {
   return [
-    ...checkName(`${field}.name`, textAt(container, "name")),
-    ...(textAt(container, "image") === "" ? [required(`${field}.image`)] : []),
-    ...listAt(container, "ports").flatMap((port, index) => checkPort(port, `${field}.ports[${index}]`)),
-    ...listAt(container, "env").flatMap((variable, index) =>
-      checkVariable(textAt(variable, "name"), `${field}.env[${index}].name`),
+    ...checkName(`${field}.name`, getText(container, "name")),
+    ...(getText(container, "image") === "" ? [required(`${field}.image`)] : []),
+    ...getList(container, "ports").flatMap((port, index) => checkPort(port, `${field}.ports[${index}]`)),
+    ...getList(container, "env").flatMap((variable, index) =>
+      checkVariable(getText(variable, "name"), `${field}.env[${index}].name`),
     ),
-    ...listAt(container, "volumeMounts").flatMap((mount, index) =>
+    ...getList(container, "volumeMounts").flatMap((mount, index) =>
       checkMount(mount, `${field}.volumeMounts[${index}]`, volumes),
     ),
-    ...oneOf(`${field}.imagePullPolicy`, textAt(container, "imagePullPolicy"), PULL_POLICIES),
+    ...oneOf(`${field}.imagePullPolicy`, getText(container, "imagePullPolicy"), PULL_POLICIES),
   ];
 }
 
@@ -104,8 +104,8 @@ function checkName(field: string, name: string): Problem[] {
   return problem === undefined ? [] : [invalidValue(field, name, problem)];
 }
 
-function checkPort(port: Json, field: string): Problem[] {
-  const number = numberAt(port, "containerPort") ?? 0;
+function checkPort(port: JsonValue, field: string): Problem[] {
+  const number = findNumber(port, "containerPort") ?? 0;
   if (number === 0) return [required(`${field}.containerPort`)];
   if (number > 0 && number <= LARGEST_PORT) return [];
   return [invalidValue(`${field}.containerPort`, number, `must be between 1 and ${LARGEST_PORT}, inclusive`)];
@@ -118,22 +118,22 @@ function checkVariable(name: string, field: string): Problem[] {
   return [invalidValue(field, name, because)];
 }
 
-function checkMount(mount: Json, field: string, volumes: ReadonlySet<string>): Problem[] {
-  const name = textAt(mount, "name");
+function checkMount(mount: JsonValue, field: string, volumes: ReadonlySet<string>): Problem[] {
+  const name = getText(mount, "name");
   return [
     ...(name === "" ? [required(`${field}.name`)] : []),
     ...(name === "" || volumes.has(name) ? [] : [missingReference(`${field}.name`, name)]),
-    ...(textAt(mount, "mountPath") === "" ? [required(`${field}.mountPath`)] : []),
+    ...(getText(mount, "mountPath") === "" ? [required(`${field}.mountPath`)] : []),
   ];
 }
 
-function checkVolumes(volumes: readonly Json[]): Problem[] {
-  const names = volumes.flatMap((volume, index) => checkName(`spec.volumes[${index}].name`, textAt(volume, "name")));
+function checkVolumes(volumes: readonly JsonValue[]): Problem[] {
+  const names = volumes.flatMap((volume, index) => checkName(`spec.volumes[${index}].name`, getText(volume, "name")));
   return [...names, ...checkUnique(volumes, "spec.volumes", "name")];
 }
 
-function checkUnique(items: readonly Json[], field: string, key: string): Problem[] {
-  const names = items.map((item) => textAt(item, key));
+function checkUnique(items: readonly JsonValue[], field: string, key: string): Problem[] {
+  const names = items.map((item) => getText(item, key));
   return names.flatMap((name, index) =>
     name !== "" && names.indexOf(name) < index ? [duplicate(`${field}[${index}].${key}`, name)] : [],
   );
@@ -157,24 +157,25 @@ const CHANGEABLE =
  * can be added to the nodes that it accepts.
  */
 export function validatePodChange(before: JsonObject, after: JsonObject): Problem[] {
-  const old = listAt(before, "spec", "tolerations");
-  const kept = listAt(after, "spec", "tolerations");
-  const lost = old.filter((toleration) => !kept.some((one) => sameJson(one, toleration)));
+  const old = getList(before, "spec", "tolerations");
+  const kept = getList(after, "spec", "tolerations");
+  const lost = old.filter((toleration) => !kept.some((one) => isSameJson(one, toleration)));
   const tolerations =
     lost.length === 0
       ? []
       : [forbiddenValue("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")];
   const problems = [...tolerations, ...checkNewGates(gatesOf(before), gatesOf(after))];
   const isNarrowed = gatesOf(before).length > 0 && isNarrower(before, after);
-  const frozenIn = (pod: JsonObject): Json => frozen(isNarrowed ? put(pod, ["spec", "affinity"], undefined) : pod);
-  if (sameJson(frozenIn(before), frozenIn(after))) return problems;
+  const frozenIn = (pod: JsonObject): JsonValue =>
+    frozen(isNarrowed ? setAt(pod, ["spec", "affinity"], undefined) : pod);
+  if (isSameJson(frozenIn(before), frozenIn(after))) return problems;
   return [...problems, forbiddenValue("spec", CHANGEABLE)];
 }
 
 /** Returns whether the pod accepts no additional node, judged by the terms of its node affinity. */
 function isNarrower(before: JsonObject, after: JsonObject): boolean {
-  const termsOf = (pod: JsonObject): readonly Json[] =>
-    listAt(
+  const termsOf = (pod: JsonObject): readonly JsonValue[] =>
+    getList(
       pod,
       "spec",
       "affinity",
@@ -182,14 +183,14 @@ function isNarrower(before: JsonObject, after: JsonObject): boolean {
       "requiredDuringSchedulingIgnoredDuringExecution",
       "nodeSelectorTerms",
     );
-  const restOf = (pod: JsonObject): Json[] =>
+  const restOf = (pod: JsonObject): JsonValue[] =>
     ["podAffinity", "podAntiAffinity"].map((kind) => at(pod, "spec", "affinity", kind) ?? null);
   const [old, terms] = [termsOf(before), termsOf(after)];
-  if (!sameJson(restOf(before), restOf(after))) return false;
+  if (!isSameJson(restOf(before), restOf(after))) return false;
   if (old.length === 0) return true;
-  const hasAll = (term: Json, other: Json | undefined, key: string): boolean =>
-    listAt(term, key).every((each) => listAt(other, key).some((one) => sameJson(one, each)));
-  const isKept = (term: Json, index: number): boolean =>
+  const hasAll = (term: JsonValue, other: JsonValue | undefined, key: string): boolean =>
+    getList(term, key).every((each) => getList(other, key).some((one) => isSameJson(one, each)));
+  const isKept = (term: JsonValue, index: number): boolean =>
     ["matchExpressions", "matchFields"].every((key) => hasAll(term, terms[index], key));
   return old.length === terms.length && old.every(isKept);
 }
@@ -208,12 +209,12 @@ function checkNewGates(before: readonly string[], after: readonly string[]): Pro
 }
 
 /** The part of a spec that may not change. */
-function frozen(pod: JsonObject): Json {
-  const imageless = (list: readonly Json[]): Json[] =>
-    list.map((item) => (isObject(item) ? put(item, ["image"], undefined) : item));
-  return mapEntries(objectAt(pod, "spec"), (key, value) => {
+function frozen(pod: JsonObject): JsonValue {
+  const imageless = (list: readonly JsonValue[]): JsonValue[] =>
+    list.map((item) => (isObject(item) ? setAt(item, ["image"], undefined) : item));
+  return mapEntries(getObject(pod, "spec"), (key, value) => {
     if (["activeDeadlineSeconds", "tolerations", "schedulingGates"].includes(key)) return undefined;
-    if (key === "containers" || key === "initContainers") return imageless(listAt(pod, "spec", key));
+    if (key === "containers" || key === "initContainers") return imageless(getList(pod, "spec", key));
     return value;
   });
 }

@@ -1,4 +1,4 @@
-import { type JsonObject, listAt, numberAt, put, textAt } from "../json.ts";
+import { type JsonObject, getList, findNumber, setAt, getText } from "../json.ts";
 import { isDeleting } from "../metadata.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
@@ -15,13 +15,13 @@ export const pods: Resource = defineResource({
   checkName: checkSubdomain,
   columns: podColumns,
   fields: {
-    "spec.nodeName": (pod) => textAt(pod, "spec", "nodeName"),
-    "spec.restartPolicy": (pod) => textAt(pod, "spec", "restartPolicy"),
-    "spec.schedulerName": (pod) => textAt(pod, "spec", "schedulerName"),
-    "spec.serviceAccountName": (pod) => textAt(pod, "spec", "serviceAccountName"),
-    "status.phase": (pod) => textAt(pod, "status", "phase"),
-    "status.podIP": (pod) => textAt(pod, "status", "podIP"),
-    "status.nominatedNodeName": (pod) => textAt(pod, "status", "nominatedNodeName"),
+    "spec.nodeName": (pod) => getText(pod, "spec", "nodeName"),
+    "spec.restartPolicy": (pod) => getText(pod, "spec", "restartPolicy"),
+    "spec.schedulerName": (pod) => getText(pod, "spec", "schedulerName"),
+    "spec.serviceAccountName": (pod) => getText(pod, "spec", "serviceAccountName"),
+    "status.phase": (pod) => getText(pod, "status", "phase"),
+    "status.podIP": (pod) => getText(pod, "status", "podIP"),
+    "status.nominatedNodeName": (pod) => getText(pod, "status", "nominatedNodeName"),
   },
   defaults: defaultPod,
   validate: validatePod,
@@ -33,25 +33,25 @@ export const pods: Resource = defineResource({
 
 /** A pod that has no node or has ended is deleted without grace. */
 export function decideGracePeriod(pod: JsonObject, wanted: number | undefined): number {
-  const seconds = wanted ?? numberAt(pod, "spec", "terminationGracePeriodSeconds") ?? 30;
-  if (textAt(pod, "spec", "nodeName") === "") return 0;
-  if (["Succeeded", "Failed"].includes(textAt(pod, "status", "phase"))) return 0;
+  const seconds = wanted ?? findNumber(pod, "spec", "terminationGracePeriodSeconds") ?? 30;
+  if (getText(pod, "spec", "nodeName") === "") return 0;
+  if (["Succeeded", "Failed"].includes(getText(pod, "status", "phase"))) return 0;
   return seconds < 0 ? 1 : seconds;
 }
 
-export type Bound = { readonly pod: JsonObject } | { readonly refused: string };
+export type BindResult = { readonly pod: JsonObject } | { readonly refused: string };
 
 /** Binds a pod to its node, once. */
-export function bindPod(pod: JsonObject, name: string, node: string, time: string): Bound {
-  const current = textAt(pod, "spec", "nodeName");
+export function bindPod(pod: JsonObject, name: string, node: string, time: string): BindResult {
+  const current = getText(pod, "spec", "nodeName");
   if (isDeleting(pod)) return { refused: `pod ${name} is being deleted, cannot be assigned to a host` };
   if (current !== "") return { refused: `pod ${name} is already assigned to node "${current}"` };
-  if (listAt(pod, "spec", "schedulingGates").length > 0) {
+  if (getList(pod, "spec", "schedulingGates").length > 0) {
     return { refused: `pod ${name} has non-empty .spec.schedulingGates` };
   }
-  const others = listAt(pod, "status", "conditions").filter(
-    (condition) => textAt(condition, "type") !== "PodScheduled",
+  const others = getList(pod, "status", "conditions").filter(
+    (condition) => getText(condition, "type") !== "PodScheduled",
   );
   const scheduled = { type: "PodScheduled", status: "True", lastProbeTime: null, lastTransitionTime: time };
-  return { pod: put(put(pod, ["spec", "nodeName"], node), ["status", "conditions"], [...others, scheduled]) };
+  return { pod: setAt(setAt(pod, ["spec", "nodeName"], node), ["status", "conditions"], [...others, scheduled]) };
 }

@@ -1,5 +1,5 @@
 import { parseQuantity } from "@muster/resources";
-import { at, type JsonObject, objectAt, put, sameJson, textAt, textsAt } from "../json.ts";
+import { at, type JsonObject, getObject, setAt, isSameJson, getText, getTexts } from "../json.ts";
 import { checkLabelKey, checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { fail, invalidValue, notServed, type Problem } from "../status.ts";
@@ -31,27 +31,27 @@ export const resourceQuotas: Resource = defineResource({
   checkName: checkSubdomain,
   deleteReturnsObject: true,
   defaults: (quota) => (quota["spec"] === undefined ? { ...quota, spec: {} } : quota),
-  withoutStatus: (quota) => put(quota, ["status"], {}),
+  withoutStatus: (quota) => setAt(quota, ["status"], {}),
   validate: checkQuota,
   validateChange: (before, after) =>
-    sameJson(at(before, "spec", "scopes"), at(after, "spec", "scopes"))
+    isSameJson(at(before, "spec", "scopes"), at(after, "spec", "scopes"))
       ? []
       : [invalidValue("spec.scopes", at(after, "spec", "scopes") ?? null, "field is immutable")],
 });
 
 function checkQuota(quota: JsonObject): Problem[] {
-  const other = textsAt(quota, "spec", "scopes").find((scope) => scope !== SCOPE);
+  const other = getTexts(quota, "spec", "scopes").find((scope) => scope !== SCOPE);
   if (other !== undefined) fail(notServed(`spec.scopes ${other}`));
   if (at(quota, "spec", "scopeSelector") !== undefined) fail(notServed("spec.scopeSelector"));
-  const hard = objectAt(quota, "spec", "hard");
+  const hard = getObject(quota, "spec", "hard");
   return Object.keys(hard).flatMap((name) => {
     const field = `spec.hard[${name}]`;
     const problem = checkLabelKey(name);
     if (problem !== undefined) return [invalidValue(field, name, problem)];
     if (!name.includes("/") && !isStandard(name))
       return [invalidValue(field, name, "must be a standard resource for quota")];
-    const amount = parseQuantity(textAt(hard, name)) ?? 0n;
-    if (amount < 0n) return [invalidValue(field, textAt(hard, name), "must be greater than or equal to 0")];
+    const amount = parseQuantity(getText(hard, name)) ?? 0n;
+    if (amount < 0n) return [invalidValue(field, getText(hard, name), "must be greater than or equal to 0")];
     return [];
   });
 }

@@ -1,7 +1,7 @@
-import { attributesIn } from "../access/attributes.ts";
+import { readReviewAttributes } from "../access/attributes.ts";
 import { findGrant, type RoleBook } from "../access/decide-access.ts";
 import { describeUser, type User } from "../access/user.ts";
-import { type JsonObject, objectAt, textAt, textsAt } from "../json.ts";
+import { type JsonObject, getObject, getText, getTexts } from "../json.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { fail, invalid, invalidValue } from "../status.ts";
 
@@ -22,9 +22,9 @@ export const subjectAccessReviews: Resource = defineResource({
   namespaced: false,
   answer: (review, { book }) => {
     const user: User = {
-      name: textAt(review, "spec", "user"),
+      name: getText(review, "spec", "user"),
       uid: undefined,
-      groups: textsAt(objectAt(review, "spec"), "groups"),
+      groups: getTexts(getObject(review, "spec"), "groups"),
       extra: {},
     };
     if (user.name !== "" || user.groups.length > 0) return answerAccess(review, user, book);
@@ -34,13 +34,13 @@ export const subjectAccessReviews: Resource = defineResource({
 });
 
 function answerAccess(review: JsonObject, user: User, book: RoleBook): JsonObject {
-  const { resourceAttributes, nonResourceAttributes } = objectAt(review, "spec");
+  const { resourceAttributes, nonResourceAttributes } = getObject(review, "spec");
   if ((resourceAttributes === undefined) === (nonResourceAttributes === undefined)) {
     const because = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
     const problem = invalidValue("spec.resourceAttributes", null, because);
     return fail(invalid({ group: "authorization.k8s.io", kind: "" }, "", [problem]));
   }
-  const grant = findGrant(user, attributesIn(review), book);
+  const grant = findGrant(user, readReviewAttributes(review), book);
   const reason = grant === undefined || grant.because === "" ? {} : { reason: grant.because };
   return { metadata: {}, ...review, status: { allowed: grant !== undefined, ...reason } };
 }
@@ -61,8 +61,8 @@ export const tokenReviews: Resource = defineResource({
   plural: "tokenreviews",
   namespaced: false,
   answer: (review, { identify }) => {
-    const user = identify(textAt(review, "spec", "token"));
-    const spec = objectAt(review, "spec");
+    const user = identify(getText(review, "spec", "token"));
+    const spec = getObject(review, "spec");
     if (user !== undefined)
       return { metadata: {}, ...review, spec, status: { authenticated: true, user: describeUser(user) } };
     return { metadata: {}, ...review, spec, status: { error: "the token is unknown or expired", user: {} } };

@@ -1,4 +1,4 @@
-import { isObject, type Json, type JsonObject, listAt, objectAt, put, sameJson, textAt } from "../json.ts";
+import { isObject, type JsonValue, type JsonObject, getList, getObject, setAt, isSameJson, getText } from "../json.ts";
 import { checkPathSegment, checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { invalidValue, type Problem, required, unsupported } from "../status.ts";
@@ -20,8 +20,8 @@ function defineRole(kind: string, namespaced: boolean): Resource {
     checkName: checkPathSegment,
     defaults: (role) => (role["rules"] === undefined ? { ...role, rules: null } : role),
     validate: (role) => [
-      ...listAt(role, "rules").flatMap((rule, index) => checkRule(rule, namespaced, `rules[${index}]`)),
-      ...(role["aggregationRule"] === undefined || listAt(role, "aggregationRule", "clusterRoleSelectors").length > 0
+      ...getList(role, "rules").flatMap((rule, index) => checkRule(rule, namespaced, `rules[${index}]`)),
+      ...(role["aggregationRule"] === undefined || getList(role, "aggregationRule", "clusterRoleSelectors").length > 0
         ? []
         : [
             required(
@@ -33,12 +33,12 @@ function defineRole(kind: string, namespaced: boolean): Resource {
   });
 }
 
-function checkRule(rule: Json, namespaced: boolean, path: string): Problem[] {
-  const has = (field: string): boolean => listAt(rule, field).length > 0;
+function checkRule(rule: JsonValue, namespaced: boolean, path: string): Problem[] {
+  const has = (field: string): boolean => getList(rule, field).length > 0;
   const problems = has("verbs") ? [] : [required(`${path}.verbs`, "verbs must contain at least one value")];
   if (has("nonResourceURLs")) {
     const refuse = (because: string): Problem =>
-      invalidValue(`${path}.nonResourceURLs`, listAt(rule, "nonResourceURLs"), because);
+      invalidValue(`${path}.nonResourceURLs`, getList(rule, "nonResourceURLs"), because);
     if (namespaced) problems.push(refuse("namespaced rules cannot apply to non-resource URLs"));
     if (has("apiGroups") || has("resources") || has("resourceNames"))
       problems.push(refuse("rules cannot apply to both regular resources and non-resource URLs"));
@@ -62,28 +62,28 @@ function defineBinding(kind: string, kindsOfRoles: readonly string[]): Resource 
     checkName: checkPathSegment,
     defaults: withGroups,
     validate: (binding) => [
-      ...checkReference(objectAt(binding, "roleRef"), kindsOfRoles),
-      ...listAt(binding, "subjects").flatMap((subject, index) =>
+      ...checkReference(getObject(binding, "roleRef"), kindsOfRoles),
+      ...getList(binding, "subjects").flatMap((subject, index) =>
         checkSubject(subject, namespaced, `subjects[${index}]`),
       ),
     ],
     validateChange: (before, after) =>
-      sameJson(before["roleRef"], after["roleRef"])
+      isSameJson(before["roleRef"], after["roleRef"])
         ? []
-        : [invalidValue("roleRef", printReference(objectAt(after, "roleRef")), "cannot change roleRef")],
+        : [invalidValue("roleRef", printReference(getObject(after, "roleRef")), "cannot change roleRef")],
   });
 }
 
 /** Roles, users and groups are of one API group; service accounts are of the core group. */
 function withGroups(binding: JsonObject): JsonObject {
   const grouped =
-    textAt(binding, "roleRef", "apiGroup") === "" ? put(binding, ["roleRef", "apiGroup"], GROUP) : binding;
+    getText(binding, "roleRef", "apiGroup") === "" ? setAt(binding, ["roleRef", "apiGroup"], GROUP) : binding;
   const known = grouped["subjects"];
   if (known === undefined) return grouped;
   return {
     ...grouped,
-    subjects: listAt(grouped, "subjects").map((subject) =>
-      isObject(subject) && textAt(subject, "apiGroup") === "" && ["User", "Group"].includes(textAt(subject, "kind"))
+    subjects: getList(grouped, "subjects").map((subject) =>
+      isObject(subject) && getText(subject, "apiGroup") === "" && ["User", "Group"].includes(getText(subject, "kind"))
         ? { ...subject, apiGroup: GROUP }
         : subject,
     ),
@@ -91,7 +91,7 @@ function withGroups(binding: JsonObject): JsonObject {
 }
 
 function checkReference(reference: JsonObject, kinds: readonly string[]): Problem[] {
-  const [group, kind, name] = [textAt(reference, "apiGroup"), textAt(reference, "kind"), textAt(reference, "name")];
+  const [group, kind, name] = [getText(reference, "apiGroup"), getText(reference, "kind"), getText(reference, "name")];
   const problem = checkPathSegment(name);
   return [
     ...(group === GROUP ? [] : [unsupported("roleRef.apiGroup", group, [GROUP])]),
@@ -104,21 +104,21 @@ function checkReference(reference: JsonObject, kinds: readonly string[]): Proble
 /** Prints a reference with the names of Go's fields, as Kubernetes' message does. */
 function printReference(reference: JsonObject): JsonObject {
   return {
-    APIGroup: textAt(reference, "apiGroup"),
-    Kind: textAt(reference, "kind"),
-    Name: textAt(reference, "name"),
+    APIGroup: getText(reference, "apiGroup"),
+    Kind: getText(reference, "kind"),
+    Name: getText(reference, "name"),
   };
 }
 
-function checkSubject(subject: Json, namespaced: boolean, path: string): Problem[] {
-  const [group, kind, name] = [textAt(subject, "apiGroup"), textAt(subject, "kind"), textAt(subject, "name")];
+function checkSubject(subject: JsonValue, namespaced: boolean, path: string): Problem[] {
+  const [group, kind, name] = [getText(subject, "apiGroup"), getText(subject, "kind"), getText(subject, "name")];
   const problems = name === "" ? [required(`${path}.name`)] : [];
   switch (kind) {
     case "ServiceAccount": {
       const problem = name === "" ? undefined : checkSubdomain(name);
       if (problem !== undefined) problems.push(invalidValue(`${path}.name`, name, problem));
       if (group !== "") problems.push(unsupported(`${path}.apiGroup`, group, [""]));
-      if (!namespaced && textAt(subject, "namespace") === "") problems.push(required(`${path}.namespace`));
+      if (!namespaced && getText(subject, "namespace") === "") problems.push(required(`${path}.namespace`));
       return problems;
     }
     case "User":

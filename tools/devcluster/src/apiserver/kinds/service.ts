@@ -1,19 +1,19 @@
 import {
   isObject,
-  type Json,
+  type JsonValue,
   type JsonObject,
-  listAt,
-  numberAt,
-  objectAt,
-  put,
-  textAt,
-  textsAt,
+  getList,
+  findNumber,
+  getObject,
+  setAt,
+  getText,
+  getTexts,
   withDefaults,
 } from "../json.ts";
 import { checkServiceName } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { fail, invalidValue, notServed, type Problem, required } from "../status.ts";
-import { AGE, column, NAME, orNone } from "../table.ts";
+import { AGE, defineColumn, NAME, formatOrNone } from "../table.ts";
 
 const MAX_PORT = 65_535;
 /** Maximum number of services, within the network 10.96.0.0/16. */
@@ -28,46 +28,46 @@ export const services: Resource = defineResource({
   subresources: ["status"],
   checkName: checkServiceName,
   fields: {
-    "spec.clusterIP": (service) => textAt(service, "spec", "clusterIP"),
-    "spec.type": (service) => textAt(service, "spec", "type"),
+    "spec.clusterIP": (service) => getText(service, "spec", "clusterIP"),
+    "spec.type": (service) => getText(service, "spec", "type"),
   },
   columns: [
     NAME,
-    column("Type", (service) => textAt(service, "spec", "type")),
-    column("Cluster-IP", (service) => orNone(textAt(service, "spec", "clusterIP"))),
-    column("External-IP", externalAddress),
-    column("Port(s)", (service) => orNone(listAt(service, "spec", "ports").map(printPort).join(","))),
+    defineColumn("Type", (service) => getText(service, "spec", "type")),
+    defineColumn("Cluster-IP", (service) => formatOrNone(getText(service, "spec", "clusterIP"))),
+    defineColumn("External-IP", externalAddress),
+    defineColumn("Port(s)", (service) => formatOrNone(getList(service, "spec", "ports").map(printPort).join(","))),
     AGE,
   ],
   defaults: defaultService,
   validate: validateService,
   carryOver: (before, after) => {
-    const kept = ["clusterIP", "clusterIPs"].filter((key) => objectAt(before, "spec")[key] !== undefined);
-    const addresses = Object.fromEntries(kept.map((key) => [key, objectAt(before, "spec")[key] ?? ""]));
-    return put(after, ["spec"], withDefaults(objectAt(after, "spec"), addresses));
+    const kept = ["clusterIP", "clusterIPs"].filter((key) => getObject(before, "spec")[key] !== undefined);
+    const addresses = Object.fromEntries(kept.map((key) => [key, getObject(before, "spec")[key] ?? ""]));
+    return setAt(after, ["spec"], withDefaults(getObject(after, "spec"), addresses));
   },
   allocate: (service, others) =>
-    withClusterAddress(service, () => new Set(others().map((other) => textAt(other, "spec", "clusterIP")))),
+    withClusterAddress(service, () => new Set(others().map((other) => getText(other, "spec", "clusterIP")))),
 });
 
 /** Assigns an address of the service network to a service without one. */
 function withClusterAddress(service: JsonObject, takenBy: () => ReadonlySet<string>): JsonObject {
-  if (textAt(service, "spec", "clusterIP") !== "") return service;
+  if (getText(service, "spec", "clusterIP") !== "") return service;
   const taken = takenBy();
   for (let index = 0; index < MAX_ADDRESSES; index++) {
     const free = `10.96.${Math.floor(index / 250)}.${(index % 250) + 2}`;
-    if (!taken.has(free)) return put(put(service, ["spec", "clusterIP"], free), ["spec", "clusterIPs"], [free]);
+    if (!taken.has(free)) return setAt(setAt(service, ["spec", "clusterIP"], free), ["spec", "clusterIPs"], [free]);
   }
   return service;
 }
 
 function defaultService(service: JsonObject): JsonObject {
-  const spec = withDefaults(objectAt(service, "spec"), { type: "ClusterIP", sessionAffinity: "None" });
-  const ports = listAt(spec, "ports").map((port): Json => {
+  const spec = withDefaults(getObject(service, "spec"), { type: "ClusterIP", sessionAffinity: "None" });
+  const ports = getList(spec, "ports").map((port): JsonValue => {
     if (!isObject(port)) return port;
-    return withDefaults(port, { protocol: "TCP", targetPort: numberAt(port, "port") ?? 0 });
+    return withDefaults(port, { protocol: "TCP", targetPort: findNumber(port, "port") ?? 0 });
   });
-  const address = textAt(spec, "clusterIP");
+  const address = getText(spec, "clusterIP");
   const network = {
     ipFamilies: ["IPv4"],
     ipFamilyPolicy: "SingleStack",
@@ -79,17 +79,17 @@ function defaultService(service: JsonObject): JsonObject {
 }
 
 function validateService(service: JsonObject): Problem[] {
-  const type = textAt(service, "spec", "type");
+  const type = getText(service, "spec", "type");
   if (type !== "ClusterIP") fail(notServed(`spec.type ${type} of a Service`));
-  const ports = listAt(service, "spec", "ports");
-  const headless = textAt(service, "spec", "clusterIP") === "None";
+  const ports = getList(service, "spec", "ports");
+  const headless = getText(service, "spec", "clusterIP") === "None";
   return [
     ...(ports.length === 0 && !headless ? [required("spec.ports")] : []),
     ...ports.flatMap((port, index) => {
-      const number = numberAt(port, "port") ?? 0;
+      const number = findNumber(port, "port") ?? 0;
       const field = `spec.ports[${index}]`;
       return [
-        ...(ports.length > 1 && textAt(port, "name") === "" ? [required(`${field}.name`)] : []),
+        ...(ports.length > 1 && getText(port, "name") === "" ? [required(`${field}.name`)] : []),
         ...(number > 0 && number <= MAX_PORT
           ? []
           : [invalidValue(`${field}.port`, number, `must be between 1 and ${MAX_PORT}, inclusive`)]),
@@ -99,9 +99,9 @@ function validateService(service: JsonObject): Problem[] {
 }
 
 function externalAddress(service: JsonObject): string {
-  return orNone(textsAt(service, "spec", "externalIPs").join(","));
+  return formatOrNone(getTexts(service, "spec", "externalIPs").join(","));
 }
 
-function printPort(port: Json): string {
-  return `${numberAt(port, "port") ?? 0}/${textAt(port, "protocol")}`;
+function printPort(port: JsonValue): string {
+  return `${findNumber(port, "port") ?? 0}/${getText(port, "protocol")}`;
 }

@@ -1,9 +1,9 @@
-import { type JsonObject, objectAt, sameJson, textAt, without, withDefaults } from "../json.ts";
+import { type JsonObject, getObject, isSameJson, getText, removeKey, withDefaults } from "../json.ts";
 import { checkLabel } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { forbiddenValue, invalidValue, type Problem } from "../status.ts";
 import { AGE, NAME } from "../table.ts";
-import { checkWorkload, defaultWorkload, readyColumn } from "./workload.ts";
+import { checkWorkload, defaultWorkload, buildReadyColumn } from "./workload.ts";
 
 const CHANGEABLE = ["replicas", "template", "revisionHistoryLimit"];
 const UNCHANGEABLE =
@@ -20,20 +20,20 @@ export const statefulSets: Resource = defineResource({
   subresources: ["status"],
   checkName: checkLabel,
   counted: true,
-  columns: [NAME, readyColumn(), AGE],
+  columns: [NAME, buildReadyColumn(), AGE],
   defaults: defaultStatefulSet,
   withoutStatus: (set) => ({ ...set, status: { replicas: 0, availableReplicas: 0 } }),
   validate: checkStatefulSet,
   validateChange: (before, after) => {
-    const fixed = (set: JsonObject): JsonObject => without(objectAt(set, "spec"), ...CHANGEABLE);
-    return sameJson(fixed(before), fixed(after)) ? [] : [forbiddenValue("spec", UNCHANGEABLE)];
+    const fixed = (set: JsonObject): JsonObject => removeKey(getObject(set, "spec"), ...CHANGEABLE);
+    return isSameJson(fixed(before), fixed(after)) ? [] : [forbiddenValue("spec", UNCHANGEABLE)];
   },
 });
 
 function defaultStatefulSet(set: JsonObject): JsonObject {
-  const spec = objectAt(set, "spec");
-  const updateStrategy = withDefaults(objectAt(spec, "updateStrategy"), ROLLING);
-  const retention = withDefaults(objectAt(spec, "persistentVolumeClaimRetentionPolicy"), RETAIN);
+  const spec = getObject(set, "spec");
+  const updateStrategy = withDefaults(getObject(spec, "updateStrategy"), ROLLING);
+  const retention = withDefaults(getObject(spec, "persistentVolumeClaimRetentionPolicy"), RETAIN);
   return defaultWorkload(
     { ...set, spec: { ...spec, updateStrategy, persistentVolumeClaimRetentionPolicy: retention } },
     { podManagementPolicy: "OrderedReady", revisionHistoryLimit: 10 },
@@ -41,7 +41,7 @@ function defaultStatefulSet(set: JsonObject): JsonObject {
 }
 
 function checkStatefulSet(set: JsonObject): Problem[] {
-  const service = textAt(set, "spec", "serviceName");
+  const service = getText(set, "spec", "serviceName");
   const problem = service === "" ? undefined : checkLabel(service);
   return [
     ...(problem === undefined ? [] : [invalidValue("spec.serviceName", service, problem)]),

@@ -1,4 +1,4 @@
-import { type JsonObject, listAt, objectAt, put, sameJson, textAt, textsAt } from "../json.ts";
+import { type JsonObject, getList, getObject, setAt, isSameJson, getText, getTexts } from "../json.ts";
 import { checkSubdomain } from "../names.ts";
 import { defineResource, type Resource } from "../resource.ts";
 import { forbiddenValue, type Problem, required, unsupported } from "../status.ts";
@@ -16,28 +16,28 @@ export const volumeClaims: Resource = defineResource({
   shortNames: ["pvc"],
   subresources: ["status"],
   checkName: checkSubdomain,
-  defaults: (claim) => put(claim, ["spec", "volumeMode"], textAt(claim, "spec", "volumeMode") || "Filesystem"),
-  withoutStatus: (claim) => put(claim, ["status"], { phase: "Pending" }),
-  validate: (claim) => checkSpec(objectAt(claim, "spec")),
+  defaults: (claim) => setAt(claim, ["spec", "volumeMode"], getText(claim, "spec", "volumeMode") || "Filesystem"),
+  withoutStatus: (claim) => setAt(claim, ["status"], { phase: "Pending" }),
+  validate: (claim) => checkSpec(getObject(claim, "spec")),
   validateChange: checkChange,
 });
 
 function isBound(claim: JsonObject): boolean {
-  return textAt(claim, "spec", "volumeName") !== "";
+  return getText(claim, "spec", "volumeName") !== "";
 }
 
 function checkSpec(spec: JsonObject): Problem[] {
-  const modes = textsAt(spec, "accessModes");
+  const modes = getTexts(spec, "accessModes");
   const problems = modes
     .filter((mode) => !ACCESS_MODES.includes(mode))
     .map((mode) => unsupported("spec.accessModes", mode, ACCESS_MODES));
-  if (listAt(spec, "accessModes").length === 0)
+  if (getList(spec, "accessModes").length === 0)
     problems.push(required("spec.accessModes", "at least 1 access mode is required"));
   if (modes.includes("ReadWriteOncePod") && modes.some((mode) => mode !== "ReadWriteOncePod"))
     problems.push(forbiddenValue("spec.accessModes", "may not use ReadWriteOncePod with other access modes"));
-  if (objectAt(spec, "resources", "requests")["storage"] === undefined)
+  if (getObject(spec, "resources", "requests")["storage"] === undefined)
     problems.push(required("spec.resources[storage]"));
-  const volumeMode = textAt(spec, "volumeMode");
+  const volumeMode = getText(spec, "volumeMode");
   if (volumeMode !== "" && !VOLUME_MODES.includes(volumeMode))
     problems.push(unsupported("spec.volumeMode", volumeMode, VOLUME_MODES));
   return problems;
@@ -46,8 +46,8 @@ function checkSpec(spec: JsonObject): Problem[] {
 /** A claim may name a volume once. Nothing else may change, because no storage class exists that could enlarge a bound claim. */
 function checkChange(before: JsonObject, after: JsonObject): Problem[] {
   const wishOf = (claim: JsonObject): JsonObject =>
-    isBound(before) ? objectAt(claim, "spec") : put(objectAt(claim, "spec"), ["volumeName"], undefined);
-  if (sameJson(wishOf(before), wishOf(after))) return [];
+    isBound(before) ? getObject(claim, "spec") : setAt(getObject(claim, "spec"), ["volumeName"], undefined);
+  if (isSameJson(wishOf(before), wishOf(after))) return [];
   const because =
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
   return [forbiddenValue("spec", because)];

@@ -1,22 +1,22 @@
 import { createHash } from "node:crypto";
-import { isList, isObject, type Json, type JsonObject, listAt, numberAt, objectAt, textAt } from "../json.ts";
-import { controllerOf, isDeleting, nameOf, uidOf } from "../metadata.ts";
+import { isList, isObject, type JsonValue, type JsonObject, getList, findNumber, getObject, getText } from "../json.ts";
+import { findController, isDeleting, getName, getUid } from "../metadata.ts";
 
 /** Desired replicas of a workload: 0 or 1, because the server refuses more. */
-export function replicasOf(workload: JsonObject): number {
-  return numberAt(workload, "spec", "replicas") ?? 1;
+export function getReplicas(workload: JsonObject): number {
+  return findNumber(workload, "spec", "replicas") ?? 1;
 }
 
 export function isControlledBy(object: JsonObject, owner: JsonObject): boolean {
-  return textAt(controllerOf(object), "uid") === uidOf(owner);
+  return getText(findController(object), "uid") === getUid(owner);
 }
 
-export function controllerReference(owner: JsonObject): JsonObject {
+export function buildControllerReference(owner: JsonObject): JsonObject {
   return {
-    apiVersion: textAt(owner, "apiVersion"),
-    kind: textAt(owner, "kind"),
-    name: nameOf(owner),
-    uid: uidOf(owner),
+    apiVersion: getText(owner, "apiVersion"),
+    kind: getText(owner, "kind"),
+    name: getName(owner),
+    uid: getUid(owner),
     controller: true,
     blockOwnerDeletion: true,
   };
@@ -24,8 +24,8 @@ export function controllerReference(owner: JsonObject): JsonObject {
 
 /** A pod of the workload's template, with more metadata. */
 export function buildPod(owner: JsonObject, metadata: JsonObject): JsonObject {
-  const template = objectAt(owner, "spec", "template");
-  const { labels, annotations, finalizers } = objectAt(template, "metadata");
+  const template = getObject(owner, "spec", "template");
+  const { labels, annotations, finalizers } = getObject(template, "metadata");
   const given = Object.entries({ labels, annotations, finalizers });
   return {
     apiVersion: "v1",
@@ -33,9 +33,9 @@ export function buildPod(owner: JsonObject, metadata: JsonObject): JsonObject {
     metadata: {
       ...Object.fromEntries(given.flatMap(([key, value]) => (value === undefined ? [] : [[key, value]]))),
       ...metadata,
-      ownerReferences: [controllerReference(owner)],
+      ownerReferences: [buildControllerReference(owner)],
     },
-    spec: objectAt(template, "spec"),
+    spec: getObject(template, "spec"),
   };
 }
 
@@ -45,20 +45,20 @@ export function isActive(pod: JsonObject): boolean {
 }
 
 export function isOver(pod: JsonObject): boolean {
-  return ["Succeeded", "Failed"].includes(textAt(pod, "status", "phase"));
+  return ["Succeeded", "Failed"].includes(getText(pod, "status", "phase"));
 }
 
 export function isReady(pod: JsonObject): boolean {
-  return listAt(pod, "status", "conditions").some(
-    (condition) => textAt(condition, "type") === "Ready" && textAt(condition, "status") === "True",
+  return getList(pod, "status", "conditions").some(
+    (condition) => getText(condition, "type") === "Ready" && getText(condition, "status") === "True",
   );
 }
 
 /** Keeps the transition time of a condition while its status stays the same. */
-export function continueCondition(known: readonly Json[], next: JsonObject, time: string): JsonObject {
-  const before = known.find((one) => textAt(one, "type") === next["type"]);
-  const isSame = textAt(before, "status") === next["status"];
-  return { ...next, lastTransitionTime: isSame ? textAt(before, "lastTransitionTime") : time };
+export function continueCondition(known: readonly JsonValue[], next: JsonObject, time: string): JsonObject {
+  const before = known.find((one) => getText(one, "type") === next["type"]);
+  const isSame = getText(before, "status") === next["status"];
+  return { ...next, lastTransitionTime: isSame ? getText(before, "lastTransitionTime") : time };
 }
 
 /** Omits zeros, as Go does. */
@@ -70,13 +70,13 @@ const HASH_ALPHABET = "bcdfghjklmnpqrstvwxz2456789";
 const HASH_LENGTH = 10;
 
 /** Ten characters that fit into a name and a label, equal for equal templates. */
-export function templateHash(workload: JsonObject): string {
-  const text = JSON.stringify(sorted(objectAt(workload, "spec", "template")));
+export function computeTemplateHash(workload: JsonObject): string {
+  const text = JSON.stringify(sorted(getObject(workload, "spec", "template")));
   const digest = createHash("sha256").update(text).digest();
   return [...digest.subarray(0, HASH_LENGTH)].map((byte) => HASH_ALPHABET.charAt(byte % HASH_ALPHABET.length)).join("");
 }
 
-function sorted(value: Json): Json {
+function sorted(value: JsonValue): JsonValue {
   if (isList(value)) return value.map(sorted);
   if (!isObject(value)) return value;
   const keys = Object.keys(value).toSorted();

@@ -1,6 +1,6 @@
-import { type JsonObject, listAt, numberAt } from "../json.ts";
-import { isDeleting, nameOf } from "../metadata.ts";
-import { buildPod, continueCondition, isActive, isReady, positive, replicasOf } from "./owned-pods.ts";
+import { type JsonObject, getList, findNumber } from "../json.ts";
+import { isDeleting, getName } from "../metadata.ts";
+import { buildPod, continueCondition, isActive, isReady, positive, getReplicas } from "./owned-pods.ts";
 
 export type PodStep =
   | { readonly kind: "create-pod"; readonly pod: JsonObject; readonly because: "missing" }
@@ -10,9 +10,9 @@ export type PodStep =
 export function planReplicaSet(set: JsonObject, pods: readonly JsonObject[]): PodStep[] {
   if (isDeleting(set)) return [];
   const active = pods.filter(isActive);
-  if (replicasOf(set) === 0) return active.map((pod) => ({ kind: "delete-pod", pod, because: "scaled-down" }));
+  if (getReplicas(set) === 0) return active.map((pod) => ({ kind: "delete-pod", pod, because: "scaled-down" }));
   if (active.length > 0) return [];
-  return [{ kind: "create-pod", pod: buildPod(set, { generateName: `${nameOf(set)}-` }), because: "missing" }];
+  return [{ kind: "create-pod", pod: buildPod(set, { generateName: `${getName(set)}-` }), because: "missing" }];
 }
 
 /** The status of a replica set. `failure` is the refusal of the last step. */
@@ -24,11 +24,11 @@ export function buildReplicaSetStatus(
   const active = pods.filter(isActive);
   const ready = active.filter(isReady).length;
   const condition = { type: "ReplicaFailure", status: "True", reason: "FailedCreate", message: failure ?? "" };
-  const known = listAt(set, "status", "conditions");
+  const known = getList(set, "status", "conditions");
   return {
     replicas: active.length,
     ...positive({ fullyLabeledReplicas: active.length, readyReplicas: ready, availableReplicas: ready }),
-    observedGeneration: numberAt(set, "metadata", "generation") ?? 1,
+    observedGeneration: findNumber(set, "metadata", "generation") ?? 1,
     ...(failure === undefined ? {} : { conditions: [continueCondition(known, condition, time)] }),
   };
 }

@@ -1,7 +1,7 @@
-import { type JsonObject, numberAt, objectAt, textAt } from "../json.ts";
-import { isDeleting, nameOf } from "../metadata.ts";
-import { labelsOf } from "../selectors.ts";
-import { buildPod, isOver, isReady, positive, replicasOf, templateHash } from "./owned-pods.ts";
+import { type JsonObject, findNumber, getObject, getText } from "../json.ts";
+import { isDeleting, getName } from "../metadata.ts";
+import { getLabels } from "../selectors.ts";
+import { buildPod, isOver, isReady, positive, getReplicas, computeTemplateHash } from "./owned-pods.ts";
 import type { PodStep } from "./plan-replica-set.ts";
 
 const REVISION_LABEL = "controller-revision-hash";
@@ -11,11 +11,11 @@ const INDEX_LABEL = "apps.kubernetes.io/pod-index";
 /** Keeps the one pod of a set, under one name: it is recreated after it has ended and for a new template. */
 export function planStatefulSet(set: JsonObject, pods: readonly JsonObject[]): PodStep[] {
   if (isDeleting(set)) return [];
-  const pod = pods.find((one) => nameOf(one) === memberName(set));
+  const pod = pods.find((one) => getName(one) === memberName(set));
   if (pod === undefined)
-    return replicasOf(set) === 0 ? [] : [{ kind: "create-pod", pod: buildMember(set), because: "missing" }];
+    return getReplicas(set) === 0 ? [] : [{ kind: "create-pod", pod: buildMember(set), because: "missing" }];
   if (isDeleting(pod)) return [];
-  if (replicasOf(set) === 0) return [{ kind: "delete-pod", pod, because: "scaled-down" }];
+  if (getReplicas(set) === 0) return [{ kind: "delete-pod", pod, because: "scaled-down" }];
   if (isOver(pod)) return [{ kind: "delete-pod", pod, because: "ended" }];
   return isCurrent(set, pod) ? [] : [{ kind: "delete-pod", pod, because: "outdated" }];
 }
@@ -25,7 +25,7 @@ export function buildStatefulStatus(set: JsonObject, pods: readonly JsonObject[]
   const ready = pods.filter(isReady).length;
   const updated = pods.filter((pod) => !isDeleting(pod) && isCurrent(set, pod)).length;
   return {
-    observedGeneration: numberAt(set, "metadata", "generation") ?? 1,
+    observedGeneration: findNumber(set, "metadata", "generation") ?? 1,
     replicas: pods.length,
     ...positive({ readyReplicas: ready, currentReplicas: updated, updatedReplicas: updated }),
     currentRevision: revisionOf(set),
@@ -35,26 +35,26 @@ export function buildStatefulStatus(set: JsonObject, pods: readonly JsonObject[]
 }
 
 function memberName(set: JsonObject): string {
-  return `${nameOf(set)}-0`;
+  return `${getName(set)}-0`;
 }
 
 function buildMember(set: JsonObject): JsonObject {
   const name = memberName(set);
   const labels = {
-    ...objectAt(set, "spec", "template", "metadata", "labels"),
+    ...getObject(set, "spec", "template", "metadata", "labels"),
     [INDEX_LABEL]: "0",
     [REVISION_LABEL]: revisionOf(set),
     [NAME_LABEL]: name,
   };
   const pod = buildPod(set, { name, labels });
-  const subdomain = textAt(set, "spec", "serviceName");
-  return { ...pod, spec: { ...objectAt(pod, "spec"), hostname: name, ...(subdomain === "" ? {} : { subdomain }) } };
+  const subdomain = getText(set, "spec", "serviceName");
+  return { ...pod, spec: { ...getObject(pod, "spec"), hostname: name, ...(subdomain === "" ? {} : { subdomain }) } };
 }
 
 function revisionOf(set: JsonObject): string {
-  return `${nameOf(set)}-${templateHash(set)}`;
+  return `${getName(set)}-${computeTemplateHash(set)}`;
 }
 
 function isCurrent(set: JsonObject, pod: JsonObject): boolean {
-  return textAt(labelsOf(pod), REVISION_LABEL) === revisionOf(set);
+  return getText(getLabels(pod), REVISION_LABEL) === revisionOf(set);
 }

@@ -1,14 +1,14 @@
-import { type JsonObject, put } from "../json.ts";
+import { type JsonObject, setAt } from "../json.ts";
 import { deployments, replicaSets } from "../kinds/deployment.ts";
 import { pods } from "../kinds/pod.ts";
 import { statefulSets } from "../kinds/stateful-set.ts";
-import { nameOf, timestamp, uidOf } from "../metadata.ts";
+import { getName, formatTimestamp, getUid } from "../metadata.ts";
 import { passNamespaces } from "../pass-namespaces.ts";
 import type { Registry } from "../registry.ts";
-import { bucketOf, type Resource } from "../resource.ts";
+import { buildBucketName, type Resource } from "../resource.ts";
 import { FailureError } from "../status.ts";
 import type { ObjectStore } from "../store.ts";
-import { keyNamespace } from "../watch-events.ts";
+import { getKeyNamespace } from "../watch-events.ts";
 import { isControlledBy } from "./owned-pods.ts";
 import { buildDeploymentStatus, planDeployment } from "./plan-deployment.ts";
 import { buildReplicaSetStatus, planReplicaSet, type PodStep } from "./plan-replica-set.ts";
@@ -43,7 +43,7 @@ const SYNCS: readonly (readonly [Resource, Sync])[] = [
   [deployments, syncDeployment],
   [statefulSets, syncStatefulSet],
 ];
-const WORKLOADS = new Set(SYNCS.map(([resource]) => bucketOf(resource)));
+const WORKLOADS = new Set(SYNCS.map(([resource]) => buildBucketName(resource)));
 
 /** Acts for workloads as a controller manager does: soon after a change of a namespace. */
 export function startWorkloadController(deps: WorkloadDeps): Disposable {
@@ -61,11 +61,14 @@ export function startWorkloadController(deps: WorkloadDeps): Disposable {
       setTimeout(() => passes.note(namespace), RETRY_MS),
     );
   }, deps.onDefect);
-  for (const [resource] of SYNCS) for (const [key] of store.entries(bucketOf(resource))) passes.note(keyNamespace(key));
+  for (const [resource] of SYNCS)
+    for (const [key] of store.entries(buildBucketName(resource))) passes.note(getKeyNamespace(key));
   const unsubscribe = store.subscribe((bucket, { key }) => {
     // Most clusters have pods and no workloads.
-    const isMet = bucket === bucketOf(pods) && SYNCS.some(([resource]) => store.entries(bucketOf(resource)).length > 0);
-    if (isMet || WORKLOADS.has(bucket)) passes.note(keyNamespace(key));
+    const isMet =
+      bucket === buildBucketName(pods) &&
+      SYNCS.some(([resource]) => store.entries(buildBucketName(resource)).length > 0);
+    if (isMet || WORKLOADS.has(bucket)) passes.note(getKeyNamespace(key));
   });
   return {
     [Symbol.dispose]: () => {
@@ -113,20 +116,22 @@ function ownedBy(world: World, workload: JsonObject, resource: Resource): JsonOb
 }
 
 function worldOf({ store, registry, nowMs }: WorkloadDeps, namespace: string): World {
-  const targetOf = (resource: Resource, object: JsonObject) => ({ resource, namespace, name: nameOf(object) });
+  const targetOf = (resource: Resource, object: JsonObject) => ({ resource, namespace, name: getName(object) });
   return {
-    time: timestamp(nowMs()),
+    time: formatTimestamp(nowMs()),
     read: (resource) =>
-      store.entries(bucketOf(resource)).flatMap(([key, object]) => (keyNamespace(key) === namespace ? [object] : [])),
+      store
+        .entries(buildBucketName(resource))
+        .flatMap(([key, object]) => (getKeyNamespace(key) === namespace ? [object] : [])),
     create: (resource, object) => attempt(() => registry.create(resource, namespace, object, false)),
     write: (resource, object) =>
       attempt(() => registry.update(targetOf(resource, object), { change: () => object, dryRun: false })),
     delete: (resource, object) =>
-      attempt(() => registry.delete(targetOf(resource, object), { uid: uidOf(object) }, false)),
+      attempt(() => registry.delete(targetOf(resource, object), { uid: getUid(object) }, false)),
     report: (resource, object, status) => {
       const latest = registry.find(targetOf(resource, object));
       if (latest === undefined) return undefined;
-      const change = () => put(latest, ["status"], status);
+      const change = () => setAt(latest, ["status"], status);
       return attempt(() =>
         registry.update(targetOf(resource, object), { subresource: "status", change, dryRun: false }),
       );

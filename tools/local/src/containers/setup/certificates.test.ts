@@ -1,6 +1,12 @@
 import { X509Certificate } from "node:crypto";
 import { beforeAll, describe, expect, it } from "vitest";
-import { type Certificate, type Kept, makeAuthority, makeCertificate, planCertificates } from "./certificates.ts";
+import {
+  type Certificate,
+  type StoredCertificates,
+  makeAuthority,
+  makeCertificate,
+  planCertificates,
+} from "./certificates.ts";
 
 const DAY_MS = 86_400_000;
 const NOW = Date.UTC(2026, 0, 1);
@@ -13,7 +19,7 @@ describe("planCertificates", () => {
     [authority, another] = [await makeAuthority(NOW), await makeAuthority(NOW)];
     server = await makeCertificate(authority, NOW);
   });
-  const planned = (found: Partial<Kept>, days = 0): string[] =>
+  const planned = (found: Partial<StoredCertificates>, days = 0): string[] =>
     planCertificates({ authority, server, ...found }, NOW + days * DAY_MS).map(
       (step) => `${step.kind}: ${step.because}`,
     );
@@ -42,7 +48,7 @@ describe("planCertificates", () => {
     ]);
   });
 
-  it.each<[string, () => Partial<Kept>, string[]]>([
+  it.each<[string, () => Partial<StoredCertificates>, string[]]>([
     ["a self-signed certificate", () => ({ server: another }), ["make-certificate: of-another-authority"]],
     ["a certificate of another authority", () => ({ authority: another }), ["make-certificate: of-another-authority"]],
     [

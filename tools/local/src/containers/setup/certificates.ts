@@ -12,7 +12,10 @@ const CERTIFICATE_LEFT_MS = 30 * DAY_MS;
 export type Certificate = { readonly cert: string; readonly key: string };
 
 /** The stored certificates; undefined if missing. */
-export type Kept = { readonly authority: Certificate | undefined; readonly server: Certificate | undefined };
+export type StoredCertificates = {
+  readonly authority: Certificate | undefined;
+  readonly server: Certificate | undefined;
+};
 
 export type CertificateStep = {
   readonly kind: "make-authority" | "make-certificate";
@@ -20,7 +23,7 @@ export type CertificateStep = {
 };
 
 /** Returns the certificates to create, in this order. Clients that trust the authority also trust a renewed certificate, because the authority stays. */
-export function planCertificates({ authority, server }: Kept, nowMs: number): readonly CertificateStep[] {
+export function planCertificates({ authority, server }: StoredCertificates, nowMs: number): readonly CertificateStep[] {
   const signer = check(authority, nowMs + AUTHORITY_LEFT_MS);
   const own = check(server, nowMs + CERTIFICATE_LEFT_MS);
   if (typeof signer === "string")

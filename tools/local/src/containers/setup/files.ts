@@ -4,7 +4,7 @@ import { open, readFile, rename, rm } from "node:fs/promises";
 export type Owner = { readonly uid: number; readonly gid: number };
 
 /** Writes a file that only its owner can read. The content is synced to a temporary file, which is then renamed: no reader sees a partial file. */
-export async function put(file: string, content: string | Uint8Array, owner?: Owner): Promise<void> {
+export async function putFile(file: string, content: string | Uint8Array, owner?: Owner): Promise<void> {
   const beside = `${file}.new`;
   // A killed process may have left it.
   await rm(beside, { force: true });
@@ -18,11 +18,11 @@ export async function put(file: string, content: string | Uint8Array, owner?: Ow
 }
 
 /** Returns the content of the file; creates it where the file is missing or empty. */
-export async function keep(file: string, make: () => string): Promise<string> {
+export async function keepFile(file: string, make: () => string): Promise<string> {
   const found = await readText(file);
   if (found !== undefined && found.trim() !== "") return found.trim();
   const made = make();
-  await put(file, `${made}\n`);
+  await putFile(file, `${made}\n`);
   return made;
 }
 

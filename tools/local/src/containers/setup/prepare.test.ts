@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { X509Certificate } from "node:crypto";
-import { NATS_USERS, publicKeyOf } from "@muster/nats-server";
+import { NATS_USERS, getPublicKey } from "@muster/nats-server";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { prepare, type Setup } from "./prepare.ts";
 
@@ -33,13 +33,13 @@ async function everything(): Promise<ReadonlyMap<string, string>> {
 async function expectComplete(): Promise<void> {
   const users = await read("nats/users.conf");
   for (const service of SERVICES) {
-    expect(users).toContain(`nkey: ${publicKeyOf((await read(`keys/${service}/nats.nk`)).trim())}`);
+    expect(users).toContain(`nkey: ${getPublicKey((await read(`keys/${service}/nats.nk`)).trim())}`);
     const authority = new X509Certificate(await read(`keys/${service}/ca.crt`));
     const certificate = new X509Certificate(await read("nats/tls.crt"));
     expect(certificate.verify(authority.publicKey)).toBe(true);
   }
-  expect(users).toContain(`nkey: ${publicKeyOf((await read("client/cli.nk")).trim())}`);
-  expect(users).toContain(`nkey: ${publicKeyOf((await read("client/backup.nk")).trim())}`);
+  expect(users).toContain(`nkey: ${getPublicKey((await read("client/cli.nk")).trim())}`);
+  expect(users).toContain(`nkey: ${getPublicKey((await read("client/backup.nk")).trim())}`);
   expect(await read("client/ca.crt")).toBe(await read("keys/watcher/ca.crt"));
   expect(await read("keys/provision-engine/engine.key")).toMatch(/^[0-9a-f]{64}\n$/);
   expect(await read("client/gateway.token")).toMatch(/^[\w-]{43}\n$/);

@@ -2,16 +2,16 @@ import { randomBytes } from "node:crypto";
 import { chown, mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { prepareAccess } from "@muster/devcluster/access";
-import { makeNkey, NATS_USERS, type NatsUserName, publicKeyOf, renderUsers } from "@muster/nats-server";
+import { makeNkey, NATS_USERS, type NatsUserName, getPublicKey, renderUsers } from "@muster/nats-server";
 import {
   type Certificate,
   type CertificateStep,
-  type Kept,
+  type StoredCertificates,
   makeAuthority,
   makeCertificate,
   planCertificates,
 } from "./certificates.ts";
-import { keep, type Owner, put, readText } from "./files.ts";
+import { keepFile, type Owner, putFile, readText } from "./files.ts";
 
 const SUFFIX = ".kubeconfig";
 
@@ -38,26 +38,26 @@ export async function prepare(setup: Setup): Promise<readonly CertificateStep[]>
   const { authority, server, steps } = await keepCertificates(kept, setup.nowMs);
   const nkeys = new Map<string, Nkey>();
   for (const user of NATS_USERS) nkeys.set(user, await keepNkey(join(kept, "nkeys", user)));
-  const engineKey = await keep(join(kept, "provision-engine.key"), () => randomBytes(32).toString("hex"));
-  const apiToken = await keep(join(kept, "gateway.token"), () => randomBytes(32).toString("base64url"));
-  const sessionKeys = await keep(join(kept, "gateway.session-keys"), () => randomBytes(32).toString("base64url"));
+  const engineKey = await keepFile(join(kept, "provision-engine.key"), () => randomBytes(32).toString("hex"));
+  const apiToken = await keepFile(join(kept, "gateway.token"), () => randomBytes(32).toString("base64url"));
+  const sessionKeys = await keepFile(join(kept, "gateway.session-keys"), () => randomBytes(32).toString("base64url"));
 
   const forNats = join(root, "nats");
-  await put(join(forNats, "tls.key"), server.key, service);
-  await put(join(forNats, "tls.crt"), server.cert, service);
+  await putFile(join(forNats, "tls.key"), server.key, service);
+  await putFile(join(forNats, "tls.crt"), server.cert, service);
   const users = renderUsers((user) => nkeys.get(user)?.publicKey ?? "");
-  await put(join(forNats, "users.conf"), users, service);
+  await putFile(join(forNats, "users.conf"), users, service);
 
   for (const [user, { seed }] of nkeys) {
     const directory = join(root, "keys", user);
     // The other users are not containers.
     if (!(await exists(directory))) continue;
-    await put(join(directory, "nats.nk"), `${seed}\n`, service);
-    await put(join(directory, "ca.crt"), authority.cert, service);
+    await putFile(join(directory, "nats.nk"), `${seed}\n`, service);
+    await putFile(join(directory, "ca.crt"), authority.cert, service);
   }
-  await put(join(root, "keys/provision-engine/engine.key"), `${engineKey}\n`, service);
-  await put(join(root, "keys/gateway/token"), `${apiToken}\n`, service);
-  await put(join(root, "keys/gateway/session-keys"), `${sessionKeys}\n`, service);
+  await putFile(join(root, "keys/provision-engine/engine.key"), `${engineKey}\n`, service);
+  await putFile(join(root, "keys/gateway/token"), `${apiToken}\n`, service);
+  await putFile(join(root, "keys/gateway/session-keys"), `${sessionKeys}\n`, service);
   for (const name of ["data", "cluster", "access"]) await chown(join(root, name), service.uid, service.gid);
   if (setup.kubeconfigs !== undefined) await copyKubeconfigs(setup, setup.kubeconfigs);
   const seedOf = (user: NatsUserName): string => nkeys.get(user)?.seed ?? "";
@@ -73,7 +73,8 @@ async function copyKubeconfigs({ root, service }: Setup, from: string): Promise<
     throw new Error(`${from} has no <service>${SUFFIX}; \`npm run compose-cluster -- KUBECONFIG\` writes them`);
   for (const name of names) {
     const directory = join(root, "keys", name.slice(0, -SUFFIX.length));
-    if (await exists(directory)) await put(join(directory, "kubeconfig"), await readFile(join(from, name)), service);
+    if (await exists(directory))
+      await putFile(join(directory, "kubeconfig"), await readFile(join(from, name)), service);
   }
 }
 
@@ -87,7 +88,7 @@ async function prepareKubectl({ root, service, kubernetesPort, kubeconfigs, nowM
   }
   const access = await prepareAccess(join(root, "cluster"), `https://127.0.0.1:${kubernetesPort}`, nowMs);
   for (const kept of access.files) await chown(kept, service.uid, service.gid);
-  await put(file, access.kubeconfig, await clientOf(root));
+  await putFile(file, access.kubeconfig, await clientOf(root));
 }
 
 /** The user who owns the clone. */
@@ -110,19 +111,19 @@ async function prepareClient({ root, natsPort }: Setup, secrets: ClientSecrets, 
     natsCaFile: "ca.crt",
   };
   await chown(client, uid, gid);
-  await put(join(client, "cli.nk"), `${secrets.cli}\n`, { uid, gid });
-  await put(join(client, "backup.nk"), `${secrets.backup}\n`, { uid, gid });
-  await put(join(client, "gateway.token"), `${secrets.apiToken}\n`, { uid, gid });
-  await put(join(client, "ca.crt"), ca, { uid, gid });
-  await put(join(client, "local.json"), `${JSON.stringify(local)}\n`, { uid, gid });
+  await putFile(join(client, "cli.nk"), `${secrets.cli}\n`, { uid, gid });
+  await putFile(join(client, "backup.nk"), `${secrets.backup}\n`, { uid, gid });
+  await putFile(join(client, "gateway.token"), `${secrets.apiToken}\n`, { uid, gid });
+  await putFile(join(client, "ca.crt"), ca, { uid, gid });
+  await putFile(join(client, "local.json"), `${JSON.stringify(local)}\n`, { uid, gid });
 }
 
 type Nkey = { readonly seed: string; readonly publicKey: string };
 
 async function keepNkey(file: string): Promise<Nkey> {
-  const seed = await keep(file, () => makeNkey().seed);
+  const seed = await keepFile(file, () => makeNkey().seed);
   try {
-    return { seed, publicKey: publicKeyOf(seed) };
+    return { seed, publicKey: getPublicKey(seed) };
   } catch (cause) {
     throw new Error(`${file} holds no seed of an nkey: remove the file to create a new one`, { cause });
   }
@@ -135,7 +136,7 @@ type Certificates = {
 };
 
 async function keepCertificates(kept: string, nowMs: number): Promise<Certificates> {
-  const found: Kept = { authority: await readPair(kept, "ca"), server: await readPair(kept, "tls") };
+  const found: StoredCertificates = { authority: await readPair(kept, "ca"), server: await readPair(kept, "tls") };
   const steps = planCertificates(found, nowMs);
   let { authority, server } = found;
   for (const step of steps) {
@@ -157,8 +158,8 @@ async function readPair(kept: string, name: string): Promise<Certificate | undef
 }
 
 async function putPair(kept: string, name: string, { cert, key }: Certificate): Promise<void> {
-  await put(join(kept, `${name}.key`), key);
-  await put(join(kept, `${name}.crt`), cert);
+  await putFile(join(kept, `${name}.key`), key);
+  await putFile(join(kept, `${name}.crt`), cert);
 }
 
 async function exists(path: string): Promise<boolean> {
