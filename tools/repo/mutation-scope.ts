@@ -4,7 +4,7 @@ import { globSync } from "node:fs";
 const PURE: Readonly<Record<string, readonly string[]>> = {
   bus: ["delivery", "fill-page", "memory-stream", "messages", "nats-fault", "request-rates", "subject-pattern"],
   kube: ["cache", "credential", "event-correlation", "key-index", "kube-fault", "recent-map"],
-  store: ["decide-lock-claim", "decide-lock", "keys", "mailbox", "plan-batch", "unstored"],
+  store: ["decide-lock-claim", "decide-lock", "keys", "mailbox", "plan-batch", "confirm-stored"],
 };
 
 export type MutatedProject = { name: string; root: string; files: readonly string[] };

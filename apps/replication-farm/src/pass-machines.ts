@@ -94,7 +94,7 @@ async function allocate(
     try {
       await scheduler.allocate(name, number, pool, queue);
     } catch (error) {
-      const trouble = troubleOf(error, pool);
+      const trouble = describeRefusedMachine(error, pool);
       report.failed(name, "allocate", error);
       refusals.times += 1;
       // One farm requests all machines of a set, so the pause needs no jitter.
@@ -114,7 +114,7 @@ const REFUSALS: readonly string[] = [
 ];
 
 /** Rethrows defects. */
-function troubleOf(error: unknown, pool: string): Omit<SetTrouble, "sinceMs"> {
+function describeRefusedMachine(error: unknown, pool: string): Omit<SetTrouble, "sinceMs"> {
   const fault = findFault(error);
   if (fault === undefined) throw error;
   const isAnswer = REFUSALS.includes(fault.code);

@@ -24,8 +24,8 @@ it("deploy/nats/users.conf is the output of `npm run nats-users`", async () => {
 /** Ledger methods that functions of libs/ledger-client call. */
 const CALLS_OF_CLIENT: Readonly<Record<string, readonly string[]>> = {
   openLedgerClient: ["reserve", "unreserve", "getReservation", "listReservations"],
-  ledgerCalls: ["reserve", "checkReservation", "unreserve", "getReservation", "listReservations"],
-  explainCalls: ["explainReservation", "listReservations"],
+  makeLedgerCalls: ["reserve", "checkReservation", "unreserve", "getReservation", "listReservations"],
+  makeExplainCalls: ["explainReservation", "listReservations"],
 };
 
 it("allows each service exactly the ledger methods that its source calls", async () => {
@@ -47,7 +47,7 @@ it("allows each service exactly the ledger methods that its source calls", async
 
 it("allows the gateway exactly the methods that its table of resources names", async () => {
   const table = await readFile(join(DEPLOY, "../libs/gateway-api/src/resources.ts"), "utf8");
-  const called = table.split("  resource({").flatMap((row) => {
+  const called = table.split("  defineResource({").flatMap((row) => {
     const service = services.find(({ name }) => row.includes(`service: ${name.split(".").at(-1)},`));
     const methods: Readonly<Record<string, { readonly verb: string }>> = service?.methods ?? {};
     const calls = [...row.matchAll(/call: "(\w+)"/g)].map(([, call = ""]) => call);

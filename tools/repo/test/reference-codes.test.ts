@@ -29,7 +29,7 @@ async function listOf(path: string, name: string): Promise<string[]> {
 
 /** The codes of the reasons that functions of a file build. */
 async function reasonsOf(path: string): Promise<string[]> {
-  const built = all(await read(path), /(?:\bbecause\(|\bcode(?::| =(?!=)))\s*([^,;\n]*)/g);
+  const built = all(await read(path), /(?:\bbuildReason\(|\bcode(?::| =(?!=)))\s*([^,;\n]*)/g);
   return built.flatMap((text) => all(text, /"([A-Z][A-Z_]+)"/g));
 }
 

@@ -38,7 +38,7 @@ export function listMemberMachines(snapshot: Snapshot, status: JobStatus): Reado
 
 /** The machines on which the job's pods may run. */
 export type MachinePlaces = {
-  /** The machines of each member, as `machinesOf` returns them. */
+  /** The machines of each member, as `listMemberMachines` returns them. */
   readonly machines: ReadonlyMap<string, GrantedMachine>;
   /** All grants of the ledger to the job; undefined while they are unknown. */
   readonly held: HeldMachines | undefined;

@@ -29,14 +29,14 @@ export function decideBoot(wish: Wish, pool: Pool, conditions: BootConditions): 
   if (hindrance !== undefined) return hindrance;
   const tried = tryAll(wish, spot, pool, conditions);
   if (tried.kind === "boot") return tried;
-  if (wish.spot !== "Preferred") return waitFor([tried], conditions);
+  if (wish.spot !== "Preferred") return buildBootWait([tried], conditions);
   const pauseLeftMs = tried.sinceMs + conditions.spotRequestPauseMs - conditions.nowMs;
   if (pauseLeftMs > 0) {
     const because = `${describeShortages([tried])}; on-demand is requested in ${describeLeft(pauseLeftMs)}`;
     return { kind: "wait", code: "UNAVAILABLE", because };
   }
   const onDemand = tryAll(wish, false, pool, conditions);
-  return onDemand.kind === "boot" ? onDemand : waitFor([tried, onDemand], conditions);
+  return onDemand.kind === "boot" ? onDemand : buildBootWait([tried, onDemand], conditions);
 }
 
 type Short = {
@@ -91,7 +91,7 @@ function zonesFor({ zone }: Wish, { policy }: Pool): Zones {
   return zones === undefined || zones.includes(zone) ? [zone] : [];
 }
 
-function waitFor(shorts: readonly Short[], { nowMs }: BootConditions): BootVerdict {
+function buildBootWait(shorts: readonly Short[], { nowMs }: BootConditions): BootVerdict {
   const untilMs = Math.min(...shorts.flatMap(({ kinds }) => kinds.map(({ shortage }) => shortage.untilMs)));
   const because = `${describeShortages(shorts)}; requested again in ${describeLeft(untilMs - nowMs)}`;
   const isZoneUnknown = shorts.every(({ kinds }) => kinds.every(({ shortage }) => shortage.isUnknownZone === true));

@@ -26,7 +26,7 @@ export type Machine = Omit<Need, "selection" | "otherPools"> & { readonly node: 
 
 /** One entry of the ledger. It waits until it has a `grant`; then it holds a machine or a part for each need, in the order of the needs. */
 export type Reservation = {
-  /** Sequence of arrival; never reused, so `idOf` is unique for ever. */
+  /** Sequence of arrival; never reused, so `getReservationId` is unique for ever. */
   readonly sequence: number;
   readonly owner: Owner;
   readonly needs: readonly Need[];
@@ -93,7 +93,7 @@ export function getReservationId(sequence: number): string {
   return `r-${sequence}`;
 }
 
-/** The inverse of `idOf`; throws on an invalid id. */
+/** The inverse of `getReservationId`; throws on an invalid id. */
 export function getSequence(id: string): number {
   const digits = /^r-([1-9]\d*)$/.exec(id)?.[1];
   if (digits === undefined) throw new Error(`"${id}" is not the id of a reservation`);
