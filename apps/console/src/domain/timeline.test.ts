@@ -63,6 +63,15 @@ it.each<[title: string, bars: readonly Bar[], expected: readonly string[]]>([
     ["QUEUED waiting 1-20", "STARTING starting 20-60", "FAILED failed 60-60"],
   ],
   [
+    "a job that was cancelled while it waited",
+    timelineOfJob(
+      job({ state: "FAILED", finishedAtMs: 60, conditions: [{ ...condition("Failed", 60), reason: "Cancelled" }] }),
+      [],
+      NOW_MS,
+    ),
+    ["QUEUED waiting 1-60", "CANCELLED cancelled 60-60"],
+  ],
+  [
     "a finished job, which has no condition of its run any more, by its events",
     timelineOfJob(
       job({ state: "SUCCEEDED", startedAtMs: 20, finishedAtMs: 60 }),

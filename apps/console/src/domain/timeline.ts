@@ -1,5 +1,5 @@
 import type { Job, JobEvent, Lease, LeaseEvent, ReplicaSet, Session } from "../adapters/messages.ts";
-import { timeOf, type Stage } from "./work.ts";
+import { timeOf, workOfJob, type Stage } from "./work.ts";
 
 export type Bar = {
   /** The subject of the bar: a phase, a pod, a node. */
@@ -86,7 +86,8 @@ export function timelineOfJob(job: Job, events: readonly JobEvent[], nowMs: numb
     .filter(({ atMs }) => atMs > 0 && (finishedAtMs === 0 || atMs <= finishedAtMs))
     .toSorted((one, other) => one.atMs - other.atMs);
   const first: Point = { ...PHASES.queued, atMs: createdAtMs, note: state === "QUEUED" ? job.waitingBecause : "" };
-  const end: Point = { label: state, stage: state === "FAILED" ? "failed" : "succeeded", atMs: finishedAtMs, note: "" };
+  const ended = workOfJob(job);
+  const end: Point = { label: ended.state, stage: ended.stage, atMs: finishedAtMs, note: "" };
   const points = [first, ...phases, ...(finishedAtMs > 0 ? [end] : [])].reduce<readonly Point[]>((kept, point) => {
     const { label } = kept.at(-1) ?? {};
     // Members that waited for others get their machines while the job runs.
