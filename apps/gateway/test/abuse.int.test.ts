@@ -92,6 +92,18 @@ describe.each(PROTOCOLS)("over %s", (protocol) => {
     await isServing();
   });
 
+  // Over HTTP/1.1, the kernel accepts the whole answer.
+  it.runIf(protocol !== "HTTP/1.1")("ends an answer that its client does not read, and serves others", async () => {
+    const name = "x".repeat(60);
+    world.answers["listNodes"] = () => ({ nodes: Array.from({ length: 10_000 }, (_, n) => ({ name: `${name}${n}` })) });
+    const unread = openRawRequests(gateway, 2, { path: "/v1/nodes" });
+    for (const each of unread) each.pause();
+    await until("both answers have begun", () => unread.every((each) => each.status() === 200));
+    const statusOf = async () => (await gateway.ask("/v1/pools")).status;
+    await until("others are served", async () => (await statusOf()) === 200);
+    for (const each of unread) await each[Symbol.asyncDispose]();
+  });
+
   it("serves others while an address sends slow bodies without credentials", async () => {
     const proxied = await world.start({ GATEWAY_TRUSTED_PROXIES: "127.0.0.0/8", GATEWAY_REQUESTS_MAX: "40" });
     const headers = { ...post({ "content-length": "10" }).headers, "x-forwarded-for": "192.0.2.1" };

@@ -30,7 +30,7 @@ type Requests = {
   readonly finish: () => Promise<void>;
 };
 
-/** Refuses requests over the limits before it reads any part of them, and ends those whose bodies arrive too slowly. */
+/** Refuses requests over the limits before it reads any part of them, and ends those whose body arrives, or whose answer is read, too slowly. */
 export function limitRequests(
   server: FastifyInstance,
   limits: HttpLimits,
@@ -50,12 +50,14 @@ export function limitRequests(
     late.delete(request);
     requests.arrive(request);
   };
+  const cutLate = (request: FastifyRequest, { raw }: FastifyReply, timeoutMs: number): void => {
+    late.set(request, setTimeout(() => cutReply(raw, constants.NGHTTP2_CANCEL), timeoutMs + CHECK_MS).unref());
+  };
   const begin = (request: FastifyRequest, reply: FastifyReply): Problem | undefined => {
     const fault = requests.begin(request, keepAddress(request));
     if (canBeLate(request, reply)) {
       const maxMs = request.routeOptions.url === SESSION ? SIGN_IN_TIMEOUT_MS : Infinity;
-      const timeoutMs = Math.min(maxMs, limits.requestTimeoutMs) + CHECK_MS;
-      late.set(request, setTimeout(() => cutReply(reply.raw, constants.NGHTTP2_CANCEL), timeoutMs).unref());
+      cutLate(request, reply, Math.min(maxMs, limits.requestTimeoutMs));
     }
     // A reply to HEAD over HTTP/2 does not report that its stream closes.
     const closing = http2StreamOf(reply.raw) ?? reply.raw;
@@ -84,6 +86,11 @@ export function limitRequests(
   });
   server.addHook("preHandler", (request, _reply, done) => {
     arrive(request);
+    done();
+  });
+  server.addHook("onSend", (request, reply, _body, done) => {
+    const isLimited = !PROBES.has(request.routeOptions.url);
+    if (isLimited && !late.has(request)) cutLate(request, reply, limits.requestTimeoutMs);
     done();
   });
   return {
