@@ -13,9 +13,9 @@ export type KnownPods = MachineFacts & {
   readonly pods: readonly PodSeen[];
   /** True if a watcher has recently confirmed that it sees the cluster, and its publications arrive here. */
   readonly podsFresh: boolean;
-  /** The last list is old enough for a new one. */
+  /** Whether the last list is old enough for another list. */
   readonly isListDue: boolean;
-  /** The last list, without objects deleted since; undefined: none is recent enough. */
+  /** The last list, without pods that were deleted since; undefined: no list is recent enough. */
   readonly listed: readonly LivePod[] | undefined;
   readonly isReading: boolean;
 };
