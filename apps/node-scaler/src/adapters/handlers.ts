@@ -99,7 +99,7 @@ async function terminateNode(
   });
 }
 
-/** Whether a filter selects the value; an empty one selects every value. */
+/** Whether the filter selects the value; an empty filter selects every value. */
 function isAsked(filter: string, value: string): boolean {
   return filter === "" || filter === value;
 }
