@@ -59,7 +59,7 @@ export type PassPlan = {
   readonly nodes: readonly PublishStep<NodeState>[];
   /** Pods whose write waits, because the next state usually replaces it. */
   readonly postponed: readonly PostponedWrite[];
-  /** Written after all nodes, and only if none of them failed. */
+  /** The mark is written after all nodes, and only if no write of a node failed. */
   readonly mark: MarkStep | undefined;
   /** When the next pass is due without any event; Infinity: never. */
   readonly nextMs: number;

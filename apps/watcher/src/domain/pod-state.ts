@@ -30,7 +30,6 @@ export type WatchedPod = {
 /** The last facts of a pod that the API server no longer has. */
 export type RemovedPod = { readonly pod: WatchedPod; readonly removedAtMs: number };
 
-/** The published state of a pod. */
 export type PodState = PublishedFields & {
   readonly owner: Owner;
   readonly component: string;
