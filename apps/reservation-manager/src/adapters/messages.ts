@@ -80,7 +80,7 @@ export function toScaling(pool: string, { max, blockedCode }: muster.node.v1.Poo
   return { pool, max, exhausted: blockedCode === EXHAUSTED };
 }
 
-/** Returns undefined if the node is gone. */
+/** Returns undefined if the node no longer exists. */
 export function toNodeFacts(state: muster.watch.v1.NodeState, poolLabel: string): NodeFacts | undefined {
   if (state.deleted) return undefined;
   const { name, ready, schedulable, cordoned, labels, unopened } = state;

@@ -67,7 +67,7 @@ export type AdmittedBounds = RequestBounds & {
   readonly best: QueueRank;
 };
 
-/** Quota that is held for a request. `place` is the end of the request, because its other options are not behind it. */
+/** Quota that is held for a request. `place` follows all options of the request, so that the hold affects only later requests. */
 export type HeldQuota = { readonly place: QueuePosition; readonly asked: PairAmounts };
 
 export type FreeAmounts = (pair: string) => number;
