@@ -34,7 +34,7 @@ export function needsListing(known: KnownPods): boolean {
 
 /**
  * Returns whether the clean-up can continue with the last list: while logs are read or pods remain to be deleted. After that it waits until a watcher publishes
- * that the last pod is gone, which a new list must confirm.
+ * that the last pod no longer exists, which a new list must confirm.
  */
 function isListEnough({ listed, isReading, podsFresh, pods, record }: KnownPods): boolean {
   if (listed === undefined || isReading) return listed !== undefined;
