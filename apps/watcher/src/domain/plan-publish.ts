@@ -132,7 +132,7 @@ function planKey<State extends PublishedFields>(
   return undefined;
 }
 
-/** Returns whether the published state shows that the object is gone, or belongs to a later one of that name. */
+/** Returns whether the published state shows the removal of the object, or belongs to a later object of that name. */
 export function isEndPublished(last: PublishedFields, published: PublishedFields | undefined): boolean {
   if (published === undefined) return false;
   return published.uid === last.uid ? published.deleted : published.resourceVersion >= last.resourceVersion;

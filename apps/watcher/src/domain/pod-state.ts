@@ -56,7 +56,7 @@ export function buildPodState(
     readonly startGraceMs: number;
     readonly nodeGraceMs: number;
     readonly nowMs: number;
-    /** Since when the pod's node is gone; undefined: it exists. */
+    /** Time since which the pod's node is missing; undefined: the node exists. */
     readonly nodeGoneMs: number | undefined;
   },
 ): { readonly state: PodState; readonly reevaluateAtMs: number | undefined } {
