@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import type { KubeConfig } from "@kubernetes/client-node";
 import { openGet } from "@muster/kube";
 
-/** The resources used so far: processor seconds by process, requests to the API server by verb and resource. */
+/** Processor seconds by process, and requests to the API server by verb and resource. */
 export type Costs = {
   readonly cpuSeconds: ReadonlyMap<string, number>;
   readonly requests: ReadonlyMap<string, number>;
@@ -15,7 +15,7 @@ export async function readCosts(config: KubeConfig): Promise<Costs> {
   return { cpuSeconds, requests: await countRequests(config) };
 }
 
-/** The costs beyond the earlier ones; costs that did not grow are left out. */
+/** Returns the growth of each cost, and omits costs that did not grow. */
 export function computeCostsSince(before: Costs, after: Costs): Costs {
   return {
     cpuSeconds: difference(before.cpuSeconds, after.cpuSeconds),
@@ -43,7 +43,7 @@ async function nameOf(pid: number): Promise<string> {
   return /apps\/([^/]+)\/src\/main\.ts$/.exec(script ?? "")?.[1] ?? (script ?? program).replace(/.*\//, "");
 }
 
-/** Returns the processor time of the process so far, user and system. */
+/** Sums user and system time. */
 async function cpuSecondsOf(pid: number): Promise<number> {
   const fields = (await readFile(`/proc/${pid}/stat`, "utf8")).split(") ")[1]?.split(" ") ?? [];
   return (Number(fields[11]) + Number(fields[12])) / 100;

@@ -15,7 +15,7 @@ export type LogDeps = {
   readonly now: () => number;
   /** Returns the newest run of the member; undefined before the first run has begun, and after the deletion of its pod. */
   readonly newest: () => ContainerRun | undefined;
-  /** Returns an earlier run if it can still be read from this offset, although its pod is gone. */
+  /** Returns an earlier run if it can still be read from this offset, although its pod no longer exists. */
   readonly kept: (id: string, offset: number) => ContainerRun | undefined;
   /** Whether the job has finished, so that no further run begins. */
   readonly isFinished: () => boolean;

@@ -50,7 +50,7 @@ function play(
   const playAll = async (): Promise<void> => {
     isDue = false;
     for (const name of objects.list()) {
-      // If another writer was first, its change plays the object again. Kubernetes refuses other templates until the pods are gone.
+      // If another writer was first, its change plays the object again. Kubernetes refuses other templates until the pods are removed.
       await unlessFault(playOne({ ...player, name }), "conflict", "not_found", "already_exists", "invalid_request");
     }
   };

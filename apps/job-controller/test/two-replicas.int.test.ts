@@ -70,7 +70,7 @@ for (const server of API_SERVERS) {
         { id: "reads", match: { who: ["deaf"], verbs: ["get"], resources: ["jobs"] }, ...count },
       );
       await leader.kill();
-      // In the stale cache the job still runs, and the pod is gone: the replica reads the job before it creates the pod.
+      // In the stale cache the job still runs, and the pod no longer exists: the replica reads the job before it creates the pod.
       await until("the replica has read the job", async () => (await matched("reads")) > 0, { timeoutMs: 60_000 });
       await world.api.dropWatches({ who: ["deaf"], resources: ["jobs"] });
       await world.untilReturned(done);

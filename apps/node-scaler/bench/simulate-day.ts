@@ -25,7 +25,7 @@ export type Day = {
   readonly paidMs: number;
   /** The time with a demand on the instance. */
   readonly usedMs: number;
-  /** The waits of all demands that got a node, including those that got another one because the first was lost. */
+  /** The waits of all demands that got a node, including replacements of lost nodes. */
   readonly waitsMs: readonly number[];
   readonly boots: number;
   readonly maxNodes: number;

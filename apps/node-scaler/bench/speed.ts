@@ -12,7 +12,7 @@ const SIZES = selectSize([100, 1000, 10_000], [100, 1000]);
 const TYPES = ["small", "large", "huge"];
 const ZONES = ["a", "b", "c"];
 
-/** The cost of `compute` with as many nodes as demands, beside the same rules with a comparison of each demand with each node. */
+/** Compares the cost of `compute` for equal numbers of nodes and demands with a naive version that compares each demand with each node. */
 export function benchSpeed(): void {
   // The first runs would measure the compiler, and are discarded.
   for (let warmUp = 0; warmUp < 20; warmUp += 1) measureMs(() => computeScaling(buildWorld(200, warmUp)));
@@ -43,7 +43,7 @@ export function benchSpeed(): void {
   );
 }
 
-/** Builds demands of all kinds, nodes that suit some of them, and as many that do not. */
+/** Builds demands of all kinds, and nodes of which half suit some of them. */
 function buildWorld(size: number, seed: number): ScalingSnapshot {
   const random = makeRandom(seed);
   const pick = <Value>(values: readonly Value[], otherwise: Value): Value =>

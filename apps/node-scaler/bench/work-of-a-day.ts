@@ -7,7 +7,7 @@ export const DAY_MS = 24 * HOUR_MS;
 
 export type Work = { readonly demand: Demand; readonly runMs: number };
 
-/** Generates single demands and gangs that arrive over a day: few at night, most in the afternoon. The same seed gives the same work. */
+/** Generates single demands and gangs that arrive over a day, few at night and the most in the afternoon. Each seed always gives the same work. */
 export function drawWorkOfDay(seed: number): readonly Work[] {
   const random = makeRandom(seed);
   const work: Work[] = [];

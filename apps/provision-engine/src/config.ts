@@ -13,7 +13,7 @@ export type Config = {
   readonly nats: NatsAccess;
   readonly key: Signer | { readonly file: string };
   readonly order: OrderPolicy;
-  /** The quota of one user. */
+  /** The limits of each user. */
   readonly quota: QuotaPolicy;
   readonly engine: EnginePolicy;
   readonly capacity: EngineCapacity;
@@ -84,7 +84,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     const retry = {
       /** First pause before a retry. It doubles each time. */
       firstMs: read.integer("PROVISION_RETRY_MS", { fallback: 1000, min: 1, max: DAY_MS }),
-      /** The longest of these pauses. */
+      /** Maximum pause between retries. */
       maxMs: read.integer("PROVISION_RETRY_MOST_MS", { fallback: 60_000, min: 1, max: DAY_MS }),
     };
     const ages: OrderAges = {

@@ -40,7 +40,7 @@ function showUs(ms: number | undefined, count: number): string {
   return `${(((ms ?? NaN) * 1000) / count).toFixed(1)} us`;
 }
 
-/** The rule without an index: each set is asked whether the change concerns it. */
+/** Checks each set for the change, as a baseline for the index. */
 function concernedByLoop({ world }: PassWorld, names: readonly string[], changed: string): string[] {
   const recordOf = (name: string) => {
     const read = world.set(name)?.read;

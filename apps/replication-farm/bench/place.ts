@@ -13,14 +13,14 @@ import { computeMedian } from "./median.ts";
 const APPS = fileURLToPath(new URL("../../", import.meta.url));
 const PODS = Number(process.env["BENCH_PODS"] ?? selectSize(1000, 20));
 const ROUNDS = Number(process.env["BENCH_ROUNDS"] ?? selectSize(3, 1));
-/** As many requests as a farm has under way. */
+/** Equal to the farm's number of requests in flight. */
 const AT_ONCE = 32;
 const POD_RESOURCE = { apiVersion: "v1", plural: "pods", namespace: "default" };
 const LONG = { timeoutMs: 300_000, everyMs: 50 };
 /** Simulated nodes run this alone. */
 const TEMPLATE = { spec: { containers: [{ name: "main", image: "simulated", command: ["simulate"] }] } };
 
-/** From the request for a set until its pods are there, beside a bare loop that creates as many with the same client. Both ways take turns. */
+/** Measures the time from the request for a set until its pods exist, in turns with a bare loop that creates equal pods with the same client. */
 export async function measurePlacement(): Promise<void> {
   await using stack = new AsyncDisposableStack();
   const [embedded, real] = listApiServers(startApiServer);

@@ -4,7 +4,7 @@ import { openFarmWorld, waitUntilReady, waitForSettled, buildSpec, type FarmProc
 import { computeMedian } from "./median.ts";
 
 const TTL_MS = Number(process.env["BENCH_TTL_MS"] ?? selectSize(3000, 1000));
-/** As many in a quick run: of a few sets one farm may own all, and the other is never seen as an owner. */
+/** A quick run uses the same number, because one farm may own all sets if they are few. */
 const SETS = 20;
 const ROUNDS = selectSize(5, 1);
 const LOOK_MS = 20;
@@ -34,7 +34,7 @@ export async function measureTakeover(): Promise<void> {
       const isOne = (name: string): boolean => some.some(({ pid }) => name.includes(`-${pid}-`));
       return names.length === some.length && names.every(isOne);
     };
-    // One that has just come is given its share first.
+    // Wait until a new farm has its share.
     await look(() => ownedBy(farms));
     await victim.kill();
     const killed = performance.now();

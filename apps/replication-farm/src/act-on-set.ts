@@ -55,7 +55,7 @@ async function settle(
   beginSteps(deps, owned, snapshot, plan.pods);
   const finished = await finishSteps(deps, owned);
   if (finished.lost) return "lost";
-  // The plan does not include the steps that were started earlier, nor the answers.
+  // The plan includes neither the steps that started earlier nor the answers.
   if (inFlight.size > 0 || owned.answers.length > 0) return "again";
   if (plan.isDone) owned.doneUnder = set.record.traceparent;
   if (!finished.failed) await forcePods(deps, owned, snapshot);

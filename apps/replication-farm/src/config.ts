@@ -54,7 +54,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       transferRetry: {
         /** Pause after a failed transfer. It doubles each time. */
         firstMs: read.integer("FARM_TRANSFER_RETRY_MS", { fallback: 10_000, min: 10, max: DAY_MS }),
-        /** The longest of these pauses. */
+        /** Maximum pause after failed transfers. */
         maxMs: read.integer("FARM_TRANSFER_RETRY_MOST_MS", { fallback: 600_000, min: 10, max: DAY_MS }),
       },
     },

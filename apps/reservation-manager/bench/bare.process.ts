@@ -1,6 +1,6 @@
 import { connectNats } from "@muster/bus";
 
-/** Answers requests with the client library alone: the cost of a request and its reply without a decision, a store or types. */
+/** Answers requests with the client library alone, to measure the cost of a request and its reply without a ledger. */
 const { BENCH_NATS_URL: url = "", BENCH_NATS_TOKEN: token = "", BENCH_REPLY_BYTES: bytes = "0" } = process.env;
 const { connection } = await connectNats({ url, token, name: "bare" });
 const reply = new Uint8Array(Number(bytes));
@@ -12,5 +12,5 @@ connection.subscribe("bench.bare", {
 await connection.flush();
 console.log("ready");
 
-// Ends with its parent, however that ended.
+// Ends with the parent process, even if the parent crashed.
 process.stdin.resume().once("close", () => process.kill(process.pid, "SIGTERM"));

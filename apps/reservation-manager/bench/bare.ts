@@ -6,7 +6,7 @@ import { connectUser } from "../test/managers.ts";
 
 export type BareServer = AsyncDisposable & { readonly ask: (request: Uint8Array) => Promise<unknown> };
 
-/** A process that answers each request with so many bytes, and a client that asks it. */
+/** Starts a process that answers each request with `replyBytes` bytes, and a client for it. */
 export async function startBare(server: TestNats, replyBytes: number): Promise<BareServer> {
   const main = fileURLToPath(new URL("bare.process.ts", import.meta.url));
   const env = {

@@ -20,18 +20,18 @@ const NODE_SIZE = toAmounts({ cpu: 8000, memory: 2 ** 35, pods: 110 });
 const POOLS = 20;
 const NODES_PER_POOL = 50;
 const RACK = "rack";
-/** Each pool has so many racks, with as many nodes each. */
+/** Racks per pool, and nodes per rack. */
 const RACKS = 10;
-/** Sizes of parts. */
+/** Number of distinct part sizes. */
 const SHAPES = 10;
 const SHARED_SIZES = selectSize([1000, 10_000, 100_000], [1000, 2000]);
 const SIZES = selectSize([1000, 10_000, 100_000, 1_000_000], [1000, 2000]);
 
 const policy = { ...readConfig({}).policy, queueLimit: Number.POSITIVE_INFINITY };
 
-/** The cost of a decision while many requests wait, beside its cost while few do. */
+/** Compares the cost of a decision between many and few waiting requests. */
 export function benchDecisions(): void {
-  // The first measurement would otherwise be one of the compiler.
+  // Warm up, so that the first measurement does not include compilation.
   measureDecisions(fillWorld(1000));
   const rows = SIZES.map((waiting) => ({ waiting, ...measureDecisions(fillWorld(waiting)) }));
   const base = rows[0]?.["median µs"] ?? 1;
@@ -62,12 +62,12 @@ export function benchDecisions(): void {
 }
 
 const CANDIDATES = selectSize([100, 10_000], [100, 1000]);
-/** Queues that borrow, which share the candidates evenly. */
+/** Number of borrowing queues; the candidates are spread evenly over them. */
 const BORROWERS = 100;
 
 type Preempting = Pick<Queue, "reclaim" | "fairSharing" | "withinQueue" | "minRunTimeMs">;
 
-/** The cost of finding victims for one request, by the policy that finds them. */
+/** The cost of the search for victims of one request, by preemption policy. */
 const PREEMPTING: readonly (readonly [what: string, owner: Preempting, candidate: Preempting])[] = [
   ["reclaim", { reclaim: "Any" }, {}],
   ["fair sharing", { fairSharing: "Any" }, {}],
@@ -88,7 +88,7 @@ function measurePreemptions(candidates: number, owner: Preempting, candidate: Pr
   const times: number[] = [];
   let victims = 0;
   for (let index = 0; index < 20; index += 1) {
-    // The same world with another history, so that nothing is known of it.
+    // Change the history of the world, so that no cached result applies.
     world = reserve(world, { ...request(`late-${index}`, [], 1), needs: FOUR_PARTS, queue: "owner" }, index);
     const begin = performance.now();
     victims = planPreemptions(world, policy, 1000).events.length;
@@ -100,7 +100,7 @@ function measurePreemptions(candidates: number, owner: Preempting, candidate: Pr
 
 const FOUR_PARTS = makeParts("pool-0", { cpu: 1000 }, { cpu: 1000 }, { cpu: 1000 }, { cpu: 1000 });
 
-/** All quota is that of one queue, and so many parts of one core of other queues use it; those of the queue itself, if it preempts within. */
+/** One queue owns all quota. Other queues use it with parts of one core, or the queue itself does if it preempts within the queue. */
 function fillBorrowed(candidates: number, owner: Preempting, candidate: Preempting): World {
   const isOwn = owner.withinQueue !== undefined;
   const nodes = Array.from({ length: candidates / 4 }, (_, index) =>
@@ -132,7 +132,7 @@ function fillBorrowed(candidates: number, owner: Preempting, candidate: Preempti
   return { ledger, machines: buildMachines(nodes, ledger) };
 }
 
-/** All machines held, and so many requests of 1 to 5 machines of one rack of a pool and 3 priorities waiting. */
+/** All machines are held. The waiting requests need 1 to 5 machines of one rack and have 3 priorities. */
 function fillRacks(waiting: number): World {
   const random = makeRandom(4);
   const nodes = buildNodes().map((facts, index) => {
@@ -170,10 +170,10 @@ const QUEUE_SIZES: readonly QueueSize[] = selectSize(
     { waiting: 1000, queues: 100, "to a tree": 10, nodes: 1000 },
   ],
 );
-/** Parts of one core that each queue has, which is all its quota. */
+/** Parts of one core per queue; they use all of its quota. */
 const PARTS_PER_QUEUE = 8;
 
-/** All quota used, and so many requests of parts of 3 sizes and 3 priorities waiting in queues that lend to each other. */
+/** All quota is used. The waiting requests need parts of 3 sizes, have 3 priorities and belong to queues that lend to each other. */
 function fillQueues({ waiting, queues, nodes, "to a tree": perTree }: QueueSize): World {
   const random = makeRandom(5);
   const facts = Array.from({ length: nodes }, (_, index) =>
@@ -207,13 +207,13 @@ function inRandomQueue(queues: number) {
     inQueue(id, random(queues), random(3), random(3));
 }
 
-/** A part of as many cores as the size says and one more. */
+/** Requests one part of `size + 1` cores. */
 function inQueue(id: string, queue: number, size: number, priority: number): ReservationRequest {
   const needs = makeParts("pool-0", { cpu: 1000 * (size + 1) });
   return { ...request(id, [], priority), needs, queue: `queue-${queue}` };
 }
 
-/** All machines full of parts, and so many requests of 1 to 8 parts in one pool and 3 priorities waiting. */
+/** All machines are full of parts. The waiting requests need 1 to 8 parts of one pool and have 3 priorities. */
 function fillShared(waiting: number): World {
   const random = makeRandom(3);
   let world: World = { ledger: emptyLedger, machines: buildMachines(buildNodes(), emptyLedger) };
@@ -228,20 +228,20 @@ function randomParts(id: string, random: (below: number) => number): Reservation
   return partsRequest(id, random(POOLS), sizes, random(3));
 }
 
-/** Parts of an eighth of a machine and a little more: a part of size 0 takes exactly that. */
+/** Requests parts of an eighth of a machine or slightly more; a part of size 0 takes exactly an eighth. */
 function partsRequest(id: string, pool: number, sizes: readonly number[], priority: number): ReservationRequest {
   const parts = sizes.map((size) => ({ cpu: 1000 + size * 100 }));
   return { ...request(id, [], priority), needs: makeParts(`pool-${pool}`, ...parts) };
 }
 
-/** With one minimum, of a few sizes, for all components. */
+/** Sets one of a few minimum sizes for all components. */
 function withMinima(id: string, random: (below: number) => number): ReservationRequest {
   const wanted = randomRequest(id, random);
   const selection = { terms: [], tolerations: [], minimum: { cpu: 100 * (1 + random(SHAPES)) } };
   return { ...wanted, needs: wanted.needs.map((need) => ({ ...need, selection })) };
 }
 
-/** All machines held, and so many requests of 1 to 8 machines in 1 to 3 pools and 3 priorities waiting. */
+/** All machines are held. By default, the waiting requests need 1 to 8 machines of 1 to 3 pools and have 3 priorities. */
 function fillWorld(waiting: number, next = randomRequest): World {
   const random = makeRandom(1);
   const nodes = buildNodes();
@@ -332,7 +332,7 @@ function* take<Value>(values: Iterable<Value>, count: number): Generator<Value> 
   }
 }
 
-/** Numbers below a bound, the same in every run. */
+/** Returns a generator of numbers below a bound; each run gets the same sequence. */
 function makeRandom(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {

@@ -2,11 +2,11 @@ import { readFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";
 import { selectSize } from "@muster/testkit";
 
-/** Limit of calls in flight. */
+/** Maximum number of calls in flight. */
 export const IN_FLIGHT = 256;
 const WARM_UP_MS = selectSize(1000, 100);
 
-/** Calls answered a second, with IN_FLIGHT of them in the air, after a while of warming up. */
+/** Measures the answered calls per second with `IN_FLIGHT` calls in flight, after a warm-up. */
 export async function measureRate(
   call: (worker: number, turn: number) => Promise<unknown>,
   seconds = selectSize(4, 0.5),
@@ -24,10 +24,10 @@ export async function measureRate(
   return answered / seconds;
 }
 
-/** Kernel ticks are this long wherever Linux runs. */
+/** Linux reports processor time to programs in ticks of this length. */
 const TICK_MS = 10;
 
-/** Processor time that a process has used, in ms: it does not depend on the other load of the machine. NaN where /proc is missing. */
+/** Returns the processor time of a process in ms, which does not depend on the load of the machine. NaN where /proc is missing. */
 export function readCpuMs(pid: number | undefined): number {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
@@ -37,7 +37,7 @@ export function readCpuMs(pid: number | undefined): number {
   }
 }
 
-/** Memory of a process that is in use, in MiB. NaN where there is no /proc. */
+/** Returns the resident memory of a process in MiB. NaN where /proc is missing. */
 export function readResidentMiB(pid: number | undefined): number {
   try {
     const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];

@@ -4,7 +4,7 @@ import { benchQueues } from "./queues.ts";
 import { benchRecovery } from "./recovery.ts";
 import { benchThroughput } from "./throughput.ts";
 
-/** Prints ratios; fails nothing. docs/performance/reservation-manager.md explains them. */
+/** Prints ratios and checks no limit. docs/performance/reservation-manager.md explains them. */
 await runBenches({
   throughput: benchThroughput,
   decisions: benchDecisions,

@@ -9,7 +9,7 @@ import { connectUser, openNodeWriter, retryUntilAnswered, startManager, type Res
 import { readCpuMs, readResidentMiB } from "./load.ts";
 import { startBare } from "./bare.ts";
 
-/** The set of Kueue's own benchmark: the work of each class in each queue, and its times. */
+/** The data set of Kueue's own benchmark: the work of each class in each queue, with its times. */
 const COHORTS = 5;
 const QUEUES_PER_COHORT = 6;
 const NOMINAL_CPU = 20_000;
@@ -20,7 +20,7 @@ const CLASSES = [
   { name: "large", cpu: 20_000, runMs: 1000, count: selectSize(50, 1), everyMs: 1200, priority: 200 },
 ] as const;
 const NODES = 20;
-/** Room for all that is granted concurrently. */
+/** Enough nodes for all work that runs concurrently. */
 const MANY_NODES = selectSize(500, 50);
 const NODE_CPU = 64_000;
 const MAX_IN_FLIGHT = 256;
@@ -32,7 +32,7 @@ type Class = (typeof CLASSES)[number];
 type Work = { readonly id: string; readonly queue: string; readonly class: Class; readonly dueMs: number };
 type Outcome = { readonly totalMs: number; readonly waitsMs: ReadonlyMap<string, readonly number[]> };
 
-/** The set as Kueue runs it, where quota decides, and as fast as the ledger can, where nothing waits. */
+/** Runs the data set twice: at Kueue's pace, where quota decides, and at the ledger's maximum rate, where no request waits. */
 export async function benchQueues(): Promise<void> {
   const works = CLASSES.reduce((sum, { count }) => sum + count, 0) * COHORTS * QUEUES_PER_COHORT;
   console.log(`Kueue's benchmark set: ${COHORTS} cohorts of ${QUEUES_PER_COHORT} queues, ${works} pieces of work`);
@@ -115,7 +115,7 @@ function plan(): readonly Work[] {
   return works.sort((a, b) => a.dueMs - b.dueMs);
 }
 
-/** Submits each piece of work, and releases it when it has run; resolves when the last one is released. */
+/** Submits all work and releases each reservation after its run time; resolves after the last release. */
 async function run(bus: NatsBus, works: readonly Work[], isPaced: boolean): Promise<Outcome> {
   const reservations = makeClient(bus, ReservationService);
   const waitsMs = new Map<string, number[]>(CLASSES.map(({ name }) => [name, []]));
@@ -137,7 +137,7 @@ async function run(bus: NatsBus, works: readonly Work[], isPaced: boolean): Prom
       void granted(reservation?.owner?.id ?? "", reservation?.id ?? "").catch(done.reject);
     },
   });
-  // Events are hints, and dropped when too many wait: a poll finds grants without an event.
+  // Events are hints, and the announcer drops some under load: a poll finds grants whose event was dropped.
   const polling = setInterval(() => {
     void findGranted(reservations, granted).catch(done.reject);
   }, POLL_MS);

@@ -6,7 +6,7 @@ import { connectUser, makeReservations, startManager } from "../test/managers.ts
 
 const SIZES = selectSize([0, 100_000, 300_000, 1_000_000], [0, 1000]);
 
-/** How long a replica takes from its start until it has the ledger and answers, and how often it lost the lead on the way. */
+/** Measures the time from the start of a replica to its first answer, and counts the leaderships that it lost meanwhile. */
 export async function benchRecovery(): Promise<void> {
   const rows: object[] = [];
   for (const waiting of SIZES) rows.push({ waiting, ...(await measure(waiting)) });
@@ -15,7 +15,7 @@ export async function benchRecovery(): Promise<void> {
 }
 
 async function measure(waiting: number): Promise<object> {
-  // Made before anything is connected: it takes seconds in which no connection is kept alive.
+  // Build the ledger before connecting: it blocks for seconds, and a blocked process keeps no connection alive.
   const ledger = makeLargeLedger(waiting);
   await using server = await startTestNats();
   await using bus = await connectUser(server);

@@ -21,7 +21,7 @@ export async function benchThroughput(): Promise<void> {
   {
     await using server = await startTestNats();
     await using bus = await connectedWithNodes(server);
-    // On a machine that others use, a leader with a short lock is replaced now and then.
+    // A short lock expires on a busy machine, and another leader takes over.
     await using manager = startManager(server, { RESERVATION_LOCK_TTL_MS: "10000" });
     await compare(server, bus, () => readCpuMs(manager.pid));
   }

@@ -20,15 +20,15 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     nats: readNatsAccess(read),
     /** Node label whose value is the name of the pool. */
     poolLabel: read.text("RESERVATION_POOL_LABEL", "pool"),
-    /** A leader that is silent for this long is replaced. */
+    /** Another replica replaces a leader that does not renew its lock for this long. */
     lockTtlMs: read.integer("RESERVATION_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 600_000 }),
-    /** Maximum distance between the watcher's mark and now, before or after. Beyond it nothing is granted. */
+    /** Maximum difference between the watcher's mark and now, in either direction. Beyond it, no request is granted. */
     nodesFreshMs: read.integer("RESERVATION_NODES_FRESH_MS", { fallback: 120_000, min: 1000, max: DAY_MS }),
     policy: {
-      /** How long a request may be overtaken before machines are held for it. */
+      /** Time during which younger requests may overtake a request before machines are held for it. */
       holdAfterMs: read.integer("RESERVATION_HOLD_AFTER_MS", { fallback: 600_000, min: 0, max: 30 * DAY_MS }),
       machinesPerPlan: MACHINES_PER_PLAN,
-      /** Maximum waiting requests. */
+      /** Maximum number of waiting requests. */
       queueLimit: read.integer("RESERVATION_QUEUE_LIMIT", { fallback: 100_000, min: 0, max: 10_000_000 }),
     },
   }));

@@ -40,7 +40,7 @@ export async function runInDecisionSpan<Result>(
   }
 }
 
-/** A span for a decision without a request. */
+/** Traces a decision that no request caused. */
 export async function showPlan(steps: Steps): Promise<void> {
   await inSpan(TRACER, "plan grants", {}, (span) => {
     showSteps(span, steps);
@@ -48,7 +48,7 @@ export async function showPlan(steps: Steps): Promise<void> {
   });
 }
 
-/** The outcome of a decision; for a refused one the code of its fault. */
+/** A refused decision carries the code of its fault. */
 export type DecisionOutcome =
   | Exclude<Verdict["kind"], "refuse">
   | ReleaseVerdict["kind"]

@@ -8,7 +8,7 @@ import { ensureLead, SessionLostError, rememberRecord } from "./hold-session.ts"
 import type { SessionRun } from "./run.ts";
 import { getText, type StepResult, type CollectStep, type SessionDeps } from "./session-deps.ts";
 
-/** Maximum concurrent steps of one pass. */
+/** Maximum number of concurrent steps in one pass. */
 const MAX_CONCURRENT_STEPS = 32;
 
 /** The outcomes of the steps of one pass, which were planned for this record. */
@@ -21,7 +21,7 @@ type Effects = {
   readonly replacements: Map<string, ReplacementSeen>;
 };
 
-/** Executes all steps and writes their outcomes. A full or unavailable store fails the round: after a pause the next round reads the record and plans again. */
+/** Executes all steps and writes their outcomes. If the store is full or unavailable, the round fails, and the next round plans from the stored record. */
 export async function carryOutSteps(deps: SessionDeps, run: SessionRun, steps: readonly SessionStep[]): Promise<void> {
   try {
     await pass(deps, run, steps);
@@ -121,7 +121,7 @@ function noteActed(effects: Effects, acted: StepResult): void {
   }
 }
 
-/** A listed pod in deletion is not deleted again before the next list. */
+/** Prevents a second deletion of a terminating pod before the next list. */
 function noteDeletion(run: SessionRun, uid: string): void {
   if (run.lastList === undefined) return;
   const pods = run.lastList.pods.map((pod) =>

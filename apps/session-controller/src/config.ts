@@ -29,7 +29,7 @@ export type Config = {
   readonly sweep: SweepPolicy & { readonly everyMs: number };
   readonly logs: {
     readonly perContainerBytes: number;
-    /** Maximum concurrent reads of logs in one process. */
+    /** Maximum number of concurrent log reads in one process. */
     readonly readAtOnce: number;
     readonly totalBytes: number;
     readonly patienceMs: number;
@@ -40,9 +40,9 @@ export type Config = {
 const DAY_MS = 86_400_000;
 /** Limit for all logs of a session together, because its terminal event waits for them. */
 export const MAX_LOGS_MS = 60_000;
-/** Limit for all concurrent reads of one process; a single log may be larger. */
+/** Maximum size of all concurrent log reads in one process; a single log may be larger. */
 const MAX_LOGS_READ_BYTES = 64 * 2 ** 20;
-/** No new sessions are accepted above this size, so that existing ones can still be written. */
+/** Above this size, new sessions are refused, so that existing sessions can still be written. */
 const MAX_STORED_BYTES = 0.8 * SESSIONS_BYTES;
 
 /** Reads the configuration; throws one fault that names every problem. */
@@ -70,7 +70,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       },
       /** Maximum sessions with machines, over all replicas. 0: no limit. */
       maxExecutors: read.integer("SESSION_EXECUTORS", { fallback: 1, min: 0, max: 100_000 }),
-      /** How long a machine is not ready, cordoned, tainted or taken by foreign pods before a component that has not started gets another one. */
+      /** A component that has not started gets another machine after its machine was unready, cordoned, tainted or used by foreign pods for this time. */
       machineLostMs: read.integer("SESSION_MACHINE_LOST_MS", { fallback: 30_000, min: 0, max: DAY_MS }),
       lockTtlMs,
       /** Maximum concurrent passes. */

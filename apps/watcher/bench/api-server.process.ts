@@ -1,9 +1,9 @@
-/** An API server in a process of its own, whose pods change at a given rate. Each change carries the time at which it was made. Run by main.ts. */
+/** An API server in its own process, whose pods change at a given rate. Each change carries its time. Run by main.ts. */
 import { startFakeApiServer } from "../test/fake-api-server.ts";
 import { benchPod, FOREIGN_PODS, makeForeignPod, readMonotonicNs, nodeName, NODES, PODS, type Order } from "./load.ts";
 
 const STEP_MS = 5;
-/** One of so many changes of foreign pods is a pod that comes or goes: it changes its node. The others change the status of a pod. */
+/** One in this number of foreign changes creates or removes a pod, which changes the use of its node. The others change the status of a pod. */
 const FOREIGN_USE_EVERY = 10;
 
 const server = await startFakeApiServer();

@@ -5,11 +5,11 @@ import { selectSize } from "@muster/testkit";
 export const PODS = selectSize(2000, 100);
 export const PODS_PER_SESSION = 20;
 
-/** As many as Muster's own, and every second change is of one of them. */
+/** Equal to the number of Muster's pods; every second change concerns a foreign pod. */
 export const FOREIGN_PODS = PODS;
 export const NODES = 500;
 
-/** `changes` of Muster's pods, and as many of foreign ones beside them. */
+/** `changes` of Muster's pods, and an equal number of changes of foreign pods. */
 export type Order = { readonly perSecond: number; readonly changes: number };
 
 /** The same clock in every process of the machine. */

@@ -5,7 +5,7 @@ import { computeBackoffMs, pause } from "./backoff.ts";
 export type Attempt<Result> = { readonly unchanged: Result } | { readonly write: () => Promise<Result> };
 
 export type RetryOnConflictOptions = {
-  /** Faults by which a write reports that another writer came first; default conflict. */
+  /** Fault codes by which a write reports a conflict with another writer; default: conflict. */
   readonly codes?: readonly FaultCode[];
   /** Reads the fault of an error; default `faultOf`. */
   readonly faultOf?: (error: unknown) => Fault | undefined;

@@ -27,7 +27,7 @@ const reservation = {
   createdAtMs: 1_700_000_000_000,
 };
 const event = { reservation };
-// Both sides carry as many bytes.
+// Both sides carry the same number of bytes.
 const request = new Uint8Array(30);
 const payload = Granted.encode(event).finish();
 

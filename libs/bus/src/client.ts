@@ -84,7 +84,7 @@ export function makeByteClient(bus: Bus, service: ServiceDescriptor): ByteClient
   return Object.fromEntries(calls) as ByteClient;
 }
 
-/** The part that is the same in every call of one method, made once. */
+/** The values that all calls of one method share, computed once. */
 type Route = {
   readonly bus: Bus;
   readonly area: string;
@@ -201,7 +201,7 @@ async function askUntil(
       if (fault === undefined) return asked;
       failure = new FaultError(fault);
       if (fault.code === "limit_exceeded" && isRefusal(asked)) {
-        // Waits at least as long as the hint: an earlier retry would be refused again, at the same cost for the service.
+        // Wait at least for the hinted time, because the service would refuse an earlier retry too.
         waitMs += fault.retryAfterMs;
         if (performance.now() + waitMs + LAST_ATTEMPT_MS > endMs) throw failure;
       } else if (fault.code !== "unavailable" || repeat === "never") throw orAnswered(failure, answered);

@@ -11,7 +11,7 @@ import { isCredentialRefused } from "./refusals.ts";
 /** Logs the reason after this time without a connection. */
 const ATTEMPT_MS = 5000;
 
-/** The context of a service that starts: the one that `@muster/service` passes fits. */
+/** The context of a starting service, as `@muster/service` passes it. */
 export type ServiceConnection = {
   readonly config: { readonly nats: NatsAccess };
   readonly logger: {

@@ -19,7 +19,7 @@ it("never waits shorter after a later attempt, and never longer than a minute", 
   );
 });
 
-/** Creates a delivery, and records what reached the lower bus. */
+/** Creates a delivery, and records the calls to the underlying bus. */
 function delivered(more: Partial<DeliveryEndings> = {}) {
   const calls: string[] = [];
   const note = (call: string) => {

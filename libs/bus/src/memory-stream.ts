@@ -149,7 +149,7 @@ export class MemoryStream {
 }
 
 type Member = {
-  /** False at the limit of the participant; the consumer is pumped once it has room again. */
+  /** False at the participant's limit; the consumer resumes when the participant has room. */
   readonly hasRoom: () => boolean;
   readonly take: (delivery: Delivery) => void;
 };

@@ -21,7 +21,7 @@ export function countExcessiveBytes(
   return bytes > limit ? bytes : undefined;
 }
 
-/** The fault of an oversized message; `what` is "message to muster.evt..." or "reply to ...". */
+/** Builds the fault of an oversized message; `what` is "message to muster.evt..." or "reply to ...". */
 export function buildTooLargeFault(what: string, bytes: number, limit: number): Fault {
   const size = `size of ${bytes} bytes of a ${what} (max_payload of the NATS server)`;
   return { code: "limit_exceeded", what: size, limit, retryAfterMs: 0 };

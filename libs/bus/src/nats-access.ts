@@ -47,7 +47,7 @@ export function readNatsAccess(read: VariableReader): NatsAccess & { readonly to
 }
 
 function readTls(read: VariableReader): { readonly tls?: NatsTls } {
-  /** Certificate authority of the NATS server, in PEM form. Without it, those that Node trusts. */
+  /** Certificate authority of the NATS server, in PEM form. Without it, the authorities that Node trusts. */
   const caFile = read.optional("MUSTER_NATS_CA_FILE");
   /** Client certificate, if the server requires one; together with `MUSTER_NATS_KEY_FILE`. */
   const certFile = read.optional("MUSTER_NATS_CERT_FILE");

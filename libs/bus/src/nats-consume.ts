@@ -15,7 +15,7 @@ import { getHeaderText } from "./wire-headers.ts";
 
 /** Lifetime and heartbeat interval of a pull request on the server. */
 const PULL = { expiresMs: 30_000, heartbeatMs: 5000, maxBatch: 256 };
-/** Maximum unacknowledged messages in all replicas together, those that wait for the next attempt included. The server keeps about 100 bytes for each. */
+/** Maximum unacknowledged messages in all replicas together, including messages that wait for a retry. The server keeps about 100 bytes for each. */
 const MAX_PENDING = 200_000;
 const RESTART = { firstMs: 50, maxMs: 2000 };
 /** A session that lasted this long was healthy: the next failure restarts the back-off. */
@@ -100,7 +100,7 @@ async function ensureConsumer({ manager, options }: Consuming): Promise<void> {
   const changeable = {
     filter_subject: subject,
     ack_wait: nanos(ackWaitMs),
-    // The batch size limits the messages in flight. The server's count includes those that wait for their next attempt, which must not stop the others.
+    // The batch size limits the messages in flight. The server also counts messages that wait for a retry, which must not block the others.
     max_ack_pending: MAX_PENDING,
     max_deliver: -1,
   };

@@ -203,7 +203,7 @@ export class NatsRequests {
   }
 }
 
-/** The replica that has answered the ping; undefined where the server reports that none exists, and for other messages. */
+/** Returns the replica that answered the ping; undefined if the server reports that no replica exists, and for other messages. */
 function replicaOf(pong: Msg): string | undefined {
   try {
     // The NATS services protocol (ADR-32) fixes the answers of services.

@@ -18,7 +18,7 @@ import { encodeMessage, copyDefaults, tryDecode, getTypeName } from "./messages.
 import { header, toReply, toFaultReply, toRefusalReply, parseTimeout } from "./wire-headers.ts";
 
 export type CallContext = {
-  /** Aborted at the caller's deadline, when the caller gives up, and when the service stops. */
+  /** Aborted at the caller's deadline, when the caller cancels, and when the service stops. */
   readonly signal: AbortSignal;
   /** Unix milliseconds at which the caller stops waiting. */
   readonly deadlineMs: number;
@@ -179,7 +179,7 @@ function handle(work: Work, request: unknown, call: CallInFlight): Promise<objec
         resolve(reply);
       }, failed);
     } catch (error) {
-      // A handler that throws before its first await fails like one that rejects.
+      // A handler that throws before its first await must fail like a handler that rejects.
       failed(error);
     }
   });

@@ -68,7 +68,7 @@ export function parseTimeout(headers: Headers, defaultMs: number): number {
   return Number.isFinite(timeoutMs) && timeoutMs >= 0 ? Math.min(timeoutMs, MAX_TIMER_MS) : defaultMs;
 }
 
-/** Replaces the characters of a text that would end a header line. */
+/** Replaces the characters that would end a header line. */
 export function getHeaderText(text: string): string {
   return text.includes("\n") || text.includes("\r") ? text.replaceAll(NOT_IN_A_HEADER, " ") : text;
 }

@@ -5,7 +5,7 @@ type Reservations = Handlers<typeof ReservationService>;
 
 const empty = (): Promise<object> => Promise.resolve({});
 
-/** Builds handlers that answer with an empty message, except those that are given. */
+/** Builds handlers that answer with an empty message, except for the given handlers. */
 export function answered(handlers: Partial<Reservations> = {}): Reservations {
   return new Proxy(handlers as Reservations, {
     get: (given, name): unknown => Reflect.get(given, name) ?? empty,

@@ -36,7 +36,7 @@ export function describeDeadLetterSuite(kind: string, openWorld: () => Promise<T
       subject = `deadly.${count}.a`;
     });
 
-    /** Consumes, and by default dead-letters the first delivery of every message. */
+    /** Consumes every message, and by default dead-letters its first delivery. */
     const consume = async (seen: { giveUp: boolean; deliveries: number }): Promise<AsyncDisposable> =>
       consumeEvents(bus, options, Granted, (_event, { giveUp }) => {
         seen.deliveries += 1;
@@ -110,7 +110,7 @@ export function describeDeadLetterSuite(kind: string, openWorld: () => Promise<T
       await using _consumer = await consume(seen);
       const id = await oneLetter();
       seen.giveUp = false;
-      // The letter could not be removed, as if the process had died in between.
+      // The removal of the letter fails, as if the process had crashed before it.
       const dying: Bus = { ...bus, removeMessage: () => Promise.reject(new Error("died here")) };
       await expect(openDeadLetters(dying).replay(id)).rejects.toThrow("died here");
       const again = await Promise.allSettled([openDeadLetters(bus).replay(id), openDeadLetters(other).replay(id)]);

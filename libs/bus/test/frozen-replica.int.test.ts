@@ -40,7 +40,7 @@ it("answers every read and write of every service from another replica than the 
   });
 
   frozen.kill(FREEZE);
-  // Only the frozen replica serves yet, so it receives all requests.
+  // Only the frozen replica serves at this time, so it receives all requests.
   const asked = rows.map(({ name, method, call }) =>
     call(isLongPoll(method) ? { waitMs: 1000 } : {}, { timeoutMs: COMMAND_MS }).then(
       () => [name, "answered"],

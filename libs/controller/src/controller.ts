@@ -58,7 +58,7 @@ export type ControllerOptions = {
 
 const SYNC_TIMEOUT_MS = 120_000;
 const RESYNC_EVERY_MS = 15_000;
-/** Passes that never wait for anything would keep the process from its network; this long at most. */
+/** Maximum time without a yield, because passes that never wait would block network I/O. */
 const TURN_MS = 10;
 
 /**

@@ -52,7 +52,7 @@ export function makeRateLimiter(
   };
   const waitMs = (): number => {
     const ms = bucket.takeMs();
-    // Spreads waits that reach the maximum, which would otherwise end together.
+    // Spread waits that reach the maximum, because they would otherwise end together.
     return ms < limits.maxWaitMs ? ms : ms * (0.5 + random() / 2);
   };
   return {

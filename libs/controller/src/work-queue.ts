@@ -13,7 +13,7 @@ export type WorkQueue = {
   addAfter(key: string, delayMs: number): void;
   /** Adds the key after the pause of the rate limits; counts as a failure of the key. A key that already waits keeps its time. */
   addRateLimited(key: string): void;
-  /** The key works again or is gone: its failures are forgotten. Keys that are already waiting stay. */
+  /** Resets the failures of a key that succeeded or was deleted. A waiting key stays in the queue. */
   forget(key: string): void;
   /** Failures of the key since it was last forgotten. */
   numRequeues(key: string): number;
@@ -21,7 +21,7 @@ export type WorkQueue = {
   isBackingOff(key: string): boolean;
   /** Returns the next key once one is ready; undefined after shutDown or an abort. The worker must call `done` with the key. */
   get(signal?: AbortSignal): Promise<string | undefined>;
-  /** The worker has finished with the key. Throws a plain Error when no worker had it: two workers could have it otherwise. */
+  /** Marks the key as processed. Throws a plain Error if no worker had the key, because two workers could have it otherwise. */
   done(key: string): void;
   /** Number of keys that are ready for a worker. */
   readonly length: number;
@@ -168,7 +168,7 @@ function keyTurns(now: () => number) {
       again.delete(key);
       if (next !== undefined) ready.put(key, next);
     },
-    /** Keys in work stay in work, and do not become ready again. */
+    /** A key in work stays in work and does not become ready afterwards. */
     clear: (): void => {
       ready.clear();
       again.clear();

@@ -7,7 +7,7 @@ export type UnknownKey = { readonly path: Path; readonly message: string };
 
 const FIELDS = ["labels", "annotations"] as const;
 
-/** The unknown keys of Muster in the labels and annotations of a job of any kind and of its pod templates. They would have no effect. */
+/** Finds unknown keys of Muster in the labels and annotations of a job and of its pod templates, because such keys would have no effect. */
 export function findUnknownKeys(job: unknown): readonly UnknownKey[] {
   const spec = child(job, "spec");
   const replicaSpecs = Object.keys(spec).filter((name) => name.toLowerCase().endsWith("replicaspecs"));

@@ -27,7 +27,7 @@ export type Fault =
       readonly topology?: string;
       /** Resources that every machine lacks for some pod; absent: none, or not known. */
       readonly short?: readonly ShortResource[];
-      /** Some nodes that would count if they were not cordoned; absent: none, or not known. */
+      /** Some of the nodes that only their cordon excludes; absent: none, or unknown. */
       readonly cordoned?: readonly string[];
       /** Some taints that keep nodes from counting, such as `gpu=big:NoSchedule`; absent: none, or not known. */
       readonly taints?: readonly string[];
@@ -97,7 +97,7 @@ export function getReason(fault: Fault): string {
   return fault.code.toUpperCase();
 }
 
-/** One line for people: what happened, to what, with the numbers. Lower case, no full stop. */
+/** Describes the fault for people in one line with its numbers, in lower case without a full stop. */
 export function describeFault(fault: Fault): string {
   switch (fault.code) {
     case "invalid_request":
@@ -146,7 +146,7 @@ export function describeExcluded({
   return `${cordons}${taints.length === 0 ? "" : `; taints that are not tolerated: ${taints.join(", ")}`}`;
 }
 
-/** True when the same request, sent again later, may succeed. */
+/** Whether the same request may succeed later. */
 export function isRetryable(fault: Fault): boolean {
   switch (fault.code) {
     case "unavailable":

@@ -9,7 +9,7 @@ type Fields = Readonly<Record<string, unknown>>;
 /** Characters of a path in an error. */
 const MAX_PATH = 253;
 const NANOS = 1_000_000_000;
-/** Ranges of integers; of 64 bits, those that JSON has exactly. */
+/** Ranges of the integer types; for 64 bits, the range that JSON represents exactly. */
 export const INTEGERS: Readonly<Record<string, readonly [min: number, max: number]>> = {
   uint32: [0, 2 ** 32 - 1],
   int32: [-(2 ** 31), 2 ** 31 - 1],

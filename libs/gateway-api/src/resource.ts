@@ -12,7 +12,7 @@ type Scope =
 export type Resource<Service extends ServiceDescriptor = ServiceDescriptor> = {
   /** `/v1/<path>`. */
   readonly path: string;
-  /** The plural by which roles name it, in the group muster.dev. */
+  /** The plural in RBAC rules, in the group muster.dev. */
   readonly plural: string;
   /** True if its names are not those of `plural`: a request then needs the right on all of them. */
   readonly takesRightOnAll?: true;
@@ -20,7 +20,7 @@ export type Resource<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly scope: Scope;
   /** Fields of the requests that name one: the last parts of the path. */
   readonly name: readonly string[];
-  /** The field of the requests that has those fields. Absent: they are fields of the request. */
+  /** The request field that contains the name fields. Absent: the request itself contains them. */
   readonly nameIn?: string;
   readonly service: Service;
   /** `key`: the fields that identify an item in a watch. Empty: the list is a history, which no watch follows. */
@@ -62,7 +62,6 @@ export type Change<Service extends ServiceDescriptor = ServiceDescriptor> = {
   readonly of: "all" | "one" | "plan";
   /** Last part of the path: `cancel`. */
   readonly action?: string;
-  /** The required right. */
   readonly verb: "create" | "update" | "delete";
   /** A further right: its service changes existing objects, and creates missing ones. */
   readonly alsoVerb?: "create" | "update";
@@ -77,7 +76,7 @@ export type Change<Service extends ServiceDescriptor = ServiceDescriptor> = {
 /** A further right that a change requires, depending on its body. */
 export type AdditionalRight = {
   readonly verb: Change["verb"];
-  /** The plural by which roles name it. It has the scope of the row. */
+  /** The plural in RBAC rules, with the scope of the row. */
   readonly resource: string;
   /** The field of the body that names the object. Absent: all objects. */
   readonly name?: string;

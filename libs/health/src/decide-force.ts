@@ -1,4 +1,4 @@
-/** The known state of the node of a pod that should be gone. */
+/** The known state of the node of a terminating pod. */
 export type NodeSeen =
   | { readonly state: "ready" }
   | {
@@ -9,7 +9,7 @@ export type NodeSeen =
   | { readonly state: "gone" };
 
 export type ForcePolicy = {
-  /** A node that has been not ready for this long is treated as gone. */
+  /** A node counts as missing after it was not ready for this long. */
   readonly nodeLostMs: number;
 };
 

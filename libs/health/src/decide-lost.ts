@@ -39,7 +39,7 @@ const LOST: Readonly<Record<LostReason, string>> = {
   unschedulable: "is cordoned or tainted",
 };
 
-/** "node worker-3 is gone". */
+/** Example: "node worker-3 is gone". */
 export function describeLost(node: string, because: LostReason): string {
   return `node ${node} ${LOST[because]}`;
 }

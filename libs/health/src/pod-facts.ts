@@ -1,7 +1,7 @@
 /** A time in the type of client-node or in the form of JSON. */
 type KubeTime = Date | string;
 
-/** The part of a pod by which it is judged, in the API's own form: a pod of client-node is one. */
+/** The fields of a pod that determine its health, in the form of the API, so that a pod of client-node fits. */
 export type PodFacts = {
   readonly metadata?: {
     readonly creationTimestamp?: KubeTime;

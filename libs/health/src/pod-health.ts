@@ -12,7 +12,7 @@ type HealthPolicy = {
   /** Maximum milliseconds that errors with images, configuration or scheduling may last before the pod counts as failed. */
   readonly startGraceMs: number;
   readonly nowMs: number;
-  /** Name of the container by which the pod is judged; the first one when absent. */
+  /** Name of the container that determines the health of the pod; absent: the first container. */
   readonly mainContainer?: string;
   /**
    * Since when the node of the pod has been missing. No kubelet reports the end of the pod: it is lost once the grace has passed, in which the node may come
@@ -75,7 +75,7 @@ export function decidePodHealth(pod: PodFacts, policy: HealthPolicy): PodVerdict
   return withoutNode({ health: "UNKNOWN", reason: "", message: "" }, judged);
 }
 
-/** The last state of a pod whose node is gone is not its present one; only an end that was reported before counts. */
+/** If the node is missing, the last reported state is outdated; only an end that was reported earlier counts. */
 function withoutNode(verdict: PodVerdict, { pod, policy: { nodeGone, nowMs } }: Judged): PodVerdict {
   if (nodeGone === undefined || verdict.health === "SUCCEEDED" || verdict.health === "FAILED") return verdict;
   const endMs = nodeGone.sinceMs + nodeGone.graceMs;
@@ -221,7 +221,7 @@ function withGrace(pod: PodFacts, policy: HealthPolicy, verdict: PodVerdict, las
   return { ...verdict, reevaluateAtMs: endMs };
 }
 
-/** The outcome of a pod that was ended from outside at `atMs`: that of its main container if it had ended by then. */
+/** Returns the outcome of a pod that an external cause ended at `atMs`: that of its main container if the container had ended by then. */
 function endedBy(
   judged: Judged,
   atMs: number,

@@ -23,7 +23,7 @@ export type Cache<Object extends KubeObject, Kept> = {
   replace(): { add(items: readonly Object[]): void; finish(): CacheChange<Kept>[] };
 };
 
-/** The values under which `byIndex` finds an object. It is called again when the object is replaced, so it must depend on its argument alone. */
+/** Returns the values under which `byIndex` finds an object. The cache calls it again when the object is replaced, so it must depend on its argument alone. */
 export type IndexBy<Kept> = (kept: Kept) => readonly string[];
 
 /** An empty cache. When `project` or an index throws for an object, the cache keeps the former row and calls `onPoison`. */

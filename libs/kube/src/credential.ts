@@ -8,7 +8,6 @@ export type Credential = {
   readonly isRefused: boolean;
 };
 
-/** A credential without any refusal. */
 export const ACCEPTED: Credential = { refusedAtMs: undefined, isRefused: false };
 
 /** Longer than a starting API server takes to know every account, and longer than an exchange of tokens. */
@@ -30,7 +29,7 @@ export function recordAnswer(config: KubeConfig, status: number): void {
   watches.get(config)?.(status);
 }
 
-/** Calls `onChange` when the API server has refused the credential for REFUSED_AFTER_MS, and when it accepts it again. */
+/** Calls `onChange` after the API server has refused the credential for REFUSED_AFTER_MS, and after it accepts it again. */
 export function watchCredential(
   config: KubeConfig,
   onChange: (isRefused: boolean) => void,

@@ -1,7 +1,6 @@
 import { makeTokenBucket } from "@muster/controller";
 import { makeRecentMap } from "./recent-map.ts";
 
-/** The subject of an event. */
 export type EventTarget = {
   readonly apiVersion: string;
   readonly kind: string;

@@ -44,9 +44,9 @@ export type EventRecorderOptions = {
   readonly maxWaiting?: number;
   /** Maximum milliseconds that disposal writes; default 5 s. */
   readonly flushMs?: number;
-  /** Called with the events that were lost since the last call, once the queue has room again and at the end. */
+  /** Reports the number of dropped events since the last call, when the queue has room again and at the end. */
   readonly onDropped?: (count: number) => void;
-  /** Called for each event that is given up. */
+  /** Reports each event that is dropped after an error. */
   readonly onError?: (error: unknown) => void;
   readonly clock?: Clock;
   /** Unix milliseconds. */
@@ -157,7 +157,7 @@ function shouldRetry(error: unknown, attempts: number): boolean {
   return fault !== undefined && isRetryable(fault) && attempts < MAX_ATTEMPTS;
 }
 
-/** Creates the event, or updates it when it exists. An event that has expired meanwhile is recreated. */
+/** Creates or updates the event. An expired event is recreated. */
 async function store(
   { calls, component, instance }: EventRecorderOptions,
   occurrence: Occurrence,

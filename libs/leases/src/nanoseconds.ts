@@ -31,7 +31,7 @@ export function computeEndNs(order: { readonly createdNs: bigint; readonly durat
   return order.createdNs + order.durationNs;
 }
 
-/** Whether the lease has ended: strictly after its end, so that it has its whole duration. */
+/** Whether the lease has ended: strictly after its end, so that the lease has its whole duration. */
 export function isOver(endsAtNs: bigint, nowNs: bigint): boolean {
   return nowNs > endsAtNs;
 }

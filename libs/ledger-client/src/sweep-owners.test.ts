@@ -6,7 +6,7 @@ import { logNotRemoved, sweepOwners, type SweepFailure, type SweepOptions } from
 type Found = OwnedObject & { readonly kind: string };
 const found = (uid: string, kind = "pod"): Found => ({ uid, kind });
 
-/** Objects whose owners are gone, a clock that only the test moves, and sweeps one after the other. */
+/** Objects whose owners no longer exist, a clock that only the test moves, and sweeps one after the other. */
 function sweeping(objects: readonly Found[], changes: Partial<SweepOptions<Found>> = {}) {
   const removed: string[] = [];
   const reported: string[] = [];

@@ -90,7 +90,7 @@ export const rights = {
         "limitConcurrency",
       ),
       ...requests(NodeService, "explainDemand"),
-      // Pods of jobs that are gone may keep machines that a session waits for.
+      // Pods of jobs that no longer exist may keep machines that a session waits for.
       ...requests(JobService, "listJobs"),
     ],
     owns: [buckets.sessions, buckets.sessionLogs],

@@ -52,7 +52,7 @@ export function decideExpiry(session: ObservedSession, nowMs: number): ExpiryDec
 type ClaimDecision =
   | { readonly kind: "create"; readonly because: "absent" }
   | { readonly kind: "take"; readonly revision: number; readonly because: "ours" | "unreadable" }
-  /** Requires a read that confirms that the session is gone: the watch may report a lock before its newly created session. */
+  /** Requires a read that confirms that the session no longer exists: the watch may report a lock before its newly created session. */
   | { readonly kind: "take-from"; readonly session: string; readonly revision: number; readonly because: "not-seen" }
   | { readonly kind: "leave"; readonly because: "held" };
 

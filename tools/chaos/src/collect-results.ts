@@ -15,7 +15,6 @@ const POLL_MS = 250;
 /** A page of this many sessions stays well below the maximum message size. */
 const PAGE_LIMIT = 50;
 
-/** The pools and jobs of the run. */
 export type ExpectedWork = { readonly pools: Readonly<Record<string, number>>; readonly jobs: readonly JobShape[] };
 
 /** Polls until all resources are gone or the time is over. */

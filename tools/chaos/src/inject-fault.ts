@@ -167,7 +167,7 @@ async function killNode({ world, outages }: Injection, victim: Victim, awayMs: n
   }
 }
 
-/** Deletes the pod. A pod that is gone or was replaced needs no deletion. */
+/** Deletes the pod. A pod that no longer exists or was replaced needs no deletion. */
 async function deletePod(
   { world, podDeletions }: Injection,
   { work, pod }: { readonly work: string; readonly pod: string },

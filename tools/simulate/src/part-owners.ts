@@ -22,7 +22,7 @@ export type PartPlan = {
   readonly runMs: number;
   /** Whether all of its machines must be in one rack. */
   readonly inOneRack: boolean;
-  /** Releases the reservation before its pods are gone. */
+  /** Releases the reservation before its pods are removed. */
   readonly releasesEarly: boolean;
 };
 
@@ -131,7 +131,7 @@ type Held = { readonly reservationId: string; readonly pods: readonly V1Pod[] };
 /** Time without room after which a member gets another machine, as for the controllers. */
 const CROWDED_MS = 60_000;
 
-/** Resolves when each pod is placed or gone, or when a waiting pod is lost: its node is gone, or has had no room for too long. */
+/** Resolves when each pod is placed or gone, or when a waiting pod is lost: its node no longer exists, or has had no room for too long. */
 async function placePods(deps: OwnerDeps, plan: PartPlan): Promise<Held & { readonly isLost: boolean }> {
   const { cluster } = deps.world;
   const { id: reservationId, machines } = await reserveUntilGranted(deps, plan);

@@ -17,7 +17,7 @@ const ignoresRevisions: Tamper = (deps) => ({
   },
 });
 
-/** An executor that releases machines without checking that its pods are gone. */
+/** An executor that releases machines without checking that its pods are removed. */
 const listsNoPods: Tamper = (deps) => ({ ...deps, listPods: () => Promise.resolve([]) });
 
 /** An executor that records uids of pods that do not exist. */

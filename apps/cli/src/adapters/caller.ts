@@ -5,7 +5,7 @@ export function buildCallerName(): string {
   try {
     return `${userInfo().username}@${hostname()}`;
   } catch {
-    // Containers often run with a user id that has no name.
+    // The user id in a container often has no name.
     return `user ${process.getuid?.() ?? ""}@${hostname()}`;
   }
 }

@@ -3,7 +3,6 @@ import { MIN_READY_SECONDS, type SetSpec } from "../domain/set-document.ts";
 import { toExplainedReservation } from "./explanation-messages.ts";
 import { nameOf, pickFields } from "./message-fields.ts";
 
-/** A set as its farm reports it. */
 export type ReplicaSet = ReturnType<typeof toReplicaSet>;
 export type Replica = ReplicaSet["replicas"][number];
 /** A set whose record the farms cannot read. */

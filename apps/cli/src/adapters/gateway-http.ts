@@ -7,7 +7,6 @@ import { describeGateway, buildPlainServerHint, type Gateway } from "../domain/d
 import { EXIT } from "../domain/decide-exit.ts";
 import type { TokenSource } from "./gateway-token.ts";
 
-/** The request of one call. */
 export type HttpRequest = {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
   /** The path includes the query. */

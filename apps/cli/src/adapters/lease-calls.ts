@@ -15,7 +15,7 @@ import {
 } from "./lease-messages.ts";
 import { pickFields } from "./message-fields.ts";
 
-/** ORDERED: the lease is new. RESENT: it existed, and its result is published again. RETRIED: it had failed. */
+/** ORDERED: the lease is new. RESENT: the lease existed, and its result is published again. RETRIED: the lease had failed. */
 export type OrderOutcome = "ORDERED" | "RESENT" | "RETRIED";
 
 export type OrderReply = { readonly lease: Lease; readonly outcome: OrderOutcome };
@@ -95,7 +95,7 @@ export function makeLeaseCalls({ client, stop }: Pick<ServiceLink, "client" | "s
 
 export type LeaseCalls = ReturnType<typeof makeLeaseCalls>;
 
-/** Keeps the first orders that fit, because an order follows those that it needs. */
+/** Keeps the first orders that fit, because each order comes after the orders that it needs. */
 function asManyAsFit(orders: readonly Order[]): Order[] {
   let characters = 0;
   return orders.slice(0, MAX_BEFORE).filter(({ data }) => (characters += data.length) <= MAX_BEFORE_CHARACTERS);

@@ -3,7 +3,6 @@ import { toTimeText, toEnd, toNs, toOrder, toRenewal } from "@muster/leases/wire
 import { enums, toLowercaseNames, muster } from "@muster/proto";
 import { nameOf, pickFields } from "./message-fields.ts";
 
-/** A lease as its engine reports it. */
 export type Lease = ReturnType<typeof toLease>;
 /** The signed parts of a lease, and its phase and end, which are not signed. */
 export type SignedLease = Pick<

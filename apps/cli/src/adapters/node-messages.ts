@@ -5,7 +5,6 @@ import { nameOf, pickFields, unlessDefault } from "./message-fields.ts";
 export type ScaledNode = ReturnType<typeof toListedNode>;
 /** A row of the list of nodes. A node that Muster did not create has only these fields, and the phase STATIC. */
 export type ListedNode = Pick<ScaledNode, Exclude<keyof ReturnType<typeof toStaticNode>, "zone">> & Partial<ScaledNode>;
-/** A node as the ledger reports it. */
 export type MachineState = ReturnType<typeof toMachineState>;
 export type BootingNodes = ReturnType<typeof bootingFromMessage>;
 export type PoolScaling = ReturnType<typeof toPoolScaling>;

@@ -58,7 +58,7 @@ function parse(file: string, text: string): ParsedDocuments<ReadWork> {
   return parseDocuments(file, text, (document) => readWork(RESOURCES, document));
 }
 
-/** Reads the session that a document asks for, and checks that `--dry-run` writes what is submitted. */
+/** Reads the session of a document, and checks that `--dry-run` writes the submitted session. */
 function sessionOf({ value: { draft } }: PlacedDocument<ReadWork>): SessionDocument | undefined {
   const read = readSessionDocument(draft.document);
   return read.ok ? read.value : undefined;

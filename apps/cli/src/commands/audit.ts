@@ -17,7 +17,7 @@ export type AuditOptions = {
   readonly output: Format;
 };
 
-/** `muster audit`: lists who changed what over HTTP, oldest first; `--follow` adds later changes. */
+/** `muster audit`: lists changes over HTTP with their users, oldest first; `--follow` adds later changes. */
 export async function showAudit(cli: CommandLine, { query, limit, follow, output }: AuditOptions): Promise<ExitCode> {
   await using connected = await cli.connect();
   const log = auditLog(query, limit);

@@ -113,7 +113,7 @@ function partialRestore(cause: CommandError, made: number, streams: number): Com
   });
 }
 
-/** Rejects with CommandError if any byte differs from what `muster backup` wrote. */
+/** Rejects with CommandError if any byte differs from the bytes that `muster backup` wrote. */
 async function readThrough(file: string): Promise<{ readonly at: string; readonly streams: number }> {
   await using reader = await readBackup(file);
   let streams = 0;

@@ -14,7 +14,7 @@ import { askAboutLeases } from "../kinds/lease-refusals.ts";
 import type { FormattedAnswer } from "../kinds/resource.ts";
 import { showReservation } from "./show-reservation.ts";
 
-/** Explains the phase of a lease; for an id that only the ledger knows, what its owner holds or waits for. */
+/** Explains the phase of a lease; for an id that only the ledger knows, explains the reservations of its owner. */
 export async function explainLeaseOrOwner(cli: Cli, connected: ConnectedCli, id: string): Promise<FormattedAnswer> {
   const found = await findLeaseOrOwner(connected, id);
   if (found.kind === "owner") return showReservation(cli, connected, { kind: LEASE_NOUN, id }, found.reservation);

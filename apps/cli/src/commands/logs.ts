@@ -159,7 +159,7 @@ async function readChunk(source: LogSource, from: LogPlace): Promise<LogChunk | 
       return follow ? await contact.ask(`log of ${component}`, question, stop) : await question();
     } catch (error) {
       if (isAborted(stop)) break;
-      // A component that has not started has no log yet; after the end of the work it never gets one.
+      // A component that has not started has no log yet; after the end of the work, its log never appears.
       const fault = findFault(error);
       if (fault?.code !== "not_found") throw error;
       const work = follow ? await contact.ask(`state of ${component}`, () => calls.get(name), stop) : undefined;

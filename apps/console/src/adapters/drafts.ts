@@ -3,7 +3,6 @@ const STORE_DELAY_MS = 300;
 
 type Draft = { readonly key: string; readonly text: string; readonly timer: number };
 
-/** The draft that is not stored yet. */
 let pending: Draft | undefined;
 
 window.addEventListener("pagehide", storePending);

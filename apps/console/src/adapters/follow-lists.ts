@@ -11,12 +11,12 @@ export type ListsReader = {
   /** Called when the gateway serves the lists, from the browser's position on. */
   readonly onOpen: () => void;
   readonly onEvent: (list: string, event: ListEvent) => void;
-  /** Called when the connection has ended; it is opened again. */
+  /** Reports that the connection has ended; the caller need not reopen it. */
   readonly onLost: (problem: Problem) => void;
 };
 
 const RETRY_MS = { first: 1000, max: 15_000 };
-/** The interval after which a list that the gateway has closed is requested again, such as one without the right to watch it. */
+/** Interval after which a closed list is requested again, such as a list without the right to watch it. */
 const REOPEN_MS = 30_000;
 /** The gateway writes every 10 s; a connection without a byte for this time is dead, although nothing has closed it. */
 const SILENCE_MS = 35_000;

@@ -50,7 +50,7 @@ function afterFailure(error: unknown): Progress {
   return { state: "interrupted; it continues by itself", nextInMs: RETRY_MS };
 }
 
-/** A request that the gateway refuses is refused again, except for too many requests. */
+/** The gateway would refuse the same request again, except after too many requests. */
 function isFinal(error: unknown): error is RequestError {
   if (!(error instanceof RequestError)) return false;
   const { status } = error.problem;

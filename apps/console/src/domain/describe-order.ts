@@ -3,7 +3,7 @@ import type { ReservationExplanation } from "../adapters/messages.ts";
 type Ahead = ReservationExplanation["requestsAhead"][number];
 type Compared = NonNullable<Ahead["compared"]>;
 
-/** Describes why a request goes before another one. */
+/** Describes why a request is ahead of another request. */
 export function describeRule({ rule, compared, comparedWith }: Ahead): string {
   switch (rule) {
     case "PRIORITY":

@@ -51,7 +51,7 @@ export function readWorkFilter(query: Readonly<Record<string, unknown>>): WorkFi
 export type WaitGroup = {
   /** The stable code; without one, the state. */
   readonly code: string;
-  /** The reason of the oldest. */
+  /** The reason of the oldest work. */
   readonly because: string;
   readonly count: number;
   readonly oldestMs: number;

@@ -26,7 +26,7 @@ export type Work = {
   readonly finishedAtMs: number;
   /** The stable reason of a wait or a failure; empty without either. */
   readonly code: string;
-  /** The reason as text for people. */
+  /** The reason in words for users. */
   readonly because: string;
   /** The id by which the ledger knows a job; empty for other kinds. */
   readonly ownerId: string;

@@ -26,7 +26,6 @@ export type Outcome = {
   readonly code: string;
 };
 
-/** The audit of one attempt. */
 export type AttemptAudit = {
   /**
    * Announces the change, immediately before the service is called. Rejects with FaultError if the stream does not accept it: the service is not called then.

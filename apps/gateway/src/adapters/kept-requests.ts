@@ -14,7 +14,7 @@ const KEPT_MS = 24 * 3_600_000;
 const BUCKET_BYTES = 128 * 1024 * 1024;
 /** The retry hint at that limit: some entries have expired by then. */
 const FULL_RETRY_MS = 60_000;
-/** The limit of a compressed entry. */
+/** Maximum size of a compressed entry. */
 const MAX_ENTRY_BYTES = 64 * 1024;
 /** The size of an entry without an answer, with its subject and headers. */
 const OPEN_ENTRY_BYTES = 512;

@@ -6,7 +6,7 @@ export type LateOutcome = { readonly record: object; readonly publish: () => Pro
 
 /** Outcomes that the stream has not accepted. Disposal publishes each once more, and logs a lost one as an error with its record. */
 export type LateOutcomes = AsyncDisposable & {
-  /** Publishes the outcome again until the stream accepts it. `error` is that of the first attempt. */
+  /** Publishes the outcome repeatedly until the stream accepts it. `error`: the error of the first attempt. */
   add(outcome: LateOutcome, error: unknown): void;
   readonly count: number;
 };

@@ -13,7 +13,7 @@ export type MeasuredAnswer = {
   readonly ms: number;
 };
 
-/** Measures answers, and counts those that refuse a request. Created once per server, after telemetry has started. */
+/** Measures answers and counts refusals. Created once per server, after telemetry has started. */
 export function answerMeter(): (answer: MeasuredAnswer) => void {
   const meter = metrics.getMeter("@muster/gateway");
   const durations = meter.createHistogram("http.server.request.duration", {

@@ -9,7 +9,6 @@ const GRACE_MS = 2000;
 
 const AWAY: Fault = { code: "unavailable", dependency: "NATS", retryAfterMs: GRACE_MS };
 
-/** Whether the connection to NATS is up. */
 export type NatsStatus = {
   /** The trouble with NATS, for people; undefined while it is connected. */
   readonly trouble: string | undefined;

@@ -17,7 +17,7 @@ export type StreamParts = {
   readonly streams: {
     /** A client that reads nothing for this time is disconnected. */
     readonly stallMs: number;
-    /** The interval at which the token and the right of a stream are checked again. */
+    /** Interval of the checks of a stream's token and right. */
     readonly recheckMs: number;
   };
   readonly call: Call;
@@ -44,7 +44,6 @@ export function sendStreamHead(
   return reply.type(lists.every(({ route, query }) => isWatch(route, query)) ? EVENTS : TEXT).send();
 }
 
-/** A list that a request watches. */
 export type AskedList = Pick<Asked, "params" | "query"> & {
   readonly name: ListName;
   readonly route: Route;

@@ -9,7 +9,6 @@ import type { HttpStream } from "./http-stream.ts";
 /** The interval is shorter than a minute, because proxies close connections that are silent for that long. */
 const SILENCE_MS = 15_000;
 
-/** A list that one client watches. */
 export type WatchedList = {
   readonly name: ListName;
   readonly feed: WatchFeed;

@@ -11,7 +11,7 @@ import { decideReadInterval } from "../domain/decide-read-interval.ts";
 
 /** Limits the lists that are followed concurrently, because each costs its service a list at every interval. */
 const MAX_FEEDS = 64;
-/** Limits the lists of one user: the eight that a page of the console follows, and as many others. */
+/** Maximum number of lists per user: twice the eight lists that a page of the console follows. */
 const MAX_USER_FEEDS = 16;
 const HISTORY = { maxChanges: 8192, maxCharacters: 8 * 1024 * 1024 };
 /** A feed without readers stays for this time, so that a reconnecting reader finds its position. */
@@ -35,7 +35,7 @@ export type WatchFeeds = AsyncDisposable & {
 type Open = {
   readonly feed: WatchFeed;
   readonly stop: AbortController;
-  /** The bytes of its items, as JSON. While the list is read again, the larger of both numbers. */
+  /** The size of the items as JSON; during a new read, the larger of the old and the new size. */
   bytes: number;
   /** One reader for each stream. */
   readonly readers: Set<{ readonly user: string }>;

@@ -17,7 +17,7 @@ const resource: JobResource = {
   spec: { mpiReplicaSpecs: { Launcher: { replicas: 1, template }, Worker: { replicas: 1, template } } },
 };
 
-/** Makes a pass against an API server that answers each request with this error. */
+/** Runs one pass against an API server that answers each request with this error. */
 async function look(job: JobResource, error: Error) {
   const asked: string[] = [];
   const row = readJob(job, MPIJOB_KIND, DEFAULTS);

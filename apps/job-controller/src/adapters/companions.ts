@@ -11,7 +11,7 @@ export const NOTHING_MISSING: CompanionsSeen = { companionsMissing: [], companio
 const REMEDY =
   "set rights.mpijobs=true in the values of the chart, or apply deploy/kubernetes/mpijobs.yaml, with JOB_NAMESPACES=all job-namespaces-mpijobs.yaml";
 
-/** Only pods need companions, so a job that creates none is not checked. */
+/** Only pods need companions, so a job that creates no pods is not checked. */
 function mayMakePods({ spec, status, metadata, cancelled }: JobRow): boolean {
   if ("problems" in spec || spec.managedBy !== undefined || spec.suspend) return false;
   return !isFinished(status) && !cancelled && metadata.deletionTimestamp === undefined;

@@ -44,7 +44,7 @@ export type Deps = AsyncDisposable & {
   readonly answers: ReturnType<typeof makeJobHandlers>;
   /** Kinds that the API server serves. */
   readonly runtimes: () => readonly KindRuntime[];
-  /** Kinds that the API server served before. */
+  /** Kinds that the API server served earlier and serves no longer. */
   readonly kindsGone: () => readonly string[];
   /** Kinds that the controller has no right to read. */
   readonly kindsRefused: () => readonly Kind[];
@@ -52,7 +52,7 @@ export type Deps = AsyncDisposable & {
   readonly kindsUnknown: () => readonly Kind[];
   /** Kinds that may have jobs outside every cache. */
   readonly kindsUnread: () => readonly Kind[];
-  /** Follows kinds that have been installed, and stops following those that have been uninstalled; returns the kinds that are missing. */
+  /** Watches installed kinds and stops watching uninstalled ones; returns the missing kinds. */
   readonly discover: () => Promise<readonly Kind[]>;
   readonly reconcileOf: MakeReconcile;
   /** Scans other namespaces for jobs; `mayReport` is true if this replica leads. */
@@ -161,7 +161,7 @@ function notifyOwners({ pods }: Pick<World, "pods">, changed: (ownerId: string) 
   });
 }
 
-/** Opens the reservations of jobs, whose changes wake their jobs. */
+/** Opens the view of the jobs' reservations; a change of a reservation wakes its job. */
 async function openLedger(
   undo: AsyncDisposableStack,
   { bus, calls }: { readonly bus: NatsBus; readonly calls: ReservationCalls },
@@ -290,7 +290,7 @@ function openQueueBucket(bus: NatsBus): () => Promise<QueueBucket> {
   };
 }
 
-/** Returns a function that wakes every job, after those that have changed themselves. */
+/** Returns a function that wakes every job with low priority, so that changed jobs come first. */
 function wakerOfAll(runtimes: Runtimes): () => void {
   return () => {
     for (const { jobs, wake } of runtimes.values()) for (const job of jobs.list()) wake(buildJobKey(job), "low");

@@ -15,7 +15,7 @@ type Explanation = muster.explain.v1.Explanation.$Properties;
 /** The row of the job, and its message in replies. */
 type Shown = { readonly job: JobRow; readonly message: () => muster.job.v1.Job.$Properties };
 
-/** Explains the phase of a job. A deleted job whose pods keep machines has an explanation too. */
+/** Explains the phase of a job, also of a deleted job whose pods still occupy machines. */
 export async function explainAnswer(
   calls: ExplainCalls,
   key: Required<JobKey>,

@@ -19,7 +19,7 @@ export type FollowDeps = {
   readonly recordEvent: RecordEvent;
   /** The runtimes by kind; only this module changes the map. */
   readonly runtimes: Map<string, KindRuntime>;
-  /** Kinds that were watched and are no longer installed; only this module changes it. */
+  /** Kinds that were watched and then uninstalled; only this module changes the set. */
   readonly gone: Set<string>;
   readonly jobChanged: (ownerId: string) => void;
 };
@@ -29,11 +29,11 @@ const ABSENCES = 2;
 
 /** Follows the kinds of job that the API server serves, as they are installed and uninstalled. */
 export function followKinds(deps: FollowDeps): {
-  /** Returns the kinds that are not followed. If the check of one kind fails, rejects after all others were handled. */
+  /** Returns the unwatched kinds. If the check of one kind fails, rejects after the other kinds were handled. */
   discover(): Promise<readonly Kind[]>;
   /** Kinds for which the API server has never answered. */
   unknown(): readonly Kind[];
-  /** Kinds that the controller had no right to read at the last check. */
+  /** Kinds that RBAC did not allow the controller to read at the last check. */
   refused(): readonly Kind[];
   /** Kinds that may have jobs outside every cache. A job outside every cache counts as deleted only while this list is empty. */
   unread(): readonly Kind[];
@@ -93,7 +93,7 @@ export function followKinds(deps: FollowDeps): {
         ending.delete(kind.kind);
         await end().catch((error: unknown) => failures.push(error));
       }
-      // A failed check of one kind does not prevent the others; until it succeeds, the list of jobs is incomplete.
+      // A failed check of one kind does not prevent the others; until the check succeeds, the list of jobs is incomplete.
       failures.push(...asked.flatMap((answer) => (answer.status === "rejected" ? [answer.reason as unknown] : [])));
       if (failures.length > 0) throw failures[0];
       return KINDS.filter((kind) => !runtimes.has(kind.kind) && !refused.has(kind));

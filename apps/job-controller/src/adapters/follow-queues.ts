@@ -28,11 +28,11 @@ export type Queues = AsyncDisposable & {
   discover(): Promise<void>;
   /** Returns every Queue by name, and an empty map without the definition; undefined before the first list, or without the right to read queues. */
   rows(): ReadonlyMap<string, QueueRow> | undefined;
-  /** Chooses the queue of a job with these labels in the namespace, by default the served one. */
+  /** Chooses the queue of a job with these labels in the namespace; absent: the served namespace. */
   choose(labels: Readonly<Record<string, string>> | undefined, namespace?: string): QueueChoice;
   /** The time after its grant within which a gang of the queue must be ready; undefined without such a limit, or before the queues are listed. */
   readonly readyTimeoutOf: (queue: string) => number | undefined;
-  /** Whether queues exist and none serves the namespace of the jobs. */
+  /** Whether queues exist but none serves the namespace of the jobs. */
   isUnserved(): boolean;
   /** Whether a queue may have work of the namespace; undefined before the queues are listed. */
   isServed(namespace: string): boolean | undefined;
@@ -95,7 +95,7 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
       return named === ""
         ? { kind: "none" }
         : { kind: "unknown", message: `the job names the queue "${named}", and ${NO_RIGHT}` };
-    // Without the definition, one answer suffices, so that jobs do not wait for a second one.
+    // If the definition is missing, one answer suffices, so that jobs need not wait for a second answer.
     const known = followed === undefined && absences > 0 ? new Map<string, QueueRow>() : rows();
     if (known === undefined) return { kind: "unlisted" };
     const ofNamespace = followed?.namespaces.get(ofJob) ?? {};
@@ -139,7 +139,7 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
   };
 }
 
-/** Whether one of the queues may have work of the namespace; undefined if they are not known. */
+/** Whether one of the queues may have work of the namespace; undefined while the queues are unknown. */
 function findServed(
   name: string,
   queues: ReadonlyMap<string, QueueRow> | undefined,
@@ -149,7 +149,7 @@ function findServed(
   return queues.size > 0 && !isUnserved({ name, labels: followed?.namespaces.get(name) ?? {} }, queues);
 }
 
-/** Remembers answers until they are forgotten; undefined is asked for again. */
+/** Caches answers until they are forgotten; undefined is never cached. */
 function remember(find: (namespace: string) => boolean | undefined): {
   readonly ask: typeof find;
   readonly forget: () => void;

@@ -14,7 +14,7 @@ type Gathered = {
   readonly messages: string[];
 };
 
-/** Combines similar events of one job: fifty created pods are one event. Warnings are recorded immediately. Disposal records the pending events. */
+/** Combines similar events of one job, so that fifty created pods cause one event. Warnings are recorded immediately. Disposal records the pending events. */
 export function gatherEvents(record: RecordEvent): { readonly record: RecordEvent } & Disposable {
   const waiting = new Map<string, Gathered>();
   let timer: NodeJS.Timeout | undefined;

@@ -73,18 +73,18 @@ type View = {
   readonly message: () => muster.job.v1.Job.$Properties;
 };
 
-/** Maximum of pods without a job in one list. */
+/** Maximum number of pods without a job in one list. */
 const MAX_PODS_LEFT = 100;
-/** Maximum of jobs of other namespaces in one list. */
+/** Maximum number of jobs of other namespaces in one list. */
 const MAX_JOBS_ELSEWHERE = 100;
-/** The interval after which a job that was just created is read again. */
+/** Interval after which a new job is read again. */
 const UNKNOWN_WAIT_MS = 200;
 /** Pauses between reads of a job whose cached version is higher than the API server's. */
 const AHEAD_PAUSES = { firstMs: 50, maxMs: 2000 };
 /** If the API server does not answer within this time, the client gets an error. */
 const READ_TIMEOUT_MS = 5000;
 
-/** Answers the requests of users. Every replica answers, whether or not it leads: a request for one job from the API server, a list from its caches. */
+/** Answers users on every replica, leader or not: single jobs from the API server, lists from the caches. */
 export function makeJobHandlers(
   deps: AnswerDeps,
 ): Handlers<typeof JobService> & { readonly changed: (ownerId: string) => void } {
@@ -242,7 +242,7 @@ function viewJob({ config, world, machines }: AnswerDeps, job: JobRow): FoundJob
   };
 }
 
-/** Reads the jobs of this name: those of the named kind, or of every kind that may have one. */
+/** Reads the jobs with this name, of the given kind or of every kind. */
 async function findAtServer(
   deps: AnswerDeps,
   { kind, ...named }: Required<JobKey>,

@@ -10,7 +10,7 @@ import type { JobRow } from "./read-job.ts";
 
 type JobMessage = muster.job.v1.Job.$Properties;
 
-/** The state of a job beside its resource. */
+/** The facts about a job that its resource lacks. */
 type JobSurroundings = {
   readonly pods: readonly PodFact[];
   readonly units: readonly UnitSeen[];
@@ -55,7 +55,7 @@ export function toWireJob(job: JobRow, surroundings: JobSurroundings): JobMessag
   };
 }
 
-/** Returns a revision that differs if the job or one of its pods differs, because a watching client shows both. */
+/** Returns a revision that changes with the job and with each of its pods, because a watching client shows both. */
 export function buildRevision({ metadata }: JobRow, pods: readonly PodFact[]): string {
   const facts = pods.map(
     ({ uid, phase, ready, deleting, containerRestarts, trouble }) =>
@@ -74,14 +74,14 @@ function waitOf(
 ): string {
   if (!("problems" in spec) && spec.managedBy !== undefined) return `it is managed by ${spec.managedBy}`;
   if (state === "Restarting" && !("problems" in spec)) {
-    // The status states the pause that remained when it was written, so the current one is computed.
+    // Compute the remaining pause, because the status contains the pause at the time of its last write.
     const restart = decideRestart({ spec, status, pods }, pauses, nowMs);
     if (restart !== undefined && restart.atMs > nowMs) return explainRestart(restart, nowMs);
   }
   switch (state) {
     case "Queued":
       // This replica may not lead, so only the status shows whether a leader has made a pass.
-      // With pods, one has made a pass and writes the status later.
+      // If pods exist, a leader has made a pass and writes the status later.
       if (findCondition(status, "Created") === undefined)
         return pods.length > 0 ? "" : "no leading job-controller has made a pass over it yet";
       return findCondition(status, "MachinesReserved") === undefined ? "the ledger has not answered yet" : message;

@@ -14,7 +14,7 @@ const during = {
   requireCurrent: () => Promise.resolve(),
 };
 
-/** Builds a cache with the index of the real ones. */
+/** Builds a cache with the same index as in production. */
 function cacheOf<M extends MemberObject>(members: readonly M[]) {
   const index = makeClaimantIndex(KIND.labelKeys);
   return { byIndex: (_name: "claimant", value: string) => members.filter((member) => index(member).includes(value)) };

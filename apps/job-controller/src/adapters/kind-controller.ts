@@ -81,11 +81,11 @@ export type KindController = {
   deletePods(job: JobRow, type: string, pods: readonly V1Pod[], signal?: AbortSignal): Promise<ChangeReport>;
   /** Creates the service of a member of this type, and expects it. */
   createMemberService(job: JobRow, type: string, service: V1Service, signal: AbortSignal): Promise<ChangeReport>;
-  /** Creates the one service of the job, which needs no expectation because its name identifies it. */
+  /** Creates the job's service, which needs no expectation because its name identifies it. */
   createService(job: JobRow, service: V1Service): Promise<CreateOutcome<V1Service>>;
   deleteService(job: JobRow, service: MemberObject): Promise<DeleteOutcome>;
 
-  /** Writes the budget; `isAbsent` states that the cache has none of that name. Fails as `syncOwnedObject` does. */
+  /** Writes the budget; `isAbsent`: the cache has no budget of that name. Fails as `syncOwnedObject` does. */
   syncBudget(job: JobRow, minAvailable: number, isAbsent: boolean): Promise<SyncOutcome>;
   deleteBudget(job: JobRow): Promise<boolean>;
   syncPodGroup(job: JobRow, kind: PodGroupKind, group: GroupSpec): Promise<SyncOutcome>;

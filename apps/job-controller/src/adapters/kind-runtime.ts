@@ -12,10 +12,10 @@ import { makeStaleVersions } from "./stale-versions.ts";
 /** One kind of job in this process: its jobs, their queue, and the operations on their members. */
 export type KindRuntime = AsyncDisposable & {
   readonly kind: Kind;
-  /** All jobs of the kind that this process follows: of one namespace, or of all. */
+  /** The watched jobs of the kind, of one namespace or of all. */
   readonly resource: KubeResource;
   readonly jobs: Informer<JobRow, "ownerId">;
-  /** Adds the job to the present queue; a process that does not lead has none, and ignores it. */
+  /** Adds the job to the queue; without effect while another process leads, because only the leader has a queue. */
   wake(key: string, priority?: "high" | "low"): void;
   /** Adds the job to the queue after at most `ms`. */
   wakeAfter(key: string, ms: number): void;
@@ -33,7 +33,7 @@ export type KindRuntime = AsyncDisposable & {
    * than the last own write.
    */
   recordStale(key: string, version: string | undefined): void;
-  /** Milliseconds to wait for another version than this one; undefined if none is known to exist. */
+  /** Time to wait for a version other than this one, in ms; undefined if no other version is known. */
   staleForMs(key: string, version: string | undefined): number | undefined;
   /** Forgets a deleted job. */
   forgetStale(key: string): void;
@@ -55,7 +55,6 @@ type KindDeps = Pick<
   readonly onError: (error: unknown, retryInMs: number) => void;
 };
 
-/** Starts to follow the jobs of one kind. */
 export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
   const { namespace, calls, defaults } = deps;
   const apiVersion = `${kind.group}/${kind.version}`;
@@ -118,7 +117,7 @@ export function startKind(kind: Kind, deps: KindDeps): KindRuntime {
     job,
     recordWrite: (each) => {
       const key = buildJobKey(each);
-      // The entry of a job that was deleted during the write of its status would never be removed.
+      // Skip a job that was deleted during the write of its status, because its entry would never be removed.
       if (jobs.get(key)?.metadata.uid !== each.metadata.uid) return;
       written.record(key, read(each));
       writtenMs.set(key, performance.now());

@@ -1,7 +1,7 @@
 /** Whether this process leads now; false in a process that was frozen for longer than the TTL of the lock. */
 export type LeadCheck = () => boolean;
 
-/** Wraps work so that it starts only while this process leads; otherwise it rejects as if its pass had been aborted. */
+/** Rejects like an aborted pass unless this process leads when the work starts. */
 export function runWhileLeading<Input extends readonly unknown[], Output>(
   isHeld: LeadCheck,
   work: (...input: Input) => Promise<Output>,

@@ -18,7 +18,7 @@ export type PodEnds = {
   seen(change: Change): void;
   of(jobUid: string): readonly PodEnd[];
   forget(jobUid: string, pods: readonly string[]): void;
-  /** Forgets the ends of a deleted job. */
+  /** Drops the recorded pod ends of a deleted job. */
   forgetJob(jobUid: string): void;
 };
 

@@ -18,7 +18,7 @@ export type ReportDeps = {
   readonly elapsedMs: () => number;
 };
 
-/** Limits the concurrent writes of one round. */
+/** Maximum number of concurrent writes in one round. */
 const MAX_CONCURRENT = 8;
 const LEDGER_TIMEOUT_MS = 5000;
 /** A ledger that does not answer for this long is reported as silent; a change of its leader takes about as long. */

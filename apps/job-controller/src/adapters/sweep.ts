@@ -100,7 +100,7 @@ function leftoversOf({ machines, world }: LeftoversDeps, ids: readonly string[])
   return planLeftovers({ units, jobs: new Set(), running: (id) => world.runningFor(id) });
 }
 
-/** Reports each pod once, at the second sweep that finds it, because most pods are gone shortly after their job. */
+/** Reports each pod once, at the second sweep that finds it, because most pods are deleted shortly after their job. */
 export function reportOnce(report: (pod: PodLeft) => void): (left: readonly PodLeft[]) => void {
   let before = new Map<string, "seen" | "reported">();
   return (left) => {

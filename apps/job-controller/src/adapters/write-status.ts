@@ -32,7 +32,7 @@ export async function writeStatus(
   try {
     return await write(deps, resource, job, status);
   } catch (error) {
-    // A definition without a status also causes not_found, which does not prove that the job is gone.
+    // A definition without a status also causes not_found, which does not prove that the job no longer exists.
     if (toKubeFault(error)?.code === "not_found" && (await isGone(deps, resource, job))) return undefined;
     throw error;
   }

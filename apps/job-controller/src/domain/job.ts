@@ -85,7 +85,7 @@ export type FailureRule = {
 /** Exceptions from the rule that exit codes from 128 on are retried. */
 export type ExitCodeRules = { readonly retryable: readonly number[]; readonly permanent: readonly number[] };
 
-/** A rule is true if all of its conditions are; one true rule means that the job has succeeded. */
+/** A rule holds if all of its conditions hold; the job succeeds if one rule holds. */
 export type SuccessRule = readonly { readonly type: string; readonly indexes: "all" | "any" | readonly number[] }[];
 
 /** A gang job of any kind, with all defaults. Kinds differ in how they read it and in how they describe it to their pods. */

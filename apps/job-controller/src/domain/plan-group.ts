@@ -43,7 +43,7 @@ export function findGroupAdvice(
 
 /**
  * Returns the number of pods that must exist before any of them is placed. It counts only pods that are created together, because the scheduler would otherwise
- * wait forever. Types that depend on others are created once those run, and completed members whose pods are gone are not recreated.
+ * wait forever. Types that depend on others are created once those run, and completed members whose pods no longer exist are not recreated.
  */
 function minMember(seen: readonly ReplicaSeen[], spec: JobSpec, status: JobStatus): number {
   const first = spec.replicas.filter(({ dependsOn }) => dependsOn.length === 0);

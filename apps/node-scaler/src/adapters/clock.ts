@@ -1,4 +1,3 @@
-/** The two clocks of a process. */
 export type Clock = {
   /** Milliseconds since 1970 that never jump while the process runs, because a corrected clock must not end nodes. Used for all durations measured here. */
   readonly now: () => number;

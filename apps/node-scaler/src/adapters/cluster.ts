@@ -25,7 +25,6 @@ type ClusterOptions = {
   readonly kube: KubeConfig;
   readonly calls: KubeCalls;
   readonly connection: NatsBus["connection"];
-  /** The name of this scaler. */
   readonly scaler: string;
   readonly poolLabel: string;
   /** The maximum age of the watcher's mark that all nodes are known. */

@@ -65,7 +65,7 @@ export function makeHandlers(
   };
 }
 
-/** Describes why this leader has no plan yet; undefined if it has one. */
+/** Describes why this leader has no plan yet; undefined if a plan exists. */
 function describeUndecided({ memory, cluster }: Scaler): string | undefined {
   if (memory.plan !== undefined) return undefined;
   if (memory.hasObserved) return "the first round that decides has not ended";
@@ -99,7 +99,7 @@ async function terminateNode(
   });
 }
 
-/** Whether a filter selects the value; an empty one selects every value. */
+/** Whether the filter selects the value; an empty filter selects every value. */
 function isAsked(filter: string, value: string): boolean {
   return filter === "" || filter === value;
 }

@@ -50,7 +50,7 @@ export function makeNodeCalls(calls: KubeCalls, timeoutMs: number): NodeCalls {
   };
 }
 
-/** Returns why the eviction does not succeed now; undefined: the pod terminates or is gone. */
+/** Returns why the eviction does not succeed now; undefined: the pod terminates or is missing. */
 async function evict(
   calls: KubeCalls,
   { namespace, name, uid }: Parameters<Cluster["evict"]>[0],

@@ -17,7 +17,7 @@ export type ProviderDeps = {
   /** The key of its block in the file of pools. */
   readonly name: string;
   readonly calls: KubeCalls;
-  /** The timeout of one call. */
+  /** Timeout of one call. */
   readonly timeoutMs: number;
   readonly clock: Clock;
   /** The time for which an instance type with a shortage is not requested. */
@@ -26,7 +26,7 @@ export type ProviderDeps = {
 
 type ProviderKind = {
   readonly settings: z.ZodType;
-  /** The settings that name a file. */
+  /** Names of the settings whose value is a file path. */
   readonly files: readonly string[];
   readonly open: (block: ProviderBlock, deps: ProviderDeps) => Promise<NodeProvider>;
 };

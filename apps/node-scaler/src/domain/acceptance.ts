@@ -15,7 +15,7 @@ export type Acceptance = {
   kindOf(node: AnyNode): string;
   /** Returns the classes of demands that do not accept the node. */
   refusedBy(node: AnyNode): readonly string[];
-  /** Returns kinds of the nodes that the demand accepts, first those that no demand of the `later` classes accepts. */
+  /** Returns kinds of the nodes that the demand accepts, first the kinds that no demand of the `later` classes accepts. */
   kindsFor(demand: Demand, later: ReadonlySet<string>): readonly ReadonlySet<string>[];
 };
 

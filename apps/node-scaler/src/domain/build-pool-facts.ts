@@ -8,7 +8,7 @@ export type BootingNodes = {
   readonly instanceType: string;
   readonly spot: boolean;
   readonly count: number;
-  /** The start of the boot that has lasted longest. */
+  /** The start of the longest boot in progress. */
   readonly sinceMs: number;
 };
 

@@ -40,7 +40,7 @@ export type TroubleFacts = {
 /** After the pause, the next needed node tests the provider; until then its last failure stays. */
 const PAUSE_KEPT_MS = 60_000;
 
-/** The troubles of each pool, as far as the leader remembers; by pool, the oldest first. */
+/** Lists the troubles that the leader remembers, by pool, the oldest first. */
 export function buildPoolTroubles(facts: TroubleFacts): PoolTrouble[] {
   return [...facts.policies.values()].flatMap((policy) =>
     [

@@ -886,7 +886,7 @@ describe("the work of a round", () => {
     return reads;
   }
 
-  /** Every second demand finds a node, in a separate zone; for the others a node exists in the wrong zone. */
+  /** Half of the demands find a node, each in a separate zone; the nodes for the others are in the wrong zone. */
   function world(size: number): Given {
     const zoneOf = (index: number) => `zone-${Math.floor(index / 10)}`;
     return {

@@ -27,7 +27,7 @@ import { indexDomains, type TopologyDomains, type ZoneCounts } from "./topology.
 import { buildShortages } from "./unavailability.ts";
 
 export type ScalingLimits = {
-  /** The limit over all pools. */
+  /** Maximum number of boots per round over all pools. */
   readonly bootsPerRound: number;
   /** The time for which spot must have been short before a demand that allows it gets an on-demand node. */
   readonly spotRequestPauseMs: number;
@@ -48,7 +48,7 @@ export type ScalingSnapshot = {
   readonly demands: readonly Demand[];
   /** Nodes that were created for demands that do not accept them. */
   readonly mismatches: readonly SizeMismatch[];
-  /** The pools by name. */
+  /** Policies by pool name. */
   readonly pools: ReadonlyMap<string, PoolPolicy>;
   readonly unavailable: readonly Unavailability[];
   /** The images by pool; empty if the provider has its own. A pool without an entry boots nothing. */
@@ -269,7 +269,7 @@ function chooseTypes(demand: Demand, { policy, sizes }: Pool): Demand {
   return { ...demand, instanceTypes: types.map(({ name }) => name), gpus: types[0]?.gpus ?? 0 };
 }
 
-/** Orders demands with one selection: parts, the largest first, then whole nodes in the given order. */
+/** Orders demands with one selection: parts from the largest to the smallest, then whole nodes in the given order. */
 function comparePartsFirst(one: Demand, other: Demand): number {
   if (one.shared === undefined || other.shared === undefined)
     return Number(one.shared === undefined) - Number(other.shared === undefined);

@@ -21,7 +21,7 @@ export function rememberVerdicts(world: BootWorld): (demand: Demand, pool: Pool)
   };
 }
 
-/** Decides a boot of the types whose nodes the demand may accept, as far as that is known. */
+/** Decides a boot among the types whose nodes the demand may accept, by the properties that are known before the boot. */
 function decideAcceptedBoot(demand: Demand, pool: Pool, { conditions, mismatches }: BootWorld): BootVerdict {
   const { instanceTypes, selection, topology } = demand;
   if (!isInDomain(topology, pool.policy)) {

@@ -36,7 +36,7 @@ export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer
   }
 }
 
-/** The request of a boot; undefined zone: wherever there is room. */
+/** The request of a boot; `zone` undefined: any zone with room. */
 type BootKind = RequestedInstance & { readonly zone: string | undefined };
 
 /** Consecutive failures of one kind, their beginning, and the time of the next attempt. */

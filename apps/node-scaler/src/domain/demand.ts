@@ -24,7 +24,7 @@ export type Demand = {
   readonly gpus: number;
   readonly volumeGib: number | undefined;
   readonly privateIpOnly: boolean;
-  /** True for pods that had no room beside the running ones. Work that waits in the ledger may share a node, because the ledger grants it. */
+  /** True for pods that did not fit beside running pods. Work that waits in the ledger may share a node, because the ledger grants it. */
   readonly needsEmptyNode?: boolean;
   /** The requests on a node that it shares with others, in addition to room for one pod. Absent: it needs a whole node. */
   readonly shared?: Amounts;

@@ -27,7 +27,7 @@ export type GroupWait = {
   readonly message: string;
   /** The waiting demands, in their order. */
   readonly demands: readonly string[];
-  /** The pools of the waiting demands. */
+  /** Pools of the waiting demands. */
   readonly pools: readonly string[];
 };
 

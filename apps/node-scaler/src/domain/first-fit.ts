@@ -1,7 +1,7 @@
 /** The requested or used amounts of a node. */
 export type NodeLoad = { readonly cpuMilli: number; readonly memoryBytes: number; readonly gpus: number };
 
-/** A load without any room. */
+/** A load that leaves no room. */
 export const FULL_LOAD: NodeLoad = { cpuMilli: Infinity, memoryBytes: Infinity, gpus: Infinity };
 
 /** The loads of nodes in their order, with a search for the first one with room that does not test each. */

@@ -45,11 +45,11 @@ export type Pool = {
   readonly ending: number;
   /** The number of these that boot for a demand. */
   readonly booting: number;
-  /** The shared nodes among these. */
+  /** The subset of shared nodes. */
   readonly shared: readonly ComputedNode[];
   /** The nodes among these that whole demands cannot use because of foreign pods. */
   readonly foreign: readonly ComputedNode[];
-  /** The sizes by instance type. */
+  /** Node sizes by instance type. */
   readonly sizes: ReadonlyMap<string, NodeSize>;
 };
 
@@ -90,7 +90,7 @@ export function compareDemands(one: Demand, other: Demand): number {
   );
 }
 
-/** Compares by code units, which gives the same order on every machine. */
+/** Compares by code units, so that the order does not depend on the locale of the machine. */
 export function compareNames(one: string, other: string): number {
   if (one === other) return 0;
   return one < other ? -1 : 1;

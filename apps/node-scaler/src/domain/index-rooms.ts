@@ -14,7 +14,6 @@ export type NodeRoom = {
 /** The room of a node that is taken as a whole: none. */
 export const NO_ROOM: NodeRoom = { allocatable: new Map(), free: new Map() };
 
-/** The rooms of nodes. */
 export type NodeRooms = {
   /**
    * Returns the position of the room in which the ledger places the requests, among rooms that fit them (`canFit`). It is the most allocated partially used

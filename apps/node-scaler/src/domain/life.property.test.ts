@@ -26,7 +26,6 @@ const forced: TerminationCode[] = ["UNHEALTHY", "BOOT_TIMEOUT", "SPOT_NOTICE", "
 const policies = new Map([["a", buildPolicy()]]);
 const time = fc.constantFrom(0, NOW - 400_000, NOW - 10, NOW, NOW + 10);
 
-/** All observations of one node. */
 type Sight = {
   readonly node: ScaledNode;
   readonly instance: ListedInstance | undefined;

@@ -20,7 +20,7 @@ export type NodeSize = {
   readonly known: Amounts;
   /** The number of GPUs of all kinds. Undefined if `known` has them. */
   readonly gpus: number | undefined;
-  /** True if the amounts of other resources are unknown; false if the node has none of them. */
+  /** True if the amounts of other resources are unknown; false if the node has no other resources. */
   readonly isInPart: boolean;
 };
 

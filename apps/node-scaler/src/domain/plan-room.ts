@@ -104,7 +104,7 @@ function findDisplaceable(plans: readonly GroupPlan[]): readonly DemandGroup[] {
 }
 
 type Room = {
-  /** The number of nodes that can be created after all ending nodes are gone; negative while the pool exceeds its maximum. */
+  /** The number of nodes that can be created after the removal of all ending nodes; negative while the pool exceeds its maximum. */
   coming: number;
   /** The nodes that can be ended, in the order of ending. */
   readonly spares: ScaledNode[];

@@ -111,7 +111,7 @@ function unavailable(what: string, retryAfterMs: number, cause?: unknown): never
 type HttpPollOptions = {
   readonly controller: Controller;
   readonly engine: string;
-  /** Called for a poll without an answer, or a page that is skipped. */
+  /** Reports a poll without an answer, or a skipped page. */
   readonly failed: (what: "away" | "refused" | "unreadable", reason: string) => void;
 };
 

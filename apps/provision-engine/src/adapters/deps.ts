@@ -46,7 +46,7 @@ export type Deps = AsyncDisposable & {
 /** Maximum age of the view of leases. */
 const MAX_VIEW_AGE_MS = 10_000;
 
-/** Opens the dependencies of the service; the only place that knows what implements each of them. */
+/** Opens the dependencies of the service; only this function knows their implementations. */
 export async function openDeps(
   context: ServiceContext<Config>,
   bus: NatsBus,

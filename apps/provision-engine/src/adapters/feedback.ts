@@ -57,7 +57,7 @@ export function openHttpFeedback(controller: Controller, engine: string): HttpFe
         throwFault({ code: "invalid_request", field: "id", reason: `"${id}" cannot be part of a URL path` });
       const name = encodeURIComponent(id);
       if (result !== undefined) await put(`orders/${name}/result`, { number, ...toJsonResult(result) }, [], signal);
-      // An order that the controller does not know counts as deleted.
+      // An order that is missing in the controller counts as deleted.
       if (deleted) await put(`orders/${name}/deleted`, { number }, GONE, signal);
     },
     updateStats: (stats, signal) => put("stats", stats, [], signal),

@@ -151,7 +151,6 @@ function toWireStep({
   return { action: what === "remove" ? "REMOVED" : "SUSPECTED", kind, namespace, name, lease: of?.id ?? "", because };
 }
 
-/** The present counters of an engine. */
 export function toWireCounters({
   holdings,
   capacity,

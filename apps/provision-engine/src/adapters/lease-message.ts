@@ -22,7 +22,6 @@ type SeenLeases = {
 
 type Message<Name extends "Lease" | "LeaseUser"> = PropertiesOf<(typeof muster.provision.v1)[Name]>;
 
-/** A lease as replies show it. */
 export function toWireLease(leases: SeenLeases, { record, revision }: StoredLease): Message<"Lease"> {
   const { waitingBecause, isStuck: stuck, users } = seeLease(leases, record);
   return {

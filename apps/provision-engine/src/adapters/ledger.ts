@@ -7,7 +7,6 @@ import type { LeaseLedger } from "../types/workload.ts";
 import { RESERVATION, type FoundObject } from "../domain/plan-cleanup.ts";
 import type { Leftovers } from "../lead/cleaner.ts";
 
-/** The reservations of leases. */
 export function makeLeaseLedger(bus: Bus): LeaseLedger {
   const calls = makeClient(bus, ReservationService);
   const reservations = makeLedgerCalls(calls, OWNER_KIND);

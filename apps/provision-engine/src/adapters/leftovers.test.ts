@@ -92,7 +92,7 @@ it.each<[string, Lists]>([
   Object.assign(world.lists, lists);
   expect(await world.look()).toEqual([]);
   await using later = await leftNamespace();
-  // The sweep lists everything once, so it observes later objects only before the removal.
+  // The sweep lists each kind once, so only the check before a removal observes later objects.
   later.onListed((what) => what.startsWith("net/") && Object.assign(later.lists, lists));
   expect(await later.look()).toEqual([]);
 });

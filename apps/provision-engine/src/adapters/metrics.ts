@@ -2,9 +2,9 @@ import { metrics } from "@opentelemetry/api";
 
 /** Metrics of one engine. Attributes have few, fixed values. */
 export type LeaseMetrics = Disposable & {
-  /** A failure that is retried. */
+  /** Counts a failure that is retried. */
   failed(what: string): void;
-  /** A refusal, by the engine or by a source, that is retried rarely or never. */
+  /** Counts a refusal by the engine or by a source, which is retried rarely or never. */
   refused(what: string): void;
   /** An object that a lease has left behind. */
   leftOver(action: "suspect" | "remove", isDryRun: boolean): void;

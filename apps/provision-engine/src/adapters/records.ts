@@ -28,7 +28,7 @@ export function openLeases(connection: Parameters<typeof openBucket>[0]): Promis
   });
 }
 
-/** `room` limits what users may fill of the bucket. */
+/** `room` limits the share of the bucket that users may fill. */
 export function makeRecords(bucket: LeaseBucket, room: Room = UNLIMITED): LeaseRecords {
   const write = async ({ revision }: StoredLease, record: LeaseRecord): Promise<StoredLease> => ({
     record,

@@ -1,6 +1,5 @@
 import type { LeaseEvent } from "./lease.ts";
 
-/** The recorded events of one order. */
 type OrderHistory = {
   readonly events: readonly LeaseEvent[];
   /** The order that the events belong to; undefined if there are no events. */

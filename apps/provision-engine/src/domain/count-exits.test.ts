@@ -15,7 +15,7 @@ const pod = (exits: number, lastNs: bigint, changes: Partial<PodExits> = {}): Po
   ...changes,
 });
 
-/** The results of consecutive observations of pods. */
+/** Returns the results of consecutive observations of pods. */
 function looks(...each: readonly (readonly PodExits[])[]) {
   let crashes: CrashWindow | undefined;
   for (const pods of each) {

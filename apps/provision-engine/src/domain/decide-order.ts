@@ -20,7 +20,7 @@ import {
 } from "./signed-content.ts";
 import { withEvent, type LeaseChange } from "./lease-change.ts";
 
-/** The clock of a signer may be this far ahead of ours: 5 minutes. */
+/** Maximum lead of a signer's clock over the clock of this process: 5 minutes. */
 export const MAX_CLOCK_SKEW_NS = 300_000_000_000n;
 
 const TYPE = /^[a-z][a-z0-9_]{0,62}$/;

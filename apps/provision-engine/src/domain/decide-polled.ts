@@ -45,7 +45,6 @@ export function decidePolled(news: PolledState, stored: LeaseRecord | undefined)
   return { kind: "order", because: "is-unanswered" };
 }
 
-/** The cursor of a polled source. */
 export type PollState = {
   /** The first id of the next poll. It never decreases. */
   readonly from: bigint;
@@ -58,7 +57,7 @@ export type PollState = {
 };
 
 export type PollEvent =
-  /** `lastId` comes from the server and does not grow if there is nothing newer. `isLast`: the source has ended. */
+  /** `lastId` comes from the server and stays unchanged if no newer order exists. `isLast`: the source has ended. */
   | { readonly kind: "page"; readonly lastId: bigint; readonly isLast: boolean }
   /** A page that cannot be read; `lastId` undefined if even that is missing. */
   | { readonly kind: "unreadable"; readonly lastId: bigint | undefined }

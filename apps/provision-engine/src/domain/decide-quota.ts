@@ -19,7 +19,7 @@ const EVENT_BYTES = 200;
 /** By then other leases may have ended. */
 const RETRY_MS = 60_000;
 
-/** Returns the fault of a user who would exceed a limit; undefined if the addition fits. */
+/** Returns the fault of the addition if the user would exceed a limit; undefined if the addition fits. */
 export function decideQuota(user: string, added: UserUsage, usage: UserUsage, policy: QuotaPolicy): Fault | undefined {
   const { maxLeases, maxBytes } = policy;
   // A request that exceeds the limit alone can never succeed.

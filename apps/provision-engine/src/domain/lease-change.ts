@@ -1,7 +1,6 @@
 import type { Renewal, Result } from "@muster/leases";
 import type { LeaseEnding, LeaseEventType, LeaseRecord, LeaseOrigin, CrashWindow } from "./lease.ts";
 
-/** A change of a lease. */
 export type LeaseChange =
   /** The order was sent again, with its data; undefined: the source only requests the answer again. */
   | { readonly kind: "resent"; readonly data?: string }
@@ -12,7 +11,7 @@ export type LeaseChange =
   | { readonly kind: "provisioning"; readonly takesOver?: string }
   /** Its workload passes to the heir. */
   | { readonly kind: "migrated"; readonly heir: string }
-  /** The workload of the lease in `takesOver` is now this lease's, with the exits counted so far. */
+  /** The workload of the lease in `takesOver` now belongs to this lease, with the exits counted so far. */
   | { readonly kind: "taken-over"; readonly madeFor: LeaseOrigin; readonly crashes: CrashWindow | undefined }
   | { readonly kind: "provisioned"; readonly result: Result }
   | { readonly kind: "provision-failed"; readonly result: Result }

@@ -118,7 +118,7 @@ export type LeaseRecord = {
   readonly takesOver: string | undefined;
   /** Undefined: its objects were created for this lease itself. */
   readonly madeFor: LeaseOrigin | undefined;
-  /** The lease that has taken over its workload. */
+  /** The lease that has taken over the workload. */
   readonly heir: string | undefined;
   /** Hash of the signed order. Undefined: the record is complete. Otherwise it is compacted: the data of the order and of a successful result are removed. */
   readonly orderHash: Uint8Array | undefined;

@@ -29,7 +29,7 @@ export type FoundObjects = {
   readonly unlisted: readonly string[];
 };
 
-/** The record of a lease; after a take-over, the record of the lease that has the workload now. Unknown: it could not be read. */
+/** The record of a lease; after a take-over, the record of the lease that now owns the workload. Unknown: the record could not be read. */
 export type LeaseTruth =
   | { readonly kind: "record"; readonly record: Pick<LeaseRecord, "order" | "phase" | "run" | "takesOver" | "madeFor"> }
   | { readonly kind: "none" }

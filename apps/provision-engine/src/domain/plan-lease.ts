@@ -22,7 +22,6 @@ export type LeasePolicy = {
   readonly crash: CrashPolicy;
 };
 
-/** The next step of a lease. */
 export type LeasePlan =
   | { readonly kind: "change"; readonly change: LeaseChange; readonly because: LeaseReason }
   /** Its order can never be served; it fails with this result. */
@@ -30,7 +29,7 @@ export type LeasePlan =
   /** Checks the lease whose workload it takes over, and acts on it (`decide-take-over.ts`). */
   | { readonly kind: "take-over"; readonly because: LeaseReason }
   | { readonly kind: "provision"; readonly because: LeaseReason }
-  /** The workload is beyond repair: the lease ends with this result. */
+  /** The workload cannot recover: the lease ends with this result. */
   | { readonly kind: "give-up"; readonly message: string; readonly because: LeaseReason }
   | { readonly kind: "decommission"; readonly because: LeaseReason }
   /** Removes its data from the record. */

@@ -30,7 +30,6 @@ export function readDecision(text: string): StoredDecision & { readonly plan: un
   return throwFault({ code: "invalid_request", field: "decision", reason });
 }
 
-/** A plan in its stored form. */
 export function toDecisionJson(plan: LeasePlan): unknown {
   return JSON.parse(JSON.stringify(toStoredPlan(plan), toJson));
 }

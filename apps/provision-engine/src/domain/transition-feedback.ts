@@ -54,7 +54,7 @@ function withSignature({ result }: LeaseRecord, resigned: SignatureChange | unde
 /** Pauses between repeated answers to a repeated order. */
 const REPEAT: RetryPolicy = { firstMs: 60_000, maxMs: 3_600_000 };
 
-/** The first repetition is immediate and recorded. Later ones wait for a growing pause, because any client that has seen an order can resend it without end. */
+/** The first repetition is immediate and recorded. Later repetitions wait for a growing pause, because a client may resend an order without limit. */
 export function resendFeedback(record: LeaseRecord, what: FeedbackParts, nowNs: bigint): LeaseTransition {
   const { result, deleted, repeats } = record.feedback;
   if (repeats > 0 && (result || deleted)) return keepUnchanged("answer-pending");

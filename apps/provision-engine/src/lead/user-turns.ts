@@ -89,7 +89,7 @@ export function makeUserTurns(maxConcurrent: number): UserTurns {
 }
 
 /**
- * Releases the turn of the calling work, if it has one, while `wait` is pending, and resolves once it has a turn again.
+ * Releases the turn of the calling work, if any, while `wait` is pending, and resolves after the work has a turn again.
  * Concurrent calls within one work share its turn.
  */
 export async function releaseTurnWhile<Result>(wait: () => Promise<Result>): Promise<Result> {

@@ -104,7 +104,7 @@ export function openAlerts(options: AlertsOptions): SetAlerts {
   };
 }
 
-/** Retries with back-off until the alert is sent or the signal is aborted; calls `givenUp` after the last attempt. */
+/** Retries with back-off until the alert is sent or the signal is aborted; calls `givenUp` after the last attempt fails. */
 async function sendPatiently(
   signal: AbortSignal,
   send: () => Promise<boolean>,

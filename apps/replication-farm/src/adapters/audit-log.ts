@@ -3,7 +3,6 @@ import { muster, subjects } from "@muster/proto";
 import type { AuditRecord } from "../domain/replica-set.ts";
 import { toAudit, toWireAudit } from "./messages.ts";
 
-/** The audit trail of replica sets. */
 export type AuditLog = AuditTrail<AuditRecord>;
 
 export function openAuditLog(bus: Bus): AuditLog {

@@ -34,7 +34,7 @@ export type Deps = AsyncDisposable & {
 const KUBE_TIMEOUT_MS = 10_000;
 const MAX_CALLS_IN_FLIGHT = 32;
 
-/** Opens the service's dependencies; the only place that knows what implements each verb. */
+/** Opens the dependencies of the service; only this function knows their implementations. */
 export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
   const { config, logger, signal } = context;
   const { connection } = bus;

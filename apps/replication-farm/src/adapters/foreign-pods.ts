@@ -3,7 +3,7 @@ import { openInformer, listWatch } from "@muster/kube";
 import { labels } from "@muster/proto";
 import { OWNER_KIND } from "../domain/build-pod.ts";
 
-/** Running pods that carry a pod id and belong to no replica set: those that `delete --orphan` left, and those whose labels were removed by hand. */
+/** Running pods that carry a pod id and belong to no replica set, because of `delete --orphan` or because a user removed their labels. */
 export type ForeignPods = AsyncDisposable & {
   /** False until the first list is complete: until then, a node without an entry may have such a pod. */
   isKnown(): boolean;

@@ -26,9 +26,9 @@ export type FarmPods = {
   create(manifest: PodManifest): Promise<CreateOutcome>;
   /** Throws invalid_request when the API server would refuse the pod. */
   check(manifest: PodManifest): Promise<void>;
-  /** Removes the scheduling gate of exactly this pod; one that is gone or was replaced is ignored. */
+  /** Removes the scheduling gate of exactly this pod; ignores a pod that is missing or was replaced. */
   confirm(pod: string, uid: string): Promise<void>;
-  /** Deletes exactly this pod, with force without waiting for its node; one that is gone or was replaced is no error. */
+  /** Deletes exactly this pod, with force without waiting for its node; a missing or replaced pod is no error. */
   delete(pod: string, uid: string, force: boolean): Promise<void>;
   /** Removes the labels that make exactly this pod the set's: it stays, without an owner. */
   abandon(pod: string, uid: string): Promise<void>;

@@ -259,7 +259,7 @@ function followUnready(nodes: View<muster.watch.v1.NodeState>, now: () => number
   return since;
 }
 
-/** Returns undefined if the node is gone, or if the entry is the mark, which has no name. */
+/** Returns undefined if the node no longer exists, or if the entry is the mark, which has no name. */
 function observedNode(
   state: muster.watch.v1.NodeState,
   unready: ReadonlyMap<string, number>,

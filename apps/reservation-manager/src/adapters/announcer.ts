@@ -72,7 +72,7 @@ export function makeAnnouncer(bus: Bus, deps: AnnouncerDeps): Announcer {
   };
 }
 
-/** Returns whether the server is known to have stored the whole batch. */
+/** Returns whether the server confirmed the whole batch. */
 async function publish(bus: Bus, deps: AnnouncerDeps, batch: readonly Announcement[]): Promise<boolean> {
   const last = batch.at(-1);
   if (last === undefined) return true;

@@ -26,7 +26,6 @@ it("limits a page of reservations to what fits into a reply, and lists all of th
       return Promise.resolve({ reports, next: undefined, nextSequence: LARGE.length + 1 });
     },
   };
-  // The list alone is asked for.
   const { listReservations } = makeHandlers(keeper as LedgerKeeper, VIEWS);
   const context = { signal: new AbortController().signal, deadlineMs: Infinity, pageBytes: 512 * 1024 };
   const seen: string[] = [];

@@ -13,7 +13,7 @@ const MAX_PAGE_SIZE = 500;
 /** Default and maximum number of machines in one page. A page ends earlier if more would not fit into one message. */
 const MAX_MACHINES_PAGE_SIZE = 2000;
 
-/** The views beside the ledger that answers show. */
+/** The views beside the ledger that the answers include. */
 export type ReportedViews = {
   /** Returns when a pool's scaling was last written; 0: the pool is not scaled. */
   readonly scaledAtMs: (pool: string) => number;
@@ -137,7 +137,7 @@ function queueHandlers(
   };
 }
 
-/** One page of the queues, each as `toWire` shows it. */
+/** Returns one page of the queues, each converted by `toWire`. */
 async function readQueues<Message>(
   keeper: LedgerKeeper,
   { limit, continue: after, name }: Pick<muster.reservation.v1.ListQueuesRequest, "limit" | "continue" | "name">,

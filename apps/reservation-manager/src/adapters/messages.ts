@@ -73,14 +73,14 @@ export const scalingCodec: Codec<muster.node.v1.PoolScaling> = {
   decode: (bytes) => muster.node.v1.PoolScaling.decode(bytes),
 };
 
-/** The node scaler's code for a provider that is out of capacity. Other codes are temporary or, like TOO_LARGE, concern one request only. */
+/** The node scaler reports this code if the provider is out of capacity. Other codes are temporary or, like TOO_LARGE, concern one request only. */
 const EXHAUSTED = "UNAVAILABLE";
 
 export function toScaling(pool: string, { max, blockedCode }: muster.node.v1.PoolScaling): PoolScaling {
   return { pool, max, exhausted: blockedCode === EXHAUSTED };
 }
 
-/** The facts of a live node; undefined when the node is gone. */
+/** Returns undefined if the node no longer exists. */
 export function toNodeFacts(state: muster.watch.v1.NodeState, poolLabel: string): NodeFacts | undefined {
   if (state.deleted) return undefined;
   const { name, ready, schedulable, cordoned, labels, unopened } = state;
@@ -293,7 +293,7 @@ function toLimit({ ownerKind, limit }: muster.reservation.v1.LedgerLimited): Lim
 type WireNeeds = Pick<muster.reservation.v1.ReserveRequest, "needs" | "nodeSelections" | "poolLists">;
 type ReadNeeds = (message: WireNeeds) => readonly Need[];
 
-/** Limit of the interned lists. More distinct lists than this come from names that owners generate, and sharing them saves nothing. */
+/** Limit of the interned lists. A larger number of distinct lists comes from names that owners generate, and sharing them saves nothing. */
 const MAX_INTERNED_LISTS = 10_000;
 
 /** Returns equal lists as the same object: of a million requests most have equal needs, and one list takes less memory. */

@@ -6,7 +6,7 @@ import type { NodeFacts } from "../domain/ledger/machines.ts";
 import type { LedgerKeeper } from "../ledger-keeper.ts";
 import { toNodeFacts, type NodeEntry } from "./messages.ts";
 
-/** The nodes as published by the watcher. */
+/** The nodes that the watcher published. */
 export type NodeView = {
   /** Every live node. */
   list(): NodeFacts[];

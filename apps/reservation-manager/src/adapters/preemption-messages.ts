@@ -27,7 +27,7 @@ export function toPreempted({
   return { ...toBeneficiary(beneficiary), reason: toReason(reason), deadlineMs };
 }
 
-/** `request`: the beneficiary, if it is known. */
+/** `request`: the beneficiary; undefined if unknown. */
 export function toWirePreemption(
   { beneficiary, reason, atMs, deadlineMs, isAccepted }: Preemption,
   request: Reservation | undefined,

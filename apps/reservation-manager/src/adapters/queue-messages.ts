@@ -22,7 +22,7 @@ export const queueCodec: Codec<WireQueue> = {
   decode: (bytes) => wire.Queue.decode(bytes),
 };
 
-/** A queue with fields of a later version admits nothing, nor does a queue that is too large for the log. */
+/** A queue admits nothing if it has fields of a later version or is too large for the log. */
 export function toQueue(message: WireQueue): Queue {
   const queue = readQueue(message);
   if (countQueueBytes(queue) <= MAX_CHANGE_BYTES) return queue;
@@ -31,7 +31,7 @@ export function toQueue(message: WireQueue): Queue {
 }
 
 function readQueue(message: WireQueue): Queue {
-  // A copied message lacks the fields that have their default values.
+  // A copied message lacks fields with default values, so read each field from the original.
   const { name, parent, weightMilli, maxPriority, problem, strategy, stopPolicy } = message;
   const unknown = findUnknown(message);
   const why = problem === "" ? unknown : problem;
@@ -119,7 +119,7 @@ export function toWireQueue(queue: Queue): muster.reservation.v1.Queue.$Properti
   };
 }
 
-/** The queue above, and the past borrowing of the queues below it. */
+/** Converts the parent of the queue, and the past borrowing of its child queues. */
 export function toPastShares({
   parent,
   shareMillionths,
@@ -167,7 +167,7 @@ export function toWireQueueState(
   };
 }
 
-/** The numbers of a queue, a row for each pool and resource. */
+/** Writes one row for each pool and resource of the queue. */
 export function toWireUsage(report: QueueReport): muster.reservation.v1.QueueUsage.$Properties {
   const { queue, used, borrowed, quota, pending, admitted, shareMillionths } = report;
   const pairs = [...new Set([...queue.quotas.keys(), ...quota.keys(), ...used.keys()])].sort();

@@ -13,7 +13,7 @@ import { internNeeds, toReservation, toWireRequested } from "./messages.ts";
 const wire = muster.reservation.v1;
 const { LedgerSnapshot, LedgerRequested, LedgerLimited } = wire;
 
-/** Reservations encoded per step, which takes a few milliseconds. */
+/** Reservations per step, so that one step takes a few milliseconds. */
 const PER_PIECE = 1000;
 /** Maximum time that reading a snapshot blocks the event loop. */
 const TURN_MS = 20;
@@ -81,7 +81,7 @@ function* assemble(pieces: readonly Uint8Array[]): Steps<Ledger> {
   return yield* restoreLedger(reservations, nextId, { limits, queues, beneficiaries, pastUse });
 }
 
-/** The field that begins here; undefined when the bytes end before it does. `value` is the length of an embedded message. */
+/** Returns undefined if the field is incomplete. `value` is the length of an embedded message. */
 function readField(bytes: Buffer, at: number): { tag: number; value: number; end: number } | undefined {
   const tag = bytes[at];
   if (tag === undefined) return undefined;

@@ -36,7 +36,7 @@ export type ActDeps = CreatePodDeps & {
   readonly pods: SessionPods;
   readonly reading: Omit<LogReading, "deadline">;
   readonly maxExecutors: number;
-  /** The requests that admission adds to pods now; absent: none. */
+  /** The requests that admission currently adds to pods; absent: none. */
   readonly podDefaults?: () => PodDefaults;
   readonly chooseQueue: ChooseQueue;
 };
@@ -45,7 +45,7 @@ export type ActDeps = CreatePodDeps & {
 export type SessionLedger = {
   readonly sessions: LedgerCalls;
   readonly replacements: LedgerCalls;
-  /** Limits the sessions that hold machines: beyond it the ledger grants none. */
+  /** Sets the maximum number of sessions that hold machines; beyond it the ledger grants none. */
   readonly limitSessions: (limit: number) => Promise<void>;
 };
 
@@ -59,7 +59,7 @@ export function makeSessionLedger(calls: ReservationCalls): SessionLedger {
   };
 }
 
-/** Executes one step of a session at the ledger or the API server. Steps may be repeated: names, owners and uids make repetitions harmless. */
+/** Executes one step of a session. Steps may run repeatedly, because names, owners and uids identify their effects. */
 export function performStep(
   deps: ActDeps,
   record: SessionRecord,
@@ -107,7 +107,7 @@ export function collectSessionLogs(
   });
 }
 
-/** Lists what sessions may leave behind: pods, then reservations, then replacement machines. */
+/** Lists the objects that a session may leave behind: pods, reservations and replacement machines. */
 export async function listOwned({ pods, ledger }: Pick<ActDeps, "pods" | "ledger">): Promise<OwnedObject[]> {
   const owned: OwnedObject[] = await pods.ofAllSessions();
   for await (const page of ledger.sessions.list()) owned.push(...page.reservations.map(toOwnedReservation));
@@ -115,7 +115,7 @@ export async function listOwned({ pods, ledger }: Pick<ActDeps, "pods" | "ledger
   return owned;
 }
 
-/** Timeout of explanations, so that a caller who only reads a session does not wait long. */
+/** Timeout of explanations, so that a caller who only reads a session does not wait longer. */
 const EXPLAIN_TIMEOUT_MS = 1000;
 
 type ExplainDeps = Pick<ActDeps, "ledger" | "podDefaults" | "chooseQueue"> & {
@@ -157,7 +157,7 @@ export async function explainWaiting(
   }
 }
 
-/** Asks the ledger and the node-scaler about the machines of the session, and of components that wait for other ones. */
+/** Requests the state of the session's machines and of replacement machines from the ledger and the node-scaler. */
 export function askMachinesOf(calls: ExplainCalls, { name }: SessionRecord): Promise<MachineAnswers> {
   const owner = { kind: SESSION_KIND, id: name };
   return askMachines(calls, owner, { kind: REPLACEMENT_KIND, includes: (part) => canOccupy(owner, part) });
@@ -231,7 +231,7 @@ function needsOf({ spec }: SessionRecord, poolLabel: string, defaults?: PodDefau
   return spec.components.map((component) => buildComponentNeed(component, poolLabel, defaults));
 }
 
-/** One machine in addition to the session's grant, in the same queue and domain, and in the pool that the component was granted. */
+/** Reserves one machine beside the session's grant, in the same queue and domain, and in the pool of the component's grant. */
 async function reserveReplacement(
   { ledger, podPolicy, podDefaults }: ActDeps,
   record: SessionRecord,
@@ -278,7 +278,7 @@ async function reserveOrAdopt(
 /** The needs of components, with and without the requests that admission adds, which may have changed since the reservation. */
 type Needed = { readonly needs: readonly ComponentNeed[]; readonly own: readonly ComponentNeed[] };
 
-/** Computes the needs of all components, or of one. */
+/** Computes the needs of all components; `only`: of one component. */
 function neededOf(record: SessionRecord, poolLabel: string, defaults?: PodDefaults, only?: string): Needed {
   const isMeant = ({ component }: ComponentNeed): boolean => only === undefined || component === only;
   return {

@@ -13,7 +13,7 @@ import { makeTail, type LogTail } from "./pod-logs.ts";
 const record = makeRunning();
 const pods = ["driver", "client-0", "server-0"].map((name) => makeLivePod(makePodSeen(name)));
 
-/** Every log is one line of JSON; the lines that are kept are recorded. */
+/** Reads logs of one JSON line each, and records the stored lines. */
 function reading(
   more: { keep?: LogReading["store"]["keep"] } & Partial<Pick<LogReading["logs"], "readTail" | "readEnd">> = {},
 ) {

@@ -11,12 +11,11 @@ import type { LogTail, PodLogs } from "./pod-logs.ts";
 
 const ATTEMPT_MS = 10_000;
 const PAUSE_MS = { step: 500, most: 2000 };
-/** Maximum concurrent reads of one session. */
+/** Maximum number of concurrent reads per session. */
 const MAX_LOGS_PER_SESSION = 8;
 /** The size of the end of a truncated log that is searched for a result. */
 const END = { lines: 1000, limitBytes: 2 ** 20 };
 
-/** Dependencies of reading the logs of one session. */
 export type LogReading = {
   readonly logs: PodLogs;
   readonly store: LogStore;
@@ -32,13 +31,12 @@ export type LogReading = {
   readonly deadline: AbortSignal;
 };
 
-/** The progress of reading one pod's logs. */
 type PodReading = {
   readonly pod: LivePod;
   readonly lost: string[];
   /** Number of containers that are not read yet. */
   left: number;
-  /** The result of the driver, from its log and its result file. The log itself is not kept: other logs of its session may take long. */
+  /** The driver's result, from its log and its result file. The log itself is dropped, because reading the session's other logs may take long. */
   result: PickedResult | undefined;
 };
 
@@ -80,7 +78,7 @@ export async function collectLogs(
   if (defects.length > 0) throw defects[0];
 }
 
-/** Stores one log. Returns why the log, or its end, is lost; undefined if it is complete. */
+/** Stores one log. Returns why the log, or its end, is lost; undefined if the log is complete. */
 async function keepLog(
   reading: LogReading,
   source: {
@@ -94,7 +92,7 @@ async function keepLog(
   const { pod } = of.pod;
   const patience: Patience = { ms: isResult ? reading.resultPatienceMs : reading.patienceMs, endMs: undefined };
   try {
-    // Each attempt takes its own turn, so that a failing log does not block others between attempts.
+    // Each attempt queues separately, so that a failing log does not block others between attempts.
     return await patiently(reading, patience, () =>
       inTurn(reading, async (signal) => {
         patience.endMs ??= performance.now() + patience.ms;

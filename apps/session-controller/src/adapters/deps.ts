@@ -75,14 +75,14 @@ export type Deps = AsyncDisposable &
 type PodStates = View<muster.watch.v1.PodState>;
 
 const STALE_MS = 30_000;
-/** Maximum wait for the first list of what admission adds to pods. */
+/** Maximum wait for the first list of the defaults that admission adds to pods. */
 const DEFAULTS_WAIT_MS = 2000;
 /** Maximum concurrent calls to the API server, and their timeout. */
 const CALLS = { maxInFlight: 64, timeoutMs: 10_000 };
-/** Maximum streams of users who follow sessions, one per component; streams without a read are closed. */
+/** Maximum number of follow streams, one per component; idle streams are closed. */
 const FOLLOW_LIMITS = { maxStreams: 512, idleMs: 30_000 };
 
-/** Opens the dependencies of the service; the only place that knows what implements each of them. */
+/** Opens the dependencies of the service; only this function knows their implementations. */
 export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): Promise<Deps> {
   const { config, logger, signal } = context;
   const { connection } = bus;
@@ -297,7 +297,7 @@ function sessionDeps(world: World): LeadDeps["sessions"] {
     collectLogs: (record, step, onRead, signal) => collectSessionLogs(acting, record, step, onRead, signal),
     announce: async (record, from, newFrom) => {
       await publishSessionEvents(bus, record, from);
-      // A take-over publishes all events again, and metrics count only those of this executor.
+      // A take-over publishes all events again, but metrics count only the events of this executor.
       recordPhases(world.metrics, record, Math.max(from, newFrom));
     },
     left: (session, end) => context.logger.info({ session, end }, "session left"),

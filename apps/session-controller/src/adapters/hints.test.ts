@@ -32,7 +32,7 @@ function viewOf(initial: SessionRecord) {
   };
 }
 
-/** The dependencies of followViews beside the view. */
+/** The dependencies of `followViews` other than the view. */
 function hinted(view: View<SessionDigest>, has: boolean, revision: number) {
   const woken: string[] = [];
   const priorities: unknown[] = [];

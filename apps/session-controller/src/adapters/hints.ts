@@ -28,7 +28,7 @@ export function followViews({ index, pods, followers, leftover, led }: HintDeps)
     const leading = led();
     if (leading === undefined || !leading.sessions.isUnseenChange(name, revision)) return;
     const isRun = leading.sessions.has(name);
-    // A running session goes before sessions that are submitted at the same time.
+    // A running session comes before sessions that are submitted at the same time.
     if (isRun || (entry !== undefined && needsPass(entry.value))) leading.queue.add(name, isRun ? "high" : "low");
   });
   pods.onChange((key) => {
@@ -40,7 +40,7 @@ export function followViews({ index, pods, followers, leftover, led }: HintDeps)
   });
 }
 
-/** A grant to a session, or to one of its components, schedules a pass that asks the ledger. */
+/** Schedules a pass for each grant to a session or component; the pass queries the ledger. */
 export function followGrants(
   bus: Pick<Bus, "listen">,
   { index, led }: Pick<HintDeps, "index" | "led">,

@@ -18,7 +18,7 @@ type LogName = { readonly session: string; readonly pod: string; readonly contai
 
 /** Logs of finished sessions. Rejects with FaultError. */
 export type LogStore = {
-  /** Stores a log, and replaces an earlier one of the same name. */
+  /** Stores a log and replaces an earlier log of the same name. */
   keep(name: LogName, tail: Pick<LogTail, "bytes" | "omittedBytes">): Promise<void>;
   /** Offsets include omitted bytes, so that a follower of the growing log continues at the same offset. */
   read(name: LogName, range: LogRange): Promise<KeptRange>;

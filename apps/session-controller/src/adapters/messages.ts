@@ -209,7 +209,7 @@ export function toWaitReason(because: LedgerReason | undefined): WaitReason | un
   return because && { ...because, code: wordOf(WAIT_CODES, because.code) ?? "OTHER" };
 }
 
-/** Maps a word written by another service; an unknown one becomes undefined. */
+/** Maps a word that another service wrote; an unknown word becomes undefined. */
 function wordOf<Word extends string>(words: readonly Word[], text: string): Word | undefined {
   return words.find((word) => word === text);
 }

@@ -6,7 +6,7 @@ export type SessionMetrics = {
   observeRunning(count: () => number): () => void;
   /** Counts a stored session that does not decode. */
   unreadable(): void;
-  /** Counts one outcome, with the times that the session waited and ran. */
+  /** Counts one outcome, with the waiting time and the run time of the session. */
   finished(record: SessionRecord): void;
 };
 

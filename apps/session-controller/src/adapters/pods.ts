@@ -37,7 +37,7 @@ export type SessionPods = {
   create(record: SessionRecord, component: string, manifest: ReturnType<typeof buildPod>): Promise<PodCreation>;
   /** Removes the gate of exactly this pod. A missing or replaced pod is a fault: the next creation observes its state. */
   confirm(pod: string, uid: string): Promise<void>;
-  /** Deletes exactly this pod; one that is missing, replaced, or of another version is no error. */
+  /** Deletes exactly this pod; a missing or replaced pod, or another version, is no error. */
   delete(pod: string, uid: string, options: DeleteOptions): Promise<void>;
   /** Lists the present pods, not cached, without those of other installations. */
   ofSession(session: Pick<SessionRecord, "name" | "uid">): Promise<LivePod[]>;
@@ -54,7 +54,7 @@ export function makePods(calls: KubeCalls, namespace: string, installation: stri
     create: async (record, component, manifest) => {
       const body = toPodManifest(manifest);
       try {
-        // Unknown fields are rejected rather than dropped.
+        // Strict validation rejects unknown fields, which the API server would otherwise drop.
         const made = await calls.create(pods, body, { query: { fieldValidation: "Strict" } });
         return {
           kind: "created",
@@ -119,7 +119,7 @@ function ownerOf({ metadata }: V1Pod, installation: string): Pick<OwnedPod, "own
   };
 }
 
-/** The pod that has the name; `taken` is the API server's refusal to create another one. */
+/** Reads the pod with the name; `taken`: the API server's refusal to create another pod of that name. */
 async function readTaken(calls: KubeCalls, pods: KubeResource, name: string, taken: unknown): Promise<V1Pod> {
   const pod = await withKubeFault(unlessMissing(calls.get<V1Pod>(pods, name)), `reading pod ${name}`);
   if (pod !== undefined) return pod;

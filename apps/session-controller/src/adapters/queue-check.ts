@@ -39,7 +39,7 @@ export function makeQueueCheck({ calls, onRefused }: QueueCheckDeps): (options?:
   return (options) => (options === undefined ? shared() : check(options));
 }
 
-/** Runs the work one at a time. A call never gets the result of a run that began before it, so the result is never older than the call. */
+/** Runs the work without overlap. A call never gets the result of a run that began earlier, so the result is never older than the call. */
 function shareNext<Value>(work: () => Promise<Value>): () => Promise<Value> {
   let running: Promise<unknown> = Promise.resolve();
   let next: Promise<Value> | undefined;

@@ -5,7 +5,7 @@ import type { muster } from "@muster/proto";
 import type { View } from "@muster/store";
 import { makeQueueCheck, type QueueCheckDeps } from "./queue-check.ts";
 
-/** Chooses the queue of a session by its name; empty: the session names none. Rejects if the API server does not answer whether a Queue exists. */
+/** Chooses the queue of a session by its name; empty: the session names no queue. Rejects if the API server cannot confirm whether a Queue exists. */
 export type ChooseQueue = (named: string, options?: CallOptions) => Promise<QueueChoice>;
 
 /** The queues that sessions may use. */

@@ -15,7 +15,7 @@ export type SessionRecords = Bucket<SessionRecord>;
 /** The part of each session that stays in memory; the rest is read on demand. */
 export type SessionIndex = View<SessionDigest & Occupant>;
 
-/** Sessions expire, so a full bucket has room again after a while. */
+/** Expired sessions are deleted, so a full bucket soon has room. */
 const FULL_RETRY_MS = 1000;
 
 export function openRecords(connection: NatsBus["connection"]): Promise<SessionRecords> {
@@ -27,7 +27,7 @@ export function openRecords(connection: NatsBus["connection"]): Promise<SessionR
   });
 }
 
-/** A digest of every stored session, and the names of those that do not decode. */
+/** Opens an index with a digest of every stored session, and the names of the records that do not decode. */
 export async function openIndex(
   { logger, signal }: ServiceContext<Config>,
   { connection }: NatsBus,

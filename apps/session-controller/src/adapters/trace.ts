@@ -11,7 +11,6 @@ function contextOf(record: SessionRecord): Context {
   return parseTraceparent(record.traceparent);
 }
 
-/** The span of one round of a pass, in the session's trace. */
 export function buildPassSpan(record: SessionRecord, phase: string): PassSpan {
   const attributes = {
     "muster.session": record.name,
@@ -21,7 +20,6 @@ export function buildPassSpan(record: SessionRecord, phase: string): PassSpan {
   return { name: `session ${phase}`, parent: contextOf(record), attributes };
 }
 
-/** Runs one step in its own span, inside the pass. */
 export function runInStepSpan<Result>(
   record: SessionRecord,
   step: ActStep,
@@ -31,7 +29,7 @@ export function runInStepSpan<Result>(
   return inSpan(TRACER, nameOf(step), { attributes }, work);
 }
 
-/** Records a phase as one span from its first to its last event. Built from the record, so that it is complete even after a change of executor. */
+/** Records a phase as one span from its first to its last event. The record has all events, so the span is complete even after a change of executor. */
 export function recordPhase(record: SessionRecord, name: "queue" | "run", from: EventKind, endMs: number): void {
   const start = findEvent(record, from);
   if (start === undefined) return;

@@ -113,7 +113,7 @@ function withoutEscalation<Container extends Pick<TemplateContainer, "securityCo
   return { ...container, securityContext: { ...container.securityContext, allowPrivilegeEscalation: false } };
 }
 
-/** Pods of a session without a time limit have none either. */
+/** Omits the deadline if the session has no time limit. */
 function buildDeadline({ timeoutMs, killAfterMs }: PodRequest["session"]) {
   return timeoutMs === 0 ? {} : { activeDeadlineSeconds: seconds(timeoutMs + killAfterMs + SELF_DESTRUCT_MARGIN_MS) };
 }
@@ -128,7 +128,7 @@ function buildContainer(request: PodRequest, policy: PodPolicy, given: TemplateC
     ...(component.command.length === 0 ? {} : { command: [...component.command] }),
     ...(component.args.length === 0 ? {} : { args: [...component.args] }),
     ...(component.workingDir === "" ? {} : { workingDir: component.workingDir }),
-    // The controller's variables come first, so that a component's own may refer to them: `$(POD_IP)`.
+    // The controller's variables come first, so that a component's own variables may refer to them, such as `$(POD_IP)`.
     env: [...buildEnv(request, policy), ...(given?.env ?? [])],
     ...(component.kind === "driver" ? { terminationMessagePath: policy.resultFile } : {}),
     ports: [{ name: "driver-port", containerPort: session.workerPort, protocol: "TCP" }],

@@ -10,7 +10,7 @@ type Session = Pick<Snapshot, "record" | "replacements">;
 
 /** The machines of a session's components, as inputs of the decision which of them are lost. */
 export type ComponentMachines = {
-  /** The machine of each component, and the replacement of each lost one. */
+  /** The machines of all components, and the replacements of lost machines. */
   readonly nodes: ReadonlySet<string>;
   /** The machines that components have lost. */
   readonly lostNodes: readonly string[];

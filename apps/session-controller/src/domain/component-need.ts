@@ -12,14 +12,13 @@ import {
 import { computeTemplateRequests, type ComponentTemplate } from "@muster/session-limits";
 import type { Component } from "./session.ts";
 
-/** The need of one component in the ledger. */
 export type ComponentNeed = {
   readonly component: string;
   readonly pool: string;
   readonly otherPools?: readonly string[];
   /** The requests of its part of a machine; absent: a whole machine. */
   readonly shared?: Requests;
-  /** The nodes that its pod accepts; for a whole machine, only those that hold its requests. Absent: each node without taints. */
+  /** The nodes that the component's pod accepts; a whole machine must also hold its requests. Absent: each node without taints. */
   readonly selection?: NodeSelection;
 };
 

@@ -13,9 +13,9 @@ export type KnownPods = MachineFacts & {
   readonly pods: readonly PodSeen[];
   /** True if a watcher has recently confirmed that it sees the cluster, and its publications arrive here. */
   readonly podsFresh: boolean;
-  /** The last list is old enough for a new one. */
+  /** Whether the last list is old enough for another list. */
   readonly isListDue: boolean;
-  /** The last list, without objects deleted since; undefined: none is recent enough. */
+  /** The last list, without pods that were deleted since; undefined: no list is recent enough. */
   readonly listed: readonly LivePod[] | undefined;
   readonly isReading: boolean;
 };
@@ -34,7 +34,7 @@ export function needsListing(known: KnownPods): boolean {
 
 /**
  * Returns whether the clean-up can continue with the last list: while logs are read or pods remain to be deleted. After that it waits until a watcher publishes
- * that the last pod is gone, which a new list must confirm.
+ * that the last pod no longer exists, which a new list must confirm.
  */
 function isListEnough({ listed, isReading, podsFresh, pods, record }: KnownPods): boolean {
   if (listed === undefined || isReading) return listed !== undefined;

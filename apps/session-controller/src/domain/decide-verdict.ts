@@ -49,7 +49,7 @@ function decideObstacle({ obstacles, nowMs }: Snapshot): SessionVerdict | undefi
   return outcome("ERROR", nowMs, refused.reason, `${refused.component}: ${refused.message}`);
 }
 
-/** A component that lost its machine before it started ends the session if no other machine exists, or none is free in time. */
+/** Ends the session if a component lost its machine before it started and no replacement exists or becomes free in time. */
 function decideReplacement(
   { replacements, nowMs, trouble }: Snapshot,
   components: readonly ComponentStatus[],
@@ -89,7 +89,7 @@ function decideQueue({ record, reservation, nowMs, trouble }: Snapshot): Session
   }
   if (reservation.state === "granted") return decideGrant(record.components, reservation.machines, nowMs);
   if (nowMs < computeQueuedUntilMs(record)) return undefined;
-  // The event of its grant may be lost, so the ledger is asked once more.
+  // The grant's event may be lost, so query the ledger once more.
   if (reservation.state === "unknown" && trouble === undefined) return undefined;
   const text = `no machines within ${formatDuration(record.spec.queueTimeoutMs)}`;
   if (trouble !== undefined) return outcome("INTERNAL_ERROR", nowMs, "", `${text}; ${trouble}`);

@@ -9,7 +9,7 @@ export const NOTE_DELAY_MS = 1000;
 
 export type SessionPlan = {
   readonly steps: readonly SessionStep[];
-  /** Time until the deferred notes are due; undefined: none are deferred. */
+  /** Time until the deferred notes are due; undefined: no notes are deferred. */
   readonly notesInMs: number | undefined;
 };
 
@@ -48,7 +48,7 @@ function isNote(record: SessionRecord, step: SessionStep | SessionOutcome): bool
   return step.components.every((component, index) => isBrief(component, record.components[index]));
 }
 
-/** Returns whether the same pod on the same machine merely shows another state, which may change again. */
+/** Returns whether only the state of the same pod on the same machine differs. Such states are often brief. */
 function isBrief(now: ComponentStatus, before: ComponentStatus | undefined): boolean {
   if (before === undefined || now.podUid !== before.podUid || now.node !== before.node) return false;
   return now.lostAtMs === before.lostAtMs && (now.state === before.state || !hasEnded(now));

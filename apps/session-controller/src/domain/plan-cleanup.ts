@@ -51,7 +51,7 @@ export function planSessionEnd(record: SessionRecord, nowMs: number): RecordStep
   return isOver ? { kind: "finish", atMs: nowMs, warnings: [], because: "cleaned-up" } : undefined;
 }
 
-/** Plans to read the logs of listed pods; those of pods that are gone are lost. */
+/** Plans to read the logs of listed pods; those of pods that no longer exist are lost. */
 function planLogs({ record, livePods, isReading }: Snapshot): SessionStep[] {
   if (record.logsCollected || livePods === undefined || isReading) return [];
   const unread = livePods.filter(({ pod }) => !record.logsRead.includes(pod));

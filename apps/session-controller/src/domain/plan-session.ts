@@ -20,7 +20,7 @@ import { summariseComponents } from "./summarise-components.ts";
 
 /**
  * Plans the next steps of one session: reserve every machine; create servers, clients and the driver, each group once the previous one is ready; wait for the
- * end; store the logs; delete the pods; release the machines once the pods are gone. Plans nothing while it has to wait.
+ * end; store the logs; delete the pods; release the machines after the removal of the pods. Plans nothing while it has to wait.
  */
 export function planSession(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   const { record } = snapshot;

@@ -130,7 +130,7 @@ function noteLogsRead(
   };
 }
 
-/** A ready component becomes STOPPED once its pod is gone; any other state is kept as the last known one. */
+/** A ready component becomes STOPPED after the removal of its pod; any other state is kept as the last known one. */
 function stopped(component: ComponentStatus): ComponentStatus {
   return component.state === "READY" ? { ...component, state: "STOPPED" } : component;
 }

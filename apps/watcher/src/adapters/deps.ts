@@ -53,7 +53,7 @@ export async function openWatcher(
   const wakeup = makeBell();
   const pods = stack.use(followPods(follow, buildGroupRules(config, kube)));
   const nodes = stack.use(followNodes(follow));
-  // The first list of an empty cluster changes no cache, but proves that published objects are gone.
+  // The first list of an empty cluster changes no cache, but proves that the published objects no longer exist.
   for (const followed of [pods, nodes]) followed.synced.then(wakeup.ring, () => undefined);
 
   const publications = await openPublications(stack, bus, logger);
@@ -198,7 +198,6 @@ async function openPublications(
   return { publishedPods, publishedNodes, podSide, nodeSide, markSide };
 }
 
-/** A bucket and its view. */
 type PublishedBucket<State> = { readonly bucket: Bucket<State>; readonly view: View<State> };
 
 async function openPublished<State>(

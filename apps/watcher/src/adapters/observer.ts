@@ -162,7 +162,7 @@ function splitPods(all: readonly ClusterPod[]): Pick<Part, "pods" | "others"> {
   return { pods: all.filter(isOwned), others: all.filter(isOther) };
 }
 
-/** Returns these pods' nodes that were published as gone, and since when. */
+/** Returns the nodes of these pods that were published as missing, with the time of their removal. */
 function goneNodes(seen: readonly WatchedPod[], { nodes, nodeSide }: Sources): ReadonlyMap<string, number> {
   const gone = new Map<string, number>();
   for (const { node } of seen) {

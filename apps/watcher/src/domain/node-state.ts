@@ -27,7 +27,6 @@ export type WatchedNode = {
   readonly allocatable: Readonly<Record<string, number>>;
 };
 
-/** The published state of a node. */
 export type NodeState = PublishedFields &
   NodeUses & {
     readonly name: string;

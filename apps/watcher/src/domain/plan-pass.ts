@@ -33,7 +33,7 @@ export type WatcherSnapshot = {
   /** Removed pods whose end is not published yet. */
   readonly removedPods: readonly RemovedPod[];
   readonly nodes: { readonly seen: readonly WatchedNode[]; readonly sight: InformerProgress };
-  /** Nodes of pods that are gone, and since when. A node that was never published may merely be too new for this view. */
+  /** Missing nodes of pods, with the time of their removal. A node that was never published may merely be too new for this view. */
   readonly goneNodes: ReadonlyMap<string, number>;
   readonly publishedPods: readonly PublishedState<PodState>[];
   readonly publishedNodes: readonly PublishedState<NodeState>[];
@@ -59,7 +59,7 @@ export type PassPlan = {
   readonly nodes: readonly PublishStep<NodeState>[];
   /** Pods whose write waits, because the next state usually replaces it. */
   readonly postponed: readonly PostponedWrite[];
-  /** Written after all nodes, and only if none of them failed. */
+  /** The mark is written after all nodes, and only if no write of a node failed. */
   readonly mark: MarkStep | undefined;
   /** When the next pass is due without any event; Infinity: never. */
   readonly nextMs: number;

@@ -9,10 +9,8 @@ export type PublishedFields = {
   readonly observedAtMs: number;
 };
 
-/** A state to be published. */
 export type DesiredState<State> = { readonly key: string; readonly state: State; readonly createdAtMs: number };
 
-/** A published state. */
 export type PublishedState<State> = { readonly key: string; readonly state: State; readonly revision: number };
 
 /** The last observation of a removed object whose end may still have to be published. */
@@ -30,7 +28,7 @@ export type PublishSnapshot<State> = {
   readonly nowMs: number;
   readonly sight: InformerProgress;
   readonly desired: readonly DesiredState<State>[];
-  /** Removed objects; none of them is desired. */
+  /** Removed objects; no removed object is desired. */
   readonly removed?: readonly Removed<State>[];
   readonly published: readonly PublishedState<State>[];
 };
@@ -134,7 +132,7 @@ function planKey<State extends PublishedFields>(
   return undefined;
 }
 
-/** Returns whether the published state shows that the object is gone, or belongs to a later one of that name. */
+/** Returns whether the published state shows the removal of the object, or belongs to a later object of that name. */
 export function isEndPublished(last: PublishedFields, published: PublishedFields | undefined): boolean {
   if (published === undefined) return false;
   return published.uid === last.uid ? published.deleted : published.resourceVersion >= last.resourceVersion;

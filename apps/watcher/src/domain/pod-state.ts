@@ -30,7 +30,6 @@ export type WatchedPod = {
 /** The last facts of a pod that the API server no longer has. */
 export type RemovedPod = { readonly pod: WatchedPod; readonly removedAtMs: number };
 
-/** The published state of a pod. */
 export type PodState = PublishedFields & {
   readonly owner: Owner;
   readonly component: string;
@@ -57,7 +56,7 @@ export function buildPodState(
     readonly startGraceMs: number;
     readonly nodeGraceMs: number;
     readonly nowMs: number;
-    /** Since when the pod's node is gone; undefined: it exists. */
+    /** Time since which the pod's node is missing; undefined: the node exists. */
     readonly nodeGoneMs: number | undefined;
   },
 ): { readonly state: PodState; readonly reevaluateAtMs: number | undefined } {

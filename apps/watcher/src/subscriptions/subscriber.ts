@@ -2,7 +2,7 @@ import type { PodWatchEvent } from "./pod-watch-event.ts";
 
 /** A message to a subscriber. */
 export type PodUpdate =
-  /** The current state of every pod of the owner. It replaces all earlier items; a missing pod is gone. */
+  /** The current state of every pod of the owner. It replaces all earlier items; a missing pod no longer exists. */
   | {
       readonly kind: "current";
       readonly pods: readonly PodWatchEvent[];

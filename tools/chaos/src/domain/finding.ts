@@ -1,4 +1,3 @@
-/** A violated rule. */
 export type Finding = {
   /** Undefined where the rule concerns the whole system. */
   readonly work: string | undefined;

@@ -4,7 +4,6 @@ import { PHASES } from "./plan-session-shapes.ts";
 export const MILESTONES = [...PHASES, "over"] as const;
 export type Milestone = (typeof MILESTONES)[number];
 
-/** The progress of a stored session. */
 export type Progress = {
   /** Kinds of its events. */
   readonly events: readonly string[];
@@ -22,7 +21,6 @@ export function getMilestone({ events, anyPodMade, concluded, finished }: Progre
   return anyPodMade ? "provisioning" : "accepted";
 }
 
-/** The progress of a stored job. */
 export type JobProgress = {
   readonly hasMachines: boolean;
   readonly anyPodActive: boolean;

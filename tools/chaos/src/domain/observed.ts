@@ -98,14 +98,14 @@ export type PodSeen = {
   readonly uid: string;
   /** Kind of its owner. */
   readonly kind: WorkKind;
-  /** The name of its session or job. */
+  /** The name of the session or job. */
   readonly work: string;
   /** Its role: `driver`, `worker-3`. */
   readonly component: string;
   readonly firstSeenMs: number;
   /** Whether it was ever observed without its scheduling gate. */
   readonly confirmed: boolean;
-  /** Whether it uses a part of its machine. */
+  /** Whether the work uses only a part of its machine. */
   readonly isShared?: boolean;
   readonly node: string;
   readonly boundPlace: number | undefined;

@@ -55,7 +55,6 @@ export type FaultPolicy = {
   readonly patienceMs: number;
 };
 
-/** The planned sessions and jobs. */
 export type PlannedWork = { readonly shapes: readonly SessionShape[]; readonly jobs: readonly JobShape[] };
 
 /** Weights of the drawn faults. They are every second fault; the others hit a service at a phase of a session or job. */

@@ -13,7 +13,7 @@ export type TeamQueue = {
 
 /** The parent of all teams. It owns nothing itself. */
 export const ROOT_QUEUE = "company";
-/** The queue of all sessions, beside the teams: it has no quota, so that machines are what sessions wait for. */
+/** The queue of all sessions, beside the teams. It has no quota, so that sessions wait only for machines. */
 export const SESSION_QUEUE = "sessions";
 /** Amounts of one simulated node. */
 export const MACHINE = { cpu: 4, memoryGi: 8 } as const;

@@ -3,7 +3,6 @@ export type Random = {
   /** A whole number between both ends, inclusive. */
   readonly integer: (min: number, max: number) => number;
   readonly chance: (share: number) => boolean;
-  /** A random item. */
   readonly pick: <Item>(items: readonly [Item, ...Item[]]) => Item;
   /** A random key, in proportion to its weight. */
   readonly weighted: <Key extends string>(weights: Readonly<Record<Key, number>>) => Key;

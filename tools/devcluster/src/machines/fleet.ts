@@ -38,7 +38,7 @@ export type FleetOptions = {
   readonly images: readonly MachineImage[];
   readonly machinesMax: number;
   readonly bootMs: Range;
-  /** Time from the order to end until the machine is gone. */
+  /** Time from the order to end to the removal of the machine. */
   readonly endMs: number;
   readonly seed: number;
   readonly rules: readonly MachineRule[];

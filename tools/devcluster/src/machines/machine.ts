@@ -75,7 +75,7 @@ export type Machine = {
   readonly loss: Loss | undefined;
   /** The time at which it disappears without notice. */
   readonly vanishesAtMs: number | undefined;
-  /** The earliest time at which the machine is gone; set by an order to end. */
+  /** The earliest time of the machine's removal; set by an order to end. */
   readonly goneAtMs: number | undefined;
 };
 

@@ -29,7 +29,7 @@ export type MachinesOptions = {
   readonly machinesMax?: number;
   /** Time from the order until the kubelet starts; default 2000. */
   readonly bootMs?: Range;
-  /** Minimum time from the order to end until the machine is gone; default 500. */
+  /** Minimum time from the order to end to the removal of the machine; default 500. */
   readonly endMs?: number;
   /** The seed of boot times and shares of faults; default 1. */
   readonly seed?: number;

@@ -28,7 +28,7 @@ type Leaving = {
   readonly graceMs: number;
   /** Milliseconds after the preemption at which its controller accepts it. */
   readonly acceptAfterMs: number;
-  /** Milliseconds from acceptance until its pods are gone; pods beyond their grace period are deleted by force. */
+  /** Milliseconds from acceptance to the removal of its pods; pods beyond their grace period are deleted by force. */
   readonly leaveMs: number;
 };
 

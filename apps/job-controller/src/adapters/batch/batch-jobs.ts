@@ -40,7 +40,7 @@ type BatchDeps = {
   readonly recordEvent: Parameters<typeof makeBatchReports>[0];
 };
 
-/** While machines of deleted Jobs are still occupied, the sweep repeats after this. */
+/** Interval of the sweep while pods still occupy machines of deleted Jobs. */
 const SWEEP_AGAIN_MS = 2000;
 
 /** Follows the Jobs of the served namespace, or of all, as the configuration states. */

@@ -28,10 +28,10 @@ export type BatchPassDeps = Omit<BatchActDeps, "world" | "machines"> & {
 
 type Seen = { readonly job: JobRow; readonly pods: readonly PodRow[]; readonly snapshot: BatchSnapshot };
 
-/** A pass over stale caches, or one whose machines are still occupied, is retried after this. */
+/** A pass over stale caches, or over machines that pods still occupy, is retried after this time. */
 const RETRY_MS = 1000;
 const STALE_MS = 180_000;
-/** Limits the pods of one Job that are bound concurrently. */
+/** Maximum number of pods of one Job that are bound concurrently. */
 const MAX_POD_STEPS = 8;
 
 /** Makes passes over batch Jobs, as long as this process leads. */

@@ -48,7 +48,7 @@ export type BatchWorld = AsyncDisposable & {
   forgetWrites(key: string, pods: readonly PodRow[]): void;
   /** Returns the highest priority of these classes; an empty name stands for pods without a class. */
   priorityOf(classNames: readonly string[]): number;
-  /** Returns the work with this owner id: at most one object. */
+  /** Returns the work with this owner id; owner ids are unique. */
   jobsOf(ownerId: string): readonly JobRow[];
   /** Calls the listener with the key of the work after each change of it or of one of its pods; `goneUid` is set if the work was deleted. */
   onChange(listener: (key: string, goneUid: string | undefined) => void): void;
@@ -224,7 +224,7 @@ function viewCaches(caches: Caches, defaults: KindDefaults, podDefaults: (namesp
       queued.byIndex("owner", ownerId).some((each) => each.queued?.job.finished === false),
     recordJob: (kind, job) => {
       const row = kind === JOB_SET ? toJobSetRow(job, defaults) : toJobRow(job, defaults);
-      // The record of a Job that was deleted meanwhile would never be removed.
+      // Skip a Job that was deleted meanwhile, because its record would never be removed.
       if (cached(buildRowKey(row))?.uid === row.uid) writtenJobs.record(buildRowKey(row), row);
     },
     recordPod: (pod) => {
@@ -275,7 +275,7 @@ function priorityIn(classes: Informer<PriorityRow>): (className: string) => numb
   };
 }
 
-/** Lists the pods of the set's Jobs, and pods that were bound for it and whose Job is gone. */
+/** Lists the pods of the set's Jobs, and pods that were bound for the set and whose Job no longer exists. */
 function podsOfSet({ jobs, pods }: Caches, row: JobRow): readonly PodRow[] {
   const ofJobs = jobs.byIndex("set", row.uid).flatMap(({ uid }) => pods.byIndex("job", uid));
   const known = new Set(ofJobs.map(({ uid }) => uid));

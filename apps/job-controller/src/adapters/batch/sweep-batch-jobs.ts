@@ -22,7 +22,7 @@ type SweepDeps = {
 
 /** Only few pods of a cluster have a queue of their own, so a label selects them. */
 const LABELLED = { query: { labelSelector: QUEUE_LABEL } };
-/** Limits the owners in one sweep. */
+/** Maximum number of owners per sweep. */
 const MAX_OWNERS = 100;
 
 /**

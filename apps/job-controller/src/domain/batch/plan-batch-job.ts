@@ -189,7 +189,7 @@ function isOutgrown({ nodes, shares }: GrantedUnit, sets: readonly PodSet[]): bo
   });
 }
 
-/** Withdraws a waiting request; a granted unit is released after its last pod is gone. */
+/** Withdraws a waiting request; a granted unit is released after the removal of its last pod. */
 function planReleases(
   snapshot: BatchSnapshot,
   because: Extract<BatchStep, { readonly kind: "release" }>["because"],

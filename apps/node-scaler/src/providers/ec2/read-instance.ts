@@ -22,7 +22,7 @@ const STATES: Readonly<Record<string, InstanceState>> = {
 /** The states of existing instances. */
 export const LIVE_STATES = Object.keys(STATES);
 
-/** Returns undefined if the instance is gone. */
+/** Returns undefined if the instance no longer exists. */
 export function readInstance(
   instance: Ec2Instance,
   losses: ReadonlyMap<string, number>,

@@ -26,7 +26,7 @@ export const shapes = {
   }),
 };
 
-/** Returns undefined for a machine that is gone. */
+/** Returns undefined for a machine that no longer exists. */
 export function buildInstance({ state, ...machine }: Machine): Instance | undefined {
   if (state === "gone") return undefined;
   const { instanceId, nodeName, zone, addresses, kubernetesNode, lostAtMs, failure } = machine;

@@ -19,7 +19,7 @@ import { countFreeReservations } from "../ledger/ledger.ts";
 import { getReservation } from "../ledger/ledger.ts";
 import { buildMachines, withCompleteness } from "../ledger/machines.ts";
 
-/** A world of two pools of one node each, both held, and these requests behind. */
+/** Returns two pools with one held node each, and these requests waiting. */
 function waiting(requests: readonly ReservationRequest[]): LedgerRun {
   const run = startRun([makeNode("a0", "a"), makeNode("b0", "b")]);
   stepRun(run, { kind: "reserve", request: makeRequest("h", ["a", "b"], { owner: makeOwner("h", "lease") }) });

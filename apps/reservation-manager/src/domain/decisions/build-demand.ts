@@ -23,7 +23,7 @@ import { findQuotaShortage, isStrictQueue, computeDemandLevel } from "./find-que
 import { withUse } from "../ledger/queue-use.ts";
 
 export type DemandRequest = {
-  /** Only reservations with a need in one of these; empty: in any pool. */
+  /** Lists only reservations with a need in one of these pools; empty: in any pool. */
   readonly pools: readonly string[];
   readonly limit: number;
 };
@@ -83,7 +83,7 @@ function withPoolsOf(reservation: Reservation, options: readonly Admitted[]): Re
   return { ...reservation, needs };
 }
 
-/** How often the parts of these pools count the request. */
+/** Counts the options of the request that need one of these pools. */
 function countTurns(reservation: Reservation, pools: readonly string[]): number {
   const isWanted = ({ needs }: RequestOption): boolean =>
     pools.length === 0 || needs.some(({ pool }) => pools.includes(pool));
@@ -113,7 +113,7 @@ function listInOrder(world: World, parts: readonly Part[], limit: number): reado
   const listed: Listed[] = [];
   const { ledger, machines } = world;
   const served = isChanging(world) ? buildFutureWorld(world).placed : new Set<number>();
-  // The world in which the listed requests are granted, so that their quota is counted. A StrictFIFO queue lists nothing behind a request that is not listed.
+  // In this world the listed requests are granted, so that their quota is counted. A StrictFIFO queue lists no request behind an unlisted one.
   let admitting = { ledger, machines };
   const blocked = new Set<string>();
   const listedByKind = new Map<string, number>();
@@ -131,7 +131,7 @@ function listInOrder(world: World, parts: readonly Part[], limit: number): reado
     const isStrict = waiting.queue !== undefined && isStrictQueue(waiting.queue, ledger);
     const isServed = served.has(place.sequence);
     const last = listed.at(-1);
-    // Skip the other options of the request, because its first one decided all of them.
+    // Skip the other options of the request, because the first option decided for all of them.
     const isListed = last?.reservation.sequence === place.sequence;
     const isAdmitted = isListed
       ? last.options.some((option) => option.place.option === place.option)
@@ -147,7 +147,7 @@ function listInOrder(world: World, parts: readonly Part[], limit: number): reado
         listedByKind.set(waiting.ownerKind, ofKind + 1);
         admitting = withAsked(options[0]?.demand ?? waiting, admitting);
       }
-      // If the quota stops a request, it stops all behind it in its class.
+      // If the quota stops a request, it stops all later requests of its class.
       const behind = waiting.places.first(after);
       if (behind !== undefined) turns = turns.set(behind[0], { waiting, heads: undefined });
     } else if (isStrict && !isListed && isStopped(place, admitting)) blocked.add(waiting.queue ?? "");
@@ -156,7 +156,7 @@ function listInOrder(world: World, parts: readonly Part[], limit: number): reado
   return listed;
 }
 
-/** The options of a request that the quota admits, the nearest quota first. */
+/** Returns the admitted options, the nearest quota first. */
 function listAdmitted(reservation: Reservation, world: World): readonly Admitted[] {
   return listOptions(reservation)
     .filter(({ demand, place }) => findQuotaShortage(demand, place, world) === undefined)
@@ -165,7 +165,7 @@ function listAdmitted(reservation: Reservation, world: World): readonly Admitted
     .map(({ option }) => option);
 }
 
-/** Whether the quota admits no option of the request, given that it does not admit the one at this place. */
+/** Whether the quota admits no option of the request. The caller knows that the quota does not admit the option at this place. */
 function isStopped({ option, sequence }: QueuePosition, world: World): boolean {
   return option === undefined || listAdmitted(getReservation(world.ledger, sequence), world).length === 0;
 }
@@ -177,7 +177,7 @@ function withAsked({ queue, needs }: Demand, { ledger, machines }: World): World
   return { ledger: { ...ledger, use }, machines };
 }
 
-/** The first turn from that place on; none where the part ends. */
+/** Returns the first turn at or after `from`; empty at the end of the part. */
 function turnsOf(heads: WaitingKind["heads"], from?: QueuePosition): readonly (readonly [QueuePosition, Turn])[] {
   const head = heads.first(from);
   return head === undefined ? [] : [[head[0], { waiting: head[1], heads }]];

@@ -68,7 +68,7 @@ export function buildExplanation(
   return { ...facts, message: describeExplanation(facts) };
 }
 
-/** The first need of each view, because several options may contain the same view. */
+/** Keeps the first need of each view, because several options may contain the same view. */
 function uniqueViews(needs: readonly PoolNeed[]): readonly PoolNeed[] {
   const byView = new Map<string, PoolNeed>();
   for (const need of needs) if (!byView.has(buildViewKey(need))) byView.set(buildViewKey(need), need);

@@ -14,13 +14,13 @@ import type { ReleaseRequest } from "./decide-reservation-release.ts";
 import type { Owner } from "@muster/names";
 import { shareBytes, type Need } from "../ledger/reservation.ts";
 
-/** Limit of needs per request, each for one machine or part. A larger gang is more likely a mistake. */
+/** Limit of needs per request, each for one machine or part. A larger gang is probably a mistake. */
 export const MAX_NEEDS = 1000;
 
-/** Limit of resources per need. A node has about five, and some more with accelerators. */
+/** Limit of resources per need. A node has about five, and a few more with accelerators. */
 export const MAX_RESOURCES = 16;
 
-/** Limit of bytes of all shares of a request together. An entry of the log has 768 KiB and contains them twice, beside names that may take 520 KiB. */
+/** Limit of bytes of all shares of a request together. A log entry of at most 768 KiB contains the shares twice, beside names of up to 520 KiB. */
 export const MAX_SHARE_BYTES = 100_000;
 
 /** Limit of different node selections per request: each component of a session may have its own minimum. */
@@ -49,17 +49,17 @@ export type ReservationRequest = {
   readonly beyondMinimum?: true;
   /** As in `Reservation`. */
   readonly graceMs?: number;
-  /** Waits for machines if they are short now. */
+  /** Whether the request waits if machines are short now. */
   readonly wait: boolean;
   readonly priority: number;
-  /** The concurrency limit of the owner's kind from now on, for all waiting requests; 0: no limit. */
+  /** Replaces the concurrency limit of the owner's kind, also for waiting requests; 0: no limit. */
   readonly concurrencyLimit: number;
 };
 
 /** Limit of the grace, because an owner waits that long for machines of its own quota. */
 export const MAX_GRACE_MS = 3_600_000;
 
-/** Returns the first error that does not depend on the ledger; undefined: none. */
+/** Returns the first error that needs no ledger to detect; undefined: none. */
 export function checkRequest({ owner, needs, topology, queue, graceMs = 0 }: ReservationRequest): Fault | undefined {
   if (graceMs > MAX_GRACE_MS)
     return { code: "invalid_request", field: "grace_ms", reason: `is ${graceMs}; at most ${MAX_GRACE_MS} is possible` };

@@ -12,7 +12,7 @@ export type RequeueVerdict =
 
 type NothingReason = "NOTHING_RESERVED" | "ANOTHER_RESERVATION" | "NOT_PREEMPTED" | "ACCEPTED_ALREADY";
 
-/** Records that the owner begins to end its work, so the preemption is no longer withdrawn. A withdrawn preemption cannot be accepted. */
+/** Records that the owner begins to end its work. From then on the preemption cannot be withdrawn. A withdrawn preemption cannot be accepted. */
 export function decideAcceptance(request: ReleaseRequest, ledger: Ledger, atMs: number): AcceptVerdict {
   const found = findPreempted(request, ledger);
   if (typeof found === "string") return { kind: "nothing", events: [], because: found };
@@ -21,7 +21,7 @@ export function decideAcceptance(request: ReleaseRequest, ledger: Ledger, atMs: 
   return { kind: "accept", events: [{ kind: "preemptionAccepted", sequence, atMs }], because: "WORK_IS_ENDING" };
 }
 
-/** Requeues the reservation once its work has ended. One that waits already or is not preempted stays unchanged. */
+/** Requeues the reservation after its work has ended. A waiting reservation, or one without a preemption, stays unchanged. */
 export function decideRequeue(request: ReleaseRequest, ledger: Ledger, atMs: number): RequeueVerdict {
   const found = findPreempted(request, ledger);
   if (typeof found === "string") return { kind: "nothing", events: [], because: found };

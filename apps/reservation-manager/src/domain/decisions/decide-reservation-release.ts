@@ -4,7 +4,7 @@ import { getReservationId } from "../ledger/reservation.ts";
 
 export type ReleaseRequest = {
   readonly owner: Owner;
-  /** The reservation that ends; a later one of the same owner does not. */
+  /** Only this reservation ends, not a later one of the same owner. */
   readonly reservationId: string;
 };
 

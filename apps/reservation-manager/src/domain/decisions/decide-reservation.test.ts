@@ -8,7 +8,7 @@ import { evolveWorld, type World } from "../ledger/world.ts";
 
 const nodes = [makeNode("a1", "a"), makeNode("a2", "a"), makeNode("b1", "b"), makeNode("b2", "b"), makeNode("b3", "b")];
 
-/** Returns the fault of the request after these earlier ones; undefined: it is not refused. */
+/** Returns the fault of the request, submitted after `before`; undefined: the request is not refused. */
 function refusal(request: ReservationRequest, before: readonly ReservationRequest[] = [], live = nodes) {
   const run = startRun(live);
   for (const earlier of before) stepRun(run, { kind: "reserve", request: earlier });

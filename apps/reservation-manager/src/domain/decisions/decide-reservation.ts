@@ -53,7 +53,7 @@ export type Verdict =
   | { readonly kind: "limit"; readonly events: readonly LedgerEvent[]; readonly because: "ANOTHER_LIMIT" }
   | { readonly kind: "refuse"; readonly fault: Fault };
 
-/** Machines are released and places in the queue become free more often than this. */
+/** Machines and places in the queue usually become free within this time. */
 const QUEUE_RETRY_AFTER_MS = 5000;
 const CONCURRENCY_RETRY_AFTER_MS = 1000;
 const NODES_RETRY_AFTER_MS = 1000;
@@ -104,7 +104,7 @@ export function decideReservation(
   return { ...verdict, events: [...events, ...verdict.events] };
 }
 
-/** Decides with the limit in force, and ignores the one in the request. */
+/** Decides by the limit in force and ignores the limit in the request. */
 function decideWithinLimit(
   request: ReservationRequest,
   world: World,
@@ -170,7 +170,7 @@ function findRefusal(options: readonly Option[], world: World): Fault | undefine
   return fault && toRefusal(fault);
 }
 
-/** Returns why the gang can never be granted with the current nodes and scaling; undefined: it can be. */
+/** Returns why the gang can never be granted with the current nodes and scaling; undefined: a grant is possible. */
 export function findImpossible(gang: PoolGang, machines: Machines): Fault | undefined {
   const needs = withoutHeldMinima(gang.needs, machines);
   return (
@@ -188,7 +188,7 @@ function decideAgain(
   return { kind: "refuse", fault: { code: "reservation_differs", ownerKind: kind, ownerId: id } };
 }
 
-/** Limit of names in a fault, which people read and which travels in one message. */
+/** Limit of names in a fault, so that it stays readable and fits in one message. */
 const MAX_NAMED = 20;
 
 function findUnknownQueue(queue: string, { queues }: Ledger): Fault | undefined {
@@ -268,7 +268,7 @@ function findSmallView(need: PoolNeed, all: Machines): Fault | undefined {
   const { pool, count } = need;
   const state = findRoom(all, need);
   const machines = state === undefined ? 0 : countMaxMachines(state);
-  // New nodes of a pool that may grow may be larger than those that it has.
+  // New nodes of a growing pool may be larger than its current nodes.
   const mayGrow = state !== undefined && machines > countLargest(state);
   if (count <= machines && (mayGrow || need.shared.length === 0)) return undefined;
   const parts =
@@ -285,7 +285,7 @@ function findSmallView(need: PoolNeed, all: Machines): Fault | undefined {
 
 const NOTHING: Amounts = new Map();
 
-/** Limit of resources in a fault, which travels in one message. */
+/** Limit of resources in a fault, so that it fits in one message. */
 const MAX_SHORT_RESOURCES = 16;
 
 /** Lists by name the resources that exceed every machine of the pool. Empty if the pool has no machine of known size. */

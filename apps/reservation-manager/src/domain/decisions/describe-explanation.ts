@@ -62,7 +62,7 @@ function describeFragments(reason: WaitReason, explained: PoolExplanation | unde
   return `the free amounts of pool ${reason.pool} suffice in sum, but not on single machines: ${describePartsOf(reason, explained)}`;
 }
 
-/** Names the request that goes first, with the numbers that decide. */
+/** Names the request that is granted first, with the numbers that decide. */
 function describeBehind({ requestsAhead, reservation }: Omit<Explanation, "message">, reason: WaitReason): string {
   const ahead = requestsAhead?.listed.find(({ sequence }) => sequence === reason.behind);
   if (ahead === undefined) return "the machines or quota that it needs are kept for a request that goes first";

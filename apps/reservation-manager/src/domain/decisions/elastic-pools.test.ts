@@ -86,7 +86,7 @@ describe("a pool that is scaled", () => {
 });
 
 describe("machines are kept", () => {
-  /** One of two machines of the pool is free, and a request for three has waited too long. */
+  /** One of two machines of the pool is free, and a request for three machines is overdue. */
   const overdue = (...more: readonly Operation[]): LedgerRun =>
     runOf(
       scaleTo("a", 3),

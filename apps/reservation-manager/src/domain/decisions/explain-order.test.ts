@@ -28,7 +28,7 @@ function worldOf(nodes: readonly NodeFacts[], ...queues: readonly Queue[]): Ledg
   return startWithQueues(nodes, queues);
 }
 
-/** Asks for parts with so much cpu each, one by default. */
+/** Requests one part for each of these cpu amounts. */
 function ask(
   run: LedgerRun,
   id: string,
@@ -39,7 +39,7 @@ function ask(
   askForCpu(run, id, cpu, more);
 }
 
-/** `NAME RULE` of each request that goes first, with the shares where they decide. */
+/** Returns `NAME RULE` of each request ahead, with the shares where they decide. */
 function ahead(run: LedgerRun, id: string): readonly string[] {
   return (explainRequest(run, id).requestsAhead?.listed ?? []).map(({ owner, rule, compared }) => {
     const shares = compared && `: ${printShare(compared.other.share)} < ${printShare(compared.own.share)}`;

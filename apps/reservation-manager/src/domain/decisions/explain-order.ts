@@ -77,7 +77,7 @@ function listFirstOfOthers({ queue, needs }: Reservation, { ledger }: World): re
     .map(([place]) => place);
 }
 
-/** Returns undefined if the request at this place goes later. */
+/** Returns undefined if the request at this place is behind `own`. */
 function compareWith(place: QueuePosition, own: RequestPrecedence, world: World): RequestAhead | undefined {
   const other = getReservation(world.ledger, place.sequence);
   const { isBehind, rule, compared } = comparePrecedence(own, buildRequestPrecedence(other, world), world);

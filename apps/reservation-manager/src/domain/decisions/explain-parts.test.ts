@@ -19,7 +19,7 @@ const GI = 2 ** 30;
 const size = toAmounts({ cpu: 4000, memory: 16 * GI, pods: 10 });
 const node = (name: string, more: Partial<NodeFacts> = {}) => makeNode(name, "a", { allocatable: size, ...more });
 
-/** Why the last one of these waits, with a node of the size for each name. */
+/** Explains why the last of these requests waits on these nodes. */
 function explainLast(nodes: readonly NodeFacts[], ...all: readonly (readonly Requests[])[]) {
   const run = startRun(nodes);
   for (const [id, requests] of all.entries())

@@ -2,18 +2,18 @@ import { buildAmountsKey, canFit, type Amounts } from "@muster/resources";
 import type { PoolNeed } from "../ledger/reservation.ts";
 import { placeShared, type Room } from "../ledger/room.ts";
 
-/** Parts with the same requests that a reservation needs of a pool. */
+/** Parts of one pool with equal requests. */
 export type PartDemand = {
   readonly requests: Amounts;
   readonly requested: number;
-  /** Number of them that fit now beside the other parts. */
+  /** Number of these parts that fit now beside the other parts. */
   readonly fitting: number;
-  /** Why the next one does not fit; undefined: all fit. */
+  /** Why the next part does not fit; undefined: all parts fit. */
   readonly shortage: PartShortage | undefined;
 };
 
 export type PartShortage = {
-  /** The node that lacks least; undefined: no node can be granted in parts now. */
+  /** The node with the smallest shortage; undefined: no node can be granted in parts now. */
   readonly node: string | undefined;
   /** Parts of the need that fit on the node and are counted as placed there. */
   readonly placed: number;
@@ -21,10 +21,10 @@ export type PartShortage = {
   readonly resources: readonly ResourceShortage[];
 };
 
-/** `free` is left on the node beside the parts that fit there. */
+/** `free` remains on the node beside the parts that fit there. */
 export type ResourceShortage = { readonly resource: string; readonly requested: number; readonly free: number };
 
-/** The parts of a need by their requests, the largest first, and their shortage in the room. */
+/** Groups the parts of a need by their requests, the largest first, with the shortage of each group in the room. */
 export function explainParts({ shared }: Pick<PoolNeed, "shared">, room: Room): readonly PartDemand[] {
   const { nodes, room: left } = placeShared(room, shared);
   const kinds = new Map<string, { requests: Amounts; requested: number; fitting: number }>();
@@ -45,7 +45,7 @@ export function explainParts({ shared }: Pick<PoolNeed, "shared">, room: Room): 
   }));
 }
 
-/** The node on which fewest resources are short, then the one that lacks the smallest fraction of the requests; ties by name. */
+/** Selects the node with the fewest short resources, then the smallest missing fraction of the requests, then the first name. */
 function findShortage(requests: Amounts, room: Room, placed: ReadonlyMap<string, number>): PartShortage {
   let best:
     { readonly node: string; readonly lack: number; readonly resources: readonly ResourceShortage[] } | undefined;

@@ -11,7 +11,7 @@ import type { Reservation } from "../ledger/reservation.ts";
 import { findClassOfOption } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 
-/** Undefined: the queue of the request preempts nothing, or not all nodes are known. */
+/** Returns undefined if the queue of the request preempts nothing, or not all nodes are known. */
 export function explainPreemption(
   reservation: Reservation,
   world: World,
@@ -32,7 +32,7 @@ export function explainPreemption(
 
 type Found = VictimSearch & Pick<Option, "demand"> & { readonly isExcluded: boolean };
 
-/** Searches the option for which work would be preempted. If no option has victims, returns the one that explains the wait. */
+/** Returns the best option with victims. If no option has victims, returns the option that explains the wait. */
 function searchOptions(reservation: Reservation, worlds: SearchWorlds, nowMs: number): Found {
   const { present, future } = worlds;
   const search = ({ demand, place }: Option): Found => {

@@ -9,32 +9,32 @@ import type { QuotaShortage } from "./find-queue-obstacle.ts";
 
 /** The reason why a reservation waits, with its numbers. `ahead` counts the requests that are considered earlier. */
 export type WaitReason = {
-  /** WAITING_FOR_PREEMPTED: work that is preempted for it has not ended yet. */
+  /** WAITING_FOR_PREEMPTED: the work that is preempted for the request has not ended yet. */
   readonly code: WaitCode | PreciseWait["code"] | "WAITING_FOR_PREEMPTED";
-  /** Empty for CONCURRENCY_LIMIT, and where the queue is the reason. */
+  /** Empty for CONCURRENCY_LIMIT, and if the queue is the reason. */
   readonly pool: string;
   /** Needed machines and parts of the pool; for CONCURRENCY_LIMIT the needed grants, which is 1. */
   readonly requested: number;
   /** How many of `requested` are parts of machines. */
   readonly parts: number;
-  /** Machines of the pool, or grants, that this request could have now. */
+  /** Machines of the pool, or grants, that this request could get now. */
   readonly available: number;
   /** Describes the nodes of the pool that count; absent: each node without taints. */
   readonly nodes?: string;
-  /** The domain with the most room. The numbers are those of all pools in it together. */
+  /** The domain with the most room. The numbers sum all pools in that domain. */
   readonly topology?: DomainRoom;
   /** The queue that is the cause. */
   readonly queue?: string;
   /** Set with WAITING_FOR_QUOTA and KEPT_FOR_OWNER, and if quota is kept for the request `behind`. */
   readonly quota?: QuotaShortage;
   readonly ahead: number;
-  /** Set with BEHIND_HIGHER_PRIORITY and BEHIND_FAIR_SHARE: the sequence of the request that goes first. */
+  /** Set with BEHIND_HIGHER_PRIORITY and BEHIND_FAIR_SHARE: the sequence of the request that is granted first. */
   readonly behind?: number;
 };
 
 const NO_MACHINES = { pool: "", requested: 0, parts: 0, available: 0 };
 
-/** Returns why the reservation waits, given the holds in force (`findHolds`); undefined: it is granted or about to be. */
+/** Returns why the reservation waits, given the holds in force (`findHolds`); undefined: it is granted or the next plan grants it. */
 export function explainWaiting(reservation: Reservation, world: World, holds: OverdueHolds): WaitReason | undefined {
   if (reservation.grant !== undefined) return undefined;
   const { queue } = reservation;

@@ -20,14 +20,14 @@ export type Holder = {
   readonly sinceMs: number;
 };
 
-/** `pool`: only its machines are counted. */
+/** Counts only the machines of `pool`, if given. */
 export function buildHolder({ owner, sequence, grant }: Reservation, pool?: string): Holder {
   const machines = (grant?.machines ?? []).filter((machine) => pool === undefined || machine.pool === pool);
   const parts = machines.filter(({ shared }) => shared !== undefined).length;
   return { owner, sequence, machines: machines.length, parts, sinceMs: grant?.atMs ?? 0 };
 }
 
-/** Work that leaves or would have to leave for a request, and why. */
+/** Work that ends, or would have to end, for a request. */
 export type Victim = Holder & { readonly reason: PreemptionReason };
 
 export type PoolExplanation = {
@@ -48,7 +48,7 @@ export type PoolExplanation = {
   /** The maximum size to which the pool may be scaled; undefined: it is not scaled. */
   readonly elasticMax: number | undefined;
   readonly unusable: TruncatedList<UnusableNode>;
-  /** Who was granted machines of the pool, most machines first. */
+  /** Reservations with granted machines of the pool, most machines first. */
   readonly holders: TruncatedList<Holder>;
 };
 
@@ -59,7 +59,7 @@ export type QueuePlace = {
   readonly more: number;
 };
 
-/** The hold in force; `own` when it is the explained reservation's. */
+/** `own`: whether the hold belongs to the explained reservation. */
 export type HoldInForce = { readonly reservation: Reservation; readonly own: boolean };
 
 export type ConcurrencyUse = {
@@ -72,31 +72,31 @@ export type ConcurrencyUse = {
 /** The reasons for the state of a reservation, with its numbers at one time. */
 export type Explanation = {
   readonly reservation: Reservation;
-  /** Undefined: it does not wait. */
+  /** Undefined unless the reservation waits. */
   readonly because: WaitReason | undefined;
   readonly message: string;
   readonly pools: readonly PoolExplanation[];
-  /** Undefined: it does not wait. */
+  /** Undefined unless the reservation waits. */
   readonly place: QueuePlace | undefined;
   readonly hold: HoldInForce | undefined;
-  /** Time until which younger requests of its priority may overtake it. Undefined: it does not wait. */
+  /** Time until which younger requests of the same priority may overtake the reservation. Undefined unless the reservation waits. */
   readonly overtakenUntilMs: number | undefined;
   readonly concurrency: ConcurrencyUse | undefined;
-  /** Work that is preempted for it, in the order of submission. */
+  /** Work that is preempted for the reservation, in the order of submission. */
   readonly preempted: TruncatedList<Victim>;
-  /** Requests that go first, in the order of the rules. Undefined: it does not wait. */
+  /** Requests ahead, in the order of the rules. Undefined unless the reservation waits. */
   readonly requestsAhead: TruncatedList<RequestAhead> | undefined;
-  /** Undefined: it does not wait, or its queue preempts nothing. */
+  /** Undefined unless the reservation waits and its queue preempts work. */
   readonly preemption: Outlook | undefined;
 };
 
-/** The work that would have to leave for a waiting request, as its queue permits. */
+/** The work that the queue may preempt for a waiting request. */
 export type PreemptionOutlook = {
   /** Empty: no permitted set of work is enough now. */
   readonly victims: readonly Victim[];
-  /** Time at which more work becomes preemptible, because its `minRunTime` is over. */
+  /** Time at which the `minRunTime` of more work ends, which makes that work preemptible. */
   readonly againAtMs: number | undefined;
-  /** The limit that prevents preemption for it now. */
+  /** The limit that prevents preemption for the request now. */
   readonly limit: PreemptionLimit | undefined;
 };
 

@@ -66,7 +66,7 @@ function findMachineHold(search: HoldSearch): MachineHold | undefined {
   return findHoldInTrees(search, world.ledger.trees, () => true, first);
 }
 
-/** Returns the first in order of a hold and the requests in these trees. */
+/** Searches these trees only. Returns the first request in order of a hold. */
 function findHoldInTrees(
   search: HoldSearch,
   trees: WaitingTrees,

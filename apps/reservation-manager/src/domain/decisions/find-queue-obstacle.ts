@@ -36,7 +36,7 @@ export type QuotaShortage = {
 /** The requested machines and their queue. */
 export type QueueDemand = PoolGang & Pick<WaitingClass, "ownerKind" | "queue" | "notPreemptible">;
 
-/** Returns the obstacle that the queue is to a grant at this place now; undefined: none, or the demand has no queue. */
+/** Returns the queue's obstacle to a grant at this place now; undefined: none, or the demand has no queue. */
 export function findQueueObstacle(demand: QueueDemand, place: QueuePosition, world: World): QueueObstacle | undefined {
   const { queue } = demand;
   const node = queue === undefined ? undefined : getForest(world.ledger.queues).get(queue);
@@ -92,7 +92,7 @@ export function isStrictQueue(queue: string, { queues }: Pick<Ledger, "queues">)
 /** Returns the quota held for the first overdue request of the queue that its own quota covers. */
 export type QuotaHolds = (queue: string) => HeldQuota | undefined;
 
-/** Returns a shortage caused by quota held for another request of the queue. It affects only requests behind that one. */
+/** Returns a shortage that quota held for another request of the queue causes. It affects only requests behind that request. */
 export function findHeldQuota(
   { queue, needs }: QueueDemand,
   place: QueuePosition,
@@ -109,7 +109,7 @@ export function findHeldQuota(
   return short && { code: "WAITING_FOR_QUOTA", queue, quota: toQuotaShortage(short) };
 }
 
-/** As `findQueueObstacle`, for the use of chosen machines. */
+/** As `findQueueObstacle`, for the amounts of chosen machines. */
 export function findUseObstacle(
   queue: string,
   use: PairAmounts,

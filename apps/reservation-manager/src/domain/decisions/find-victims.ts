@@ -38,11 +38,11 @@ export type VictimSearch = {
   readonly victims: Victims | undefined;
   /** Time at which more work becomes preemptible, because its minimum run time is over. */
   readonly againAtMs: number | undefined;
-  /** No set of `MAX_VICTIMS` suffices, and more work may be preempted. */
+  /** True if no set of `MAX_VICTIMS` suffices although more work may be preempted. */
   readonly isLimited: boolean;
 };
 
-/** `holds` are those of the future. */
+/** `holds`: the holds of the future world. */
 export type SearchWorlds = { readonly present: World; readonly future: World; readonly holds: OverdueHolds };
 
 /** Limit of victims per request; larger sets are not searched. */
@@ -51,12 +51,12 @@ export const MAX_VICTIMS = 2000;
 /** Preemptible work of other queues and of the request's queue, in order of preemption. */
 type Candidates = {
   readonly own: Iterable<Candidate>;
-  /** A function, because only some attempts take work of other queues. */
+  /** A function, because only some attempts preempt work of other queues. */
   readonly listOthers: () => readonly QueueWork[];
   readonly againAtMs: () => number | undefined;
 };
 
-/** The request that preempts, its queue, and the world in which it asks for a grant. */
+/** The preempting request, its queue, and the world that it must fit. */
 type Preemptor = QuotaNeed & {
   readonly waiting: Demand;
   readonly place: QueuePosition;
@@ -94,7 +94,7 @@ export function findVictims(
     const isOwn = attempt.reason === "WITHIN_QUEUE";
     const victims = findEnough(preemptor, attempt);
     isLimited ||= victims === undefined && attempt.candidates.length >= MAX_VICTIMS;
-    // Victims that are all of the request's own queue belong to the last attempt.
+    // Leave victims that all belong to the request's own queue to the last attempt.
     if (victims === undefined || (!isOwn && victims.every(({ node }) => node === preemptor.node))) continue;
     const reasonOf = ({ node }: Candidate): PreemptionReason =>
       node === preemptor.node ? "WITHIN_QUEUE" : attempt.reason;
@@ -113,7 +113,7 @@ const REMOVABLE_OBSTACLES = new Set<GrantObstacle["code"]>([
   "KEPT_FOR_OWNER",
 ]);
 
-/** Undefined: preemption does not help the request. */
+/** Returns undefined if preemption does not help the request. */
 function describePreemptor(
   waiting: Demand,
   place: QueuePosition,
@@ -132,7 +132,7 @@ function describePreemptor(
   return {
     ...{ waiting, place, node, asked, world },
     needed: (short.length > 0 ? short : [...asked]).map(([pair]) => pair),
-    // Kept quota is computed before the victims end, because afterwards more requests wait for quota that their queues own.
+    // Compute kept quota before the victims end, because afterwards more requests wait for quota that their queues own.
     fits: (after) =>
       findBeneficiaryObstacle(waiting, place, after, holds) === undefined &&
       findKeptShortage({ node, asked, place }, after, world) === undefined,
@@ -143,7 +143,7 @@ function* attempts(preemptor: Preemptor, { own, listOthers }: Candidates): Gener
   const { node, world, place } = preemptor;
   const { reclaim, fairSharing, whileBorrowing } = node.queue;
   if (reclaim !== undefined) {
-    // Without the root: no queue of the tree is outside of it.
+    // Skip the root, because it contains every queue of the tree.
     for (const subtree of node.path.slice(0, -1)) {
       if (!mayStayWithin(subtree, preemptor, own)) continue;
       const others = listOthers().filter((each) => !each.node.path.includes(subtree));
@@ -202,7 +202,7 @@ function* attemptsWith(
   yield { ...attempt, candidates: compareLosses([...others, ...firstOf(own, MAX_VICTIMS)]) };
 }
 
-/** Whether the queue and those below it can stay within its quota with the request, if all preemptible work of the request's queue leaves. */
+/** Whether the subtree stays within its quota with the request if all preemptible work of the request's queue ends. */
 function mayStayWithin(subtree: QueueNode, { node, asked, world }: Preemptor, own: Iterable<Candidate>): boolean {
   const { pools, use } = buildQuotaWorld(world);
   const then = withTreeUse(use, node, asked, 1);
@@ -212,7 +212,7 @@ function mayStayWithin(subtree: QueueNode, { node, asked, world }: Preemptor, ow
   return isWithin(subtree, without, asked, pools);
 }
 
-/** Whether the queue and those below it stay within its quota of the requested pairs. */
+/** Whether the subtree stays within its quota of the requested pairs. */
 function isWithin(node: QueueNode, use: QueueUse["tree"], asked: PairAmounts, pools: PairAmounts): boolean {
   const used = use.get(node.queue.name) ?? NO_PAIRS;
   return [...asked.keys()].every((pair) => (used.get(pair) ?? 0) <= computeQuotaTotal(node, pair, pools));
@@ -274,7 +274,7 @@ function takeWhile(candidates: Iterable<Candidate>, is: (candidate: Candidate) =
 /** Number of candidates in the first attempt. */
 const FEW_VICTIMS = 32;
 
-/** Returns the first candidates that suffice, without unnecessary ones; undefined: all together do not suffice. */
+/** Returns the first candidates that suffice, without unnecessary ones; undefined: all candidates together do not suffice. */
 function findEnough(preemptor: Preemptor, { candidates, within }: Attempt): readonly Candidate[] | undefined {
   const { world, node, asked } = preemptor;
   const fits = (after: World): boolean => {
@@ -288,7 +288,7 @@ function findEnough(preemptor: Preemptor, { candidates, within }: Attempt): read
   let [notEnough, short] = [world, 0];
   let enough: World | undefined;
   let count = countForQuota(preemptor, candidates);
-  // Doubles the step until the candidates suffice. A binary search then finds the smallest sufficient number.
+  // Double the step until the candidates suffice. A binary search then finds the smallest sufficient number.
   for (let step = 1; enough === undefined && count <= max; step *= 2) {
     const after = remove(notEnough, short, count);
     if (fits(after)) enough = after;

@@ -39,7 +39,7 @@ export type QueuedRequestRank = Pick<QueueRank, "isLast" | "place"> & {
   readonly node: QueueNode;
   /** As `levelOf`. */
   readonly level: number;
-  /** The use of the tree once it is granted. */
+  /** The use of the tree after the grant. */
   readonly use: QueueUse["tree"];
 };
 
@@ -137,7 +137,7 @@ function withNearestQuota(candidate: Candidate, { world, isBlocked }: Search): C
 
 export type QueueHead = readonly [QueuePosition, WaitingClass];
 
-/** Returns the first in the order of `takeFirst` of requests that each are the first of their queue. */
+/** Returns the first of these queue heads, in the order of `takeFirst`. */
 export function findFirstHead(heads: readonly QueueHead[], world: World): QueueHead | undefined {
   const forest = getForest(world.ledger.queues);
   const candidates = heads.flatMap(([place, waiting]) => {

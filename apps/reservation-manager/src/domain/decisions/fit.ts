@@ -45,7 +45,7 @@ export type MachineHold = {
   readonly place: QueuePosition;
   readonly needs: readonly PoolNeed[];
   readonly queue: string | undefined;
-  /** Its own quota does not suffice. */
+  /** True if the request's own quota does not suffice. */
   readonly isBorrowing: boolean;
 };
 
@@ -57,7 +57,7 @@ export type OverdueHolds = {
   readonly overdueSinceMs: number;
 };
 
-/** The parts of a request that a grant depends on beside its place. */
+/** The parts of a request that decide about a grant, beside its place. */
 export type Demand = Pick<WaitingClass, "ownerKind" | "needs" | "topology" | "queue" | "notPreemptible">;
 
 /**
@@ -69,7 +69,7 @@ type MachineCode = "POOL_AVAILABILITY" | "HELD_FOR_OLDER" | "POOLS_NOT_KNOWN_YET
 
 export type WaitCode = "CONCURRENCY_LIMIT" | MachineCode | QueueObstacle["code"];
 
-/** Why a request cannot be granted now. */
+/** The reason that prevents a grant now. */
 export type GrantObstacle =
   { readonly code: "CONCURRENCY_LIMIT"; readonly limit: number } | QueueObstacle | MachineObstacle;
 
@@ -82,7 +82,7 @@ type MachineObstacle = {
   readonly available: number;
   /** Description of the nodes that count; absent: each node of the pool without taints. */
   readonly nodes?: string;
-  /** The numbers are those of all needs together, in the domain with the most room. */
+  /** The domain with the most room; the numbers sum all needs. */
   readonly topology?: DomainRoom;
 };
 
@@ -110,7 +110,7 @@ export function findObstacle(
 
 const NO_HOLDS: Pick<OverdueHolds, "machines" | "quotas"> = { machines: undefined, quotas: () => undefined };
 
-/** As `findObstacle`, for a beneficiary: no request is ahead of it, and nothing is kept from it. */
+/** As `findObstacle`, for a beneficiary: no request is ahead of it, and no hold excludes it. */
 export function findBeneficiaryObstacle(
   demand: Demand,
   place: QueuePosition,
@@ -126,7 +126,7 @@ export function findBeneficiaryObstacle(
   );
 }
 
-/** Returns an obstacle if the chosen machines exceed the quota, which the smallest accepted ones do not. */
+/** Returns an obstacle if the chosen machines exceed the quota. Earlier checks count only the smallest accepted machines. */
 function findChosenObstacle(
   demand: Demand,
   place: QueuePosition,
@@ -197,7 +197,7 @@ function findTopologyShortage(
   };
 }
 
-/** Returns the first of the lists whose domain fits the most needs, and how many fit. */
+/** Returns the list whose domain fits the most needs, and their number; ties go to the first list. */
 export function countMostAvailable(
   lists: readonly (readonly PoolNeed[])[],
   machines: Machines,
@@ -292,12 +292,12 @@ function placeAll(room: Room, { count, shared }: PoolNeed): Fit {
   return fit;
 }
 
-/** Whether the need's domain has too few free machines. Excludes most domains without placing anything. */
+/** Excludes most domains by their number of free machines, without placing any need. */
 function isTooSmallNow(need: PoolNeed, machines: Machines): boolean {
   return need.domain !== undefined && need.count > (findRoom(machines, need)?.free.size ?? 0);
 }
 
-/** Whether a gang behind the hold fits; with a topology, in one domain. */
+/** Whether a gang behind the hold fits; a gang with a topology must fit in one domain. */
 export function canFitBehindHolds(gang: PoolGang, machines: Machines, hold: MachineHold | undefined): boolean {
   return listAlternatives(gang, machines).some((needs) => fitsListBehind(needs, machines, hold));
 }
@@ -359,7 +359,7 @@ function setNode(nodes: Map<Need, string>, need: Need, node: string | undefined)
   nodes.set(need, node);
 }
 
-/** Returns the hold if this request is behind it: within its queue by priority and age, between queues after requests that do not borrow. */
+/** Returns the hold if this request is behind it: within one queue by priority and age, between queues after requests that do not borrow. */
 export function holdAheadOf(
   demand: QueueDemand,
   place: QueuePosition,

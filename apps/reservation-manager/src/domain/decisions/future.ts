@@ -13,9 +13,9 @@ import { findFreeAmounts } from "./summarise-pools.ts";
 /** The world after all preempted work has left, and its beneficiaries have their machines. */
 export type FutureWorld = {
   readonly world: World;
-  /** The beneficiaries that have machines in it. */
+  /** Sequences of the beneficiaries that have machines in this world. */
   readonly placed: ReadonlySet<number>;
-  /** Nodes on which it differs from the present. */
+  /** Nodes whose state differs from the present. */
   readonly nodes: ReadonlySet<string>;
 };
 
@@ -26,9 +26,9 @@ export function isChanging({ ledger }: World): boolean {
 
 const futures = new WeakMap<Ledger, { readonly machines: Machines; readonly known: Map<string, FutureWorld> }>();
 
-/** The parts left out of a future. */
+/** The parts that a future omits. */
 type FutureOptions = {
-  /** Number of beneficiaries that get machines, the first ones; absent: all. */
+  /** Number of beneficiaries that get machines, in order; absent: all. */
   readonly beneficiaries?: number;
   /** Sequence of a beneficiary that is cancelled. Its victims stay unless their owners have begun to end them. */
   readonly without?: number;
@@ -66,7 +66,7 @@ function listRevocable({ leaving, reservations }: Ledger): ReadonlySet<number> {
   return revocable;
 }
 
-/** Whether the work is preempted for this request, and its owner has not begun to end it. */
+/** Whether the work is preempted for this request and its owner has not accepted the preemption. */
 function mayStay(reservation: Reservation | undefined, beneficiary: number | undefined): boolean {
   const preemption = reservation?.grant?.preemption;
   return preemption?.beneficiary !== undefined && preemption.beneficiary === beneficiary && !preemption.isAccepted;
@@ -109,7 +109,7 @@ function withPlaced(future: FutureWorld, sequence: number | undefined): FutureWo
   };
 }
 
-/** The option with which the beneficiary can be granted in this world; undefined: none. */
+/** Returns an option that can be granted in this world; undefined: none. */
 export function chooseForBeneficiary(reservation: Reservation, world: World): Option | undefined {
   return chooseOption(
     listOptions(reservation),
@@ -131,7 +131,7 @@ export function isPlaced(world: World, beneficiary: number): boolean {
  */
 export function isKeepingPlaces(world: World, events: readonly LedgerEvent[]): boolean {
   if (world.ledger.beneficiaries.length === 0) return true;
-  // Copies, because results are cached by event, and these events may not be applied.
+  // Use copies, because results are cached by event, and these events may not be applied.
   const after = evolveWorld(
     world,
     events.map((event) => ({ ...event })),
@@ -156,14 +156,14 @@ function keepsPlacesIn(before: World, after: World, options: FutureOptions): boo
   return kept.every((sequence) => placed.has(sequence));
 }
 
-/** The world once this granted work and its pods have left. */
+/** Returns the world after this granted work and its pods have ended. */
 export function withoutWork(world: World, { sequence, owner, grant }: Reservation): World {
   const after = evolveWorld(world, [{ kind: "released", sequence, atMs: 0 }]);
   const nodes = new Set(grant?.machines.map(({ node }) => node));
   return { ...after, machines: [...nodes].reduce((all, node) => withoutPods(all, node, owner), after.machines) };
 }
 
-/** The machines once the owner's pods have left the node. */
+/** Returns the machines after the owner's pods have left the node. */
 function withoutPods(machines: Machines, node: string, owner: Owner): Machines {
   const facts = machines.nodes.get(node)?.facts;
   if (facts === undefined) return machines;
@@ -198,7 +198,7 @@ export function buildWorldForOthers(present: World, future: FutureWorld = buildF
   return forOthers;
 }
 
-/** The world in which these requests do not wait. */
+/** Returns the world without these waiting requests. */
 export function withoutRequests(world: World, sequences: Iterable<number>): World {
   let after = world.ledger;
   for (const sequence of sequences) {
@@ -228,7 +228,6 @@ function withLimited(machines: Machines, now: MachineRecord | undefined, then: M
   return kept.size === 0 ? machines : withNode(machines, withForeignUse(facts, kept));
 }
 
-/** Adds this amount to the foreign use of the node. */
 function withForeignUse(facts: NodeFacts, use: Amounts): NodeFacts {
   const { pods, requests, examples } = facts.foreign;
   const after = new Map(requests);

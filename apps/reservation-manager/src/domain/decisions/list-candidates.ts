@@ -16,10 +16,10 @@ import { buildQuotaWorld } from "./queue-heads.ts";
 /** Granted work that may be preempted. `use`: its amounts that quotas limit. */
 export type Candidate = { readonly reservation: Reservation; readonly node: QueueNode; readonly use: PairAmounts };
 
-/** The purpose of a preemption. */
+/** The queue and the short pairs for which work is preempted. */
 export type QuotaNeed = {
   readonly node: QueueNode;
-  /** The pairs whose quota is short; if none is, all requested pairs. */
+  /** The pairs with short quota; if no quota is short, all requested pairs. */
   readonly needed: readonly string[];
   /** The world after all leaving work has left. Work that is still granted in it may be preempted. */
   readonly world: World;
@@ -28,7 +28,6 @@ export type QuotaNeed = {
 /** The work of one queue in its order. Read lazily: thousands of candidates may exist, and a few suffice. */
 export type QueueWork = { readonly node: QueueNode; readonly candidates: Iterable<Candidate> };
 
-/** Whether the request may preempt the work. */
 type MayLeave = (key: PreemptionOrderKey, node: QueueNode) => boolean;
 
 /** Lists, by queue, the work of the tree's other queues that borrow a needed pair. */
@@ -69,13 +68,13 @@ function* readCandidates(
     if (!may(key)) continue;
     const reservation = reservations.get(key.sequence);
     const { use } = reservation?.grant ?? {};
-    // Its work is not granted at present, or may not be preempted.
+    // Skip work that is not granted at present or may not be preempted.
     if (reservation === undefined || use === undefined || !isPreemptible(reservation, node)) continue;
     yield { reservation, node, use: sumLimitedAmounts(node, use) };
   }
 }
 
-/** Several readers share one pass over the source, which is read as far as the furthest of them. */
+/** Shares one pass over the source between several readers. The source is read only as far as the furthest reader. */
 function remember<Value extends object>(source: Iterator<Value>): Iterable<Value> {
   const known: Value[] = [];
   return {
@@ -171,7 +170,6 @@ export class Borrower {
     return this.#first;
   }
 
-  /** Moves to the next candidate. */
   take(): void {
     const next = this.#candidates.next();
     this.#first = next.done === true ? undefined : next.value;

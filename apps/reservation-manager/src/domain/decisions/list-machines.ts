@@ -13,7 +13,7 @@ import type { World } from "../ledger/world.ts";
 import { computeExcess, findFreeAmounts } from "./summarise-pools.ts";
 
 export type MachinePageRequest = {
-  /** Undefined: every pool. */
+  /** Only machines of this pool; undefined: all pools. */
   readonly pool: string | undefined;
   /** Only this node; absent: all. */
   readonly node?: string | undefined;
@@ -26,7 +26,7 @@ export type MachinePageRequest = {
 export type MachineState = {
   readonly node: string;
   readonly pool: string;
-  /** `lost`: it is held, but the node is missing. */
+  /** `lost`: an owner holds the machine, but the node is missing. */
   readonly standing: Standing | "lost";
   /** As `standing`, for needs that tolerate all of its taints. */
   readonly toleratedStanding: Standing | "lost";
@@ -34,13 +34,13 @@ export type MachineState = {
   readonly cordoned: boolean;
   /** Absent: unknown. */
   readonly zone?: string;
-  /** Undefined: no owner holds it as a whole. */
+  /** Undefined: no owner holds the whole machine. */
   readonly holder: Reservation | undefined;
-  /** Owners of parts of it, in the order of arrival. */
+  /** Owners of parts of the machine, in the order of arrival. */
   readonly partHolders: readonly Reservation[];
   /** Undefined: unknown. */
   readonly allocatable: Amounts | undefined;
-  /** The amounts that can be granted in parts now to needs that tolerate its taints; undefined: none. */
+  /** The amounts that can be granted in parts now to needs that tolerate the machine's taints; undefined: none. */
   readonly free: Amounts | undefined;
   readonly foreign: NodeUse | undefined;
   /** The use beyond the allocatable amounts; empty: none. */
@@ -70,7 +70,7 @@ export function buildMachinePage({ ledger, machines }: World, request: MachinePa
   return { machines: listed, next: undefined, complete };
 }
 
-/** A lost node, or one without its label, belongs to the pool that it was granted for. */
+/** A missing node, or one without its pool label, belongs to the pool of its grant. */
 function stateOf(node: string, record: MachineRecord, ledger: Ledger): MachineState | undefined {
   const sequence = ledger.holders.get(node);
   const holder = sequence === undefined ? undefined : getReservation(ledger, sequence);

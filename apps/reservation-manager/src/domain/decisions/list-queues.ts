@@ -10,10 +10,10 @@ import type { World } from "../ledger/world.ts";
 /** The quota, the use and the waiting requests of a queue. */
 export type QueueReport = {
   readonly queue: Queue;
-  /** The limited amounts of its work and of the work in the queues below it. */
+  /** The limited amounts of the queue's work and of the work in the queues below it. */
   readonly used: PairAmounts;
   readonly borrowed: PairAmounts;
-  /** The quota of the pairs that it or its work names. */
+  /** The quota of each pair that the queue or its work names. */
   readonly quota: PairAmounts;
   /** Its own requests. */
   readonly pending: number;

@@ -9,7 +9,7 @@ import { buildQuotaWorld } from "./queue-heads.ts";
 /** Counts per half-life: 2% of the past decays between two of them. */
 const COUNTS_PER_HALF_LIFE = 32;
 const MIN_INTERVAL_MS = 1000;
-/** Limit of queues per count, so that it fits into a log entry: those with the largest past shares. */
+/** Limit of queues per count, so that it fits into a log entry; the queues with the largest past shares are counted. */
 export const MAX_COUNTED_QUEUES = 4000;
 /** Above any share that a queue can have for long. A queue that borrows although its tree can lend nothing has an infinite share. */
 const MAX_MILLIONTHS = 1_000_000_000;

@@ -26,7 +26,7 @@ export type Settlement = {
   readonly limits?: ReadonlySet<PreemptionLimit>;
 };
 
-/** Grants requests that fit: first beneficiaries, then those that take nothing from the beneficiaries that still wait. */
+/** Grants requests that fit: first beneficiaries, then requests that take nothing from waiting beneficiaries. */
 export function settleGrants(start: World, policy: GrantPolicy, nowMs: number): Settlement {
   const first = grantBeneficiaries(start, policy, nowMs);
   if (!first.complete) return { ...first, againAtMs: undefined };
@@ -55,7 +55,7 @@ export function settleGrants(start: World, policy: GrantPolicy, nowMs: number): 
   }
 }
 
-/** Counts past use if that is due, then grants requests that fit. If none fits, preempts work for those that may preempt. */
+/** Counts past use if that is due, then grants requests that fit. If no request fits, preempts work for requests that may preempt. */
 export function settleStep(world: World, policy: GrantPolicy, nowMs: number): Settlement {
   const past = planPastUse(world, nowMs);
   if (past.events.length > 0) {

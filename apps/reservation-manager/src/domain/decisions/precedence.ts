@@ -18,15 +18,15 @@ export type ComparedQueue = {
   readonly queue: string;
   /** Levels from the queue up to the first quota that suffices for the request; 0 is its own. */
   readonly level: number;
-  /** The share once the request is granted, with past use. */
+  /** The share after the grant of the request, with past use. */
   readonly share: Share;
   /** The part of the share that is past use. */
   readonly pastShareMillionths: number;
 };
 
-/** How one request is ordered against another. */
+/** The order of a request relative to another request. */
 export type Precedence = {
-  /** True if the other request goes first. */
+  /** True if the other request is granted first. */
   readonly isBehind: boolean;
   readonly rule: OrderRule;
   /** The queues below the nearest common parent; absent: both requests are of one queue, or no queue is above both. */
@@ -64,7 +64,7 @@ export function comparePrecedence(own: RequestPrecedence, other: RequestPreceden
   return { ...decideBy([byWeight, byQuota, byShare, byPlace]), compared };
 }
 
-/** Above 0: the other request goes first. */
+/** A positive order means that the other request is granted first. */
 type Comparison = readonly [rule: OrderRule, order: number];
 
 function decideBy(comparisons: readonly Comparison[]): Precedence {

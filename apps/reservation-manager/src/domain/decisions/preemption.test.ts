@@ -42,7 +42,7 @@ function requeue(run: LedgerRun, id: string): void {
   stepRun(run, { kind: "requeue", owner: makeOwner(id, "job") });
 }
 
-/** `x` waits, `X` is granted, `X>y` leaves for y, in the order of submission. */
+/** Lists in the order of submission: `x` waits, `X` is granted, `X>y` is preempted for y. */
 function show({ world: { ledger } }: LedgerRun): string {
   const nameOf = (sequence: number): string => ledger.reservations.get(sequence)?.owner.id.slice(1) ?? "nothing";
   return [...ledger.reservations.values()]
@@ -439,7 +439,7 @@ it("counts a machine that is kept for a request as part of its pool", () => {
   ask(run, "v", "within", 3);
   ask(run, "x", "within", 0, { ...whole, priority: 1 });
   expect(show(run)).toBe("P Q V>x x");
-  // Of 24, 16 are used now, and 21 once x has the machine of v.
+  // Of 24, 16 are used now, and 21 after x gets the machine of v.
   ask(run, "y", "within", 2);
   expect(show(run)).toBe("P Q V>x x Y");
 });

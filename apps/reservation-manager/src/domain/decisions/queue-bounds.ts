@@ -27,18 +27,18 @@ import { findStrictHead, findUnservedHead, isPossible, buildQuotaWorld } from ".
 
 /** The rank of a request among the queues of one parent: decided by these fields, in this order. */
 export type QueueRank = {
-  /** It borrows for a queue of weight 0, so it comes after all others. */
+  /** True if the request borrows for a queue of weight 0 and so comes after all others. */
   readonly isLast: boolean;
   /** Levels from the queue below the parent up to the first quota that suffices. */
   readonly level: number;
-  /** The share of that queue once the request is granted, with the queue's past borrowing. */
+  /** The share of that queue after the grant of the request, with the queue's past borrowing. */
   readonly share: Share;
   readonly place: QueuePosition;
 };
 
 /** Lower bounds over several requests, without requests at their concurrency limit. */
 export type RequestBounds = {
-  /** By pair, the minimum quota that any of them needs. Omits pairs that not all of them request. */
+  /** By pair, the minimum quota that any of the requests needs. Omits pairs that some requests lack. */
   readonly needed: PairAmounts;
   readonly first: QueuePosition;
   readonly oldestMs: number;
@@ -61,16 +61,15 @@ export type AdmittedBounds = RequestBounds & {
   readonly isBehind: boolean;
   /** As `needed`, but to be compared with the free amounts that remain beside the quota kept for owners. */
   readonly besideKept: PairAmounts;
-  /** By pair, the minimum that any of them adds to the use of the parent. */
+  /** By pair, the minimum that any of the requests adds to the use of the parent. */
   readonly asked: PairAmounts;
   /** The best rank that any of them can have among the queues of the parent. */
   readonly best: QueueRank;
 };
 
-/** Quota that is held for a request. `place` is the end of the request, because its other options are not behind it. */
+/** Quota that is held for a request. `place` follows all options of the request, so that the hold affects only later requests. */
 export type HeldQuota = { readonly place: QueuePosition; readonly asked: PairAmounts };
 
-/** The free amount of a pair. */
 export type FreeAmounts = (pair: string) => number;
 
 /** Cached results. Valid while the nodes (`sizesMark`) and the set of owner kinds at their concurrency limit stay the same. */

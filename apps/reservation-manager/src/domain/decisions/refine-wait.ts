@@ -75,7 +75,7 @@ const CODES: Readonly<Partial<Record<OrderRule, "BEHIND_HIGHER_PRIORITY" | "BEHI
   PRIORITY: "BEHIND_HIGHER_PRIORITY",
 };
 
-/** Finds the beneficiary that goes first and whose kept machines or quota are the only obstacle to this request. */
+/** Finds the first beneficiary whose kept machines or quota are the only obstacle to this request. */
 function findKeptFor({ demand, place }: Request, world: World, holds: OverdueHolds): PreciseWait | undefined {
   if (!isChanging(world) || findObstacle(demand, place, world, holds) !== undefined) return undefined;
   const own = buildRequestPrecedence(getReservation(world.ledger, place.sequence), world);

@@ -45,7 +45,6 @@ function smallestMachine(need: PoolNeed, machines: Machines): { readonly amounts
   return { amounts, isOnly: others.length === 0 };
 }
 
-/** The quota that these machines use. */
 export function sumUsedAmounts(granted: readonly Machine[], machines: Pick<Machines, "nodes">): PairAmounts {
   const sums = new Map<string, number>();
   for (const { pool, node, shared } of granted) {

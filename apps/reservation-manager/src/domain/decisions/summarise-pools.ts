@@ -54,7 +54,7 @@ function emptySummary(): Summary {
 export function summarisePools({ nodes }: Pick<Machines, "nodes">): PoolsByName {
   if (nodes === latest.nodes) return latest.pools;
   const before = latest;
-  // After a failure, the next call counts every node again.
+  // After a failure, the next call must count every node.
   latest = emptySummary();
   latest = countChanges(before, nodes);
   return latest.pools;

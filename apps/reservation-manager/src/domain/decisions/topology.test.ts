@@ -40,7 +40,7 @@ function reservationOf(run: LedgerRun, id: number) {
   return [...run.world.ledger.reservations.values()].find((each) => each.owner.id === owner.id);
 }
 
-/** The nodes of a reservation, in the order of its needs; undefined: it waits. */
+/** Returns the nodes of a reservation in the order of its needs; undefined: the reservation waits. */
 function nodesOf(run: LedgerRun, id: number): readonly string[] | undefined {
   return reservationOf(run, id)?.grant?.machines.map(({ node }) => node);
 }

@@ -18,7 +18,7 @@ import { emptyRoom, buildFreeKey, buildPartialKey, placeShared, type Room } from
 const NOTHING: Amounts = new Map();
 const NO_PODS: NodeUse = { pods: 0, requests: NOTHING, examples: [] };
 
-/** Returns whether all needs together can ever be granted: beside the current foreign pods, once everything else is released. */
+/** Returns whether all needs together fit beside the current foreign pods if all other grants are released. */
 export function canHoldAll(machines: Machines, needs: readonly PoolNeed[]): boolean {
   const isEachPossible = needs.every((need) => {
     const state = findRoom(machines, need);
@@ -29,7 +29,7 @@ export function canHoldAll(machines: Machines, needs: readonly PoolNeed[]): bool
   return [...pools].every((pool) => canHoldTogether(machines, getNeeds(pool, needs)));
 }
 
-/** Returns whether the need can ever be granted: beside the current foreign pods, once everything else is released. */
+/** Returns whether the need fits beside the current foreign pods if all other grants are released. */
 export function canHold(pool: PoolState, need: PoolNeed): boolean {
   const machines = countAttainableMachines(pool);
   if (need.count > machines) return false;
@@ -88,7 +88,7 @@ function isInDomain({ labels }: NodeFacts, { domain }: PoolNeed): boolean {
   return domain === undefined || labels[domain.key] === domain.value;
 }
 
-/** Caches `canHold` by the sizes of a pool: every pass asks it again for the requests that wait long. */
+/** Caches `canHold` by the sizes of a pool, because every pass repeats the check for long waiting requests. */
 const answers = new WeakMap<PoolState["sizes"], Map<string, boolean>>();
 const MAX_ANSWERS = 10_000;
 

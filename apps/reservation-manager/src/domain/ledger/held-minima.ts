@@ -21,7 +21,7 @@ export function withoutHeldMinimum<Need extends NodeFilter>(need: Need, machines
   return state === undefined || isHeldByAll(state.sizes, need) ? withAnySize(need) : need;
 }
 
-/** The need on nodes of any size. */
+/** Drops the minimum size of the need. */
 export function withAnySize<Need extends NodeFilter>(need: Need): Need {
   if (need.selection?.minimum === undefined) return need;
   const { selection, ...others } = need;

@@ -19,7 +19,7 @@ export type LedgerEvent =
   | { readonly kind: "preemptionAccepted"; readonly sequence: number; readonly atMs: number }
   /** It keeps its machines. */
   | { readonly kind: "preemptionWithdrawn"; readonly sequence: number; readonly atMs: number }
-  /** It waits again, at its place. */
+  /** The reservation waits at its former place in the queue. */
   | { readonly kind: "requeued"; readonly sequence: number; readonly atMs: number }
   /** The ledger no longer keeps anything for it. */
   | { readonly kind: "beneficiaryDropped"; readonly sequence: number; readonly atMs: number }
@@ -29,7 +29,7 @@ export type LedgerEvent =
   | { readonly kind: "queueRemoved"; readonly name: string; readonly atMs: number }
   | ({ readonly kind: "pastUseCounted"; readonly parent: string } & PastShares);
 
-/** Records who holds which machine and who waits. Immutable: every event returns a new ledger that shares most of the old one. */
+/** Records grants and waiting requests. Immutable: every event returns a new ledger that shares most of the old ledger. */
 export type Ledger = {
   readonly nextSequence: number;
   /** Grows by one with every event, so that a follower of the events detects a gap. */
@@ -50,9 +50,9 @@ export type Ledger = {
   /** The use of each queue's quota by its granted reservations. */
   readonly use: QueueUse;
   readonly pastUse: PastUse;
-  /** Queue -> its granted reservations, in the order in which they are preempted. */
+  /** Queue -> its granted reservations, in the order of preemption. */
   readonly admitted: SortedMap<string, PreemptionOrder>;
-  /** Granted reservations whose owners are asked to end their work. */
+  /** Granted reservations whose owners were requested to end their work. */
   readonly leaving: SortedMap<number, true>;
   /** Beneficiaries: requests for which work is preempted, in the order of their first preemption. */
   readonly beneficiaries: readonly Beneficiary[];
@@ -60,7 +60,7 @@ export type Ledger = {
   readonly trees: WaitingTrees;
 };
 
-/** Sequences of granted reservations in the order of preemption: those beyond a minimum, then the lowest priority, then the most recent grant. */
+/** Granted reservations in the order of preemption: first those beyond a minimum, then the lowest priority, then the most recent grant. */
 export type PreemptionOrder = SortedMap<PreemptionOrderKey, true>;
 export type PreemptionOrderKey = Pick<Reservation, "beyondMinimum" | "priority" | "sequence"> & {
   readonly grantedAtMs: number;

@@ -103,7 +103,7 @@ export type Machines = {
   readonly sizesMark: object;
 };
 
-/** A node is known while it lives or is held; a held node that is lost stays its holder's until it is released. */
+/** A record exists while its node exists or is held; a missing node belongs to its holder until the release. */
 export type MachineRecord = {
   readonly facts?: NodeFacts;
   readonly holder?: Owner;
@@ -158,7 +158,7 @@ export function countCapacity(pool: PoolState): number {
   return pool.free.size + pool.held + pool.shared;
 }
 
-/** Maximum number of machines of the existing nodes that a request can get once everything else is released. */
+/** Maximum number of existing machines that a request can get after all other grants are released. */
 export function countLargest(pool: PoolState): number {
   return countCapacity(pool) + pool.occupied + pool.foreign;
 }
@@ -284,7 +284,7 @@ function replaceRecord(machines: Machines, name: string, next: MachineRecord): M
   return { complete, nodes: known ? nodes.set(name, next) : nodes.delete(name), pools, sizesMark };
 }
 
-/** Returns whether both offer the same to the same needs once nothing is granted. */
+/** Returns whether both nodes offer the same to the same needs while no part of them is granted. */
 function isAlike(before: NodeFacts | undefined, after: NodeFacts | undefined): boolean {
   if (before === undefined || after === undefined) return before === after;
   return sizeKey(before) === sizeKey(after);
@@ -404,7 +404,7 @@ function domainOf({ labels }: NodeFacts, { topology }: Partition): string | unde
   return topology === undefined ? "" : labels[topology] || undefined;
 }
 
-/** Drops the record's domain from the partition once it has no node. */
+/** Drops the record's domain from the partition if the domain has no more nodes. */
 function withoutEmptyDomain(partition: Partition, record: MachineRecord | undefined): Partition {
   const value = record?.facts && domainOf(record.facts, partition);
   const state = value === undefined ? undefined : partition.states.get(value);
@@ -488,7 +488,7 @@ export function getNodeStanding(facts: NodeFacts, record: MachineRecord): Standi
   return findUncountedUse(facts, record) === undefined ? "free" : "foreign";
 }
 
-/** The node as rooms list it for grants in parts; undefined: no part of it may be granted, whatever is free. */
+/** Returns the node as rooms list it for grants in parts; undefined: no part of it may be granted, even if amounts are free. */
 export function findPartialNode(facts: NodeFacts, record: MachineRecord, standing: Standing): PartialNode | undefined {
   const { allocatable } = facts;
   if (allocatable === undefined || (standing !== "shared" && standing !== "foreign")) return undefined;

@@ -14,7 +14,7 @@ import { defineResource, type Resource } from "../resource.ts";
 import { checkDefinition, checkDefinitionName, checkDefinitionChange } from "./check-definition.ts";
 import { getStoredVersion } from "./custom-resource.ts";
 
-/** Holds a definition until all its objects are gone. */
+/** Holds a definition until all of its objects are removed. */
 export const CLEANUP = "customresourcecleanup.apiextensions.k8s.io";
 
 export const definitionResource: Resource = defineResource({
