@@ -236,7 +236,7 @@ function readHttp(read: EnvReader): HttpConfig {
       maxConnections: read.integer("GATEWAY_CONNECTIONS_MAX", { fallback: 4096, min: 1, max: 100_000 }),
       /** Time in which a client must complete its TLS handshake, and then send the headers of a request. */
       headersTimeoutMs: read.integer("GATEWAY_HEADERS_TIMEOUT_MS", { fallback: 10_000, min: 100, max: 600_000 }),
-      /** Time in which a client must send a whole request. */
+      /** Time in which a client must send a whole request, and read a whole answer. */
       requestTimeoutMs: read.integer("GATEWAY_REQUEST_TIMEOUT_MS", { fallback: 30_000, min: 100, max: 600_000 }),
     },
   };
