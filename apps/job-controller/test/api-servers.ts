@@ -5,7 +5,7 @@ import { expect } from "vitest";
 /** The suites that run on a real API server in every run; `npm run test:all` runs the others. */
 const EVERY_RUN = ["definition.int.test.ts", "jobs.int.test.ts"];
 
-/** The servers against which a suite runs. */
+/** Lists the API servers that the suite runs against. */
 export const API_SERVERS = listApiServers(startApiServer, {
   file: expect.getState().testPath ?? "",
   everyRun: EVERY_RUN,

@@ -43,7 +43,7 @@ type Plan = {
   readonly got: readonly (ScaledNode | FreeMachine | Boot | string)[];
 };
 
-/** Implements the rules of `compute` by comparing each demand with each node: slow, simple, and written independently. */
+/** Implements the rules of `computeScaling` by comparing each demand with each node: slow, simple, and written independently. */
 export function computeByLoops(snapshot: ScalingSnapshot): Outcome {
   const { nowMs, limits } = snapshot;
   const nodes = snapshot.nodes

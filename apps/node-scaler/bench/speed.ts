@@ -12,7 +12,7 @@ const SIZES = selectSize([100, 1000, 10_000], [100, 1000]);
 const TYPES = ["small", "large", "huge"];
 const ZONES = ["a", "b", "c"];
 
-/** Compares the cost of `compute` for equal numbers of nodes and demands with a naive version that compares each demand with each node. */
+/** Compares the cost of `computeScaling` for equal numbers of nodes and demands with a naive version that compares each demand with each node. */
 export function benchSpeed(): void {
   // The first runs would measure the compiler, and are discarded.
   for (let warmUp = 0; warmUp < 20; warmUp += 1) measureMs(() => computeScaling(buildWorld(200, warmUp)));

@@ -11,7 +11,7 @@ export const neverStop: DayPolicy = (snapshot) => serve(snapshot, true);
 /** Creates a node for each demand, which ends with it. */
 export const oneNodeEach: DayPolicy = (snapshot) => serve(snapshot, false);
 
-/** Serves demands in the order of their arrival, without regard to gangs. Boots are limited as for `compute`. */
+/** Serves demands in the order of their arrival, without regard to gangs. Boots are limited as for `computeScaling`. */
 function serve(snapshot: ScalingSnapshot, reuse: boolean): ReturnType<DayPolicy> {
   const { nodes, nowMs, seed, limits } = snapshot;
   const waiting = new Set(snapshot.demands.map(({ name }) => name));

@@ -1,6 +1,6 @@
 /**
  * The port for all traffic on the bus. `connectNats` and `makeMemoryBus` implement it and pass the same test suite. Application code uses the typed functions
- * (`client`, `serve`, `publishEvent`, `consumeEvents`) and never builds headers.
+ * (`makeClient`, `serve`, `publishEvent`, `consumeEvents`) and never builds headers.
  */
 export type Bus = AsyncDisposable & {
   /** Maximum bytes of one message, headers included: `max_payload` of the server. */

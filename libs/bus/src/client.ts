@@ -75,7 +75,7 @@ export function makeClient<Service extends ServiceDescriptor>(
 /** Calls the methods of a service by name and leaves replies encoded, for callers that compare replies before decoding them. */
 export type ByteClient = Readonly<Record<string, (request: object, options?: CallOptions) => Promise<Uint8Array>>>;
 
-/** Calls a service as `client` does. */
+/** Calls a service as `makeClient` does. */
 export function makeByteClient(bus: Bus, service: ServiceDescriptor): ByteClient {
   const calls = Object.entries(service.methods).map(([name, method]) => {
     const decode = (payload: Uint8Array): Uint8Array => payload;

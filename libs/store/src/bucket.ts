@@ -55,7 +55,7 @@ export type Bucket<Value, Input = Value> = {
   update(key: string, value: Input, expectedRevision: number): Promise<number>;
   /** Deletes the key if it still has this revision; rejects with conflict otherwise. */
   delete(key: string, expectedRevision: number): Promise<void>;
-  /** Changes one key as `Modify` states. */
+  /** Changes one key as `ModifyKey` states. */
   modify(...of: Parameters<ModifyKey<Value, Input>>): ReturnType<ModifyKey<Value, Input>>;
   /** Lists matching entries in key order. `filter` has the form of a subject: `session.*.>`; default: all. */
   list(filter?: string): Promise<Entry<Value>[]>;

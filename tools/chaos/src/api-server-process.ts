@@ -42,7 +42,7 @@ async function startEmbedded(directory: string): Promise<ApiServerProcess> {
       logFile: join(directory, "api-server.log"),
     });
   let child = start(0);
-  // Two servers cannot have one state.
+  // Allows one outage at a time, because two servers would share one state.
   const outages = makeOneAtATime();
   const { kubeconfig, port } = await child.line(readStarted);
   const killOnce = async (awayMs: number): Promise<void> => {

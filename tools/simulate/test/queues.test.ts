@@ -83,7 +83,7 @@ const preemptsOne: TamperEvents = (events) => {
   return events.filter((event) => event.kind !== "preempted" || event === first);
 };
 
-/** A ledger that forgets for whom the work leaves as soon as its owner has accepted that. */
+/** Builds a ledger that forgets the beneficiary of leaving work as soon as the owner of that work has accepted its preemption. */
 function forgetsBeneficiaries(): TamperEvents {
   const beneficiaries = new Map<number, number>();
   return (events) =>

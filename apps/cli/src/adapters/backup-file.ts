@@ -140,7 +140,7 @@ export async function readBackup(path: string): Promise<BackupReader> {
   }
 }
 
-/** A write may be partial. */
+/** Writes all bytes, because a single write may be partial. */
 async function writeAll(file: FileHandle, bytes: Uint8Array, at: number): Promise<void> {
   for (let done = 0; done < bytes.length;) {
     const { bytesWritten } = await file.write(bytes, done, bytes.length - done, at + done);

@@ -23,7 +23,7 @@ export function buildPassSpan(job: JobRow): PassSpan {
   return { name: "job pass", parent: buildTraceContext(job), attributes };
 }
 
-/** Runs one step under a span of its own, inside the pass. */
+/** Runs the step in a separate span below that of its pass. */
 export function runInStepSpan<Result>(job: JobRow, step: JobStep, work: () => Promise<Result>): Promise<Result> {
   const attributes = { "muster.job": job.metadata.name, "muster.because": step.because };
   return inSpan(TRACER, step.kind, { attributes }, work);

@@ -39,9 +39,9 @@ export function isInUse(node: ScaledNode, { machines, pods }: NodeUse): boolean 
 }
 
 /**
- * Builds nodes for `compute`. Nodes in use count for their pool, and are left unchanged like Claimed ones. A node with pods that the ledger still grants is
- * shared with them. A node that the ledger would not grant yet counts as booting since then, until the heartbeat ends it after too long. So does a released
- * node that the next heartbeat makes Available, because another would be booted otherwise.
+ * Builds nodes for `computeScaling`. Nodes in use count for their pool, and are left unchanged like Claimed ones. A node with pods that the ledger still
+ * grants is shared with them. A node that the ledger would not grant yet counts as booting since then, until the heartbeat ends it after too long. So does a
+ * released node that the next heartbeat makes Available, because another would be booted otherwise.
  */
 export function buildComputedNodes(
   nodes: readonly ScaledNode[],

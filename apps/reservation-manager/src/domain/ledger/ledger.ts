@@ -334,7 +334,7 @@ export function* restoreLedger(
 }
 
 /**
- * As `evolve` with a request and then with its grant, but cheaper, because such a request never waits. Only callers that count events see the ledger in
+ * As `evolveLedger` with a request and then with its grant, but cheaper, because such a request never waits. Only callers that count events see the ledger in
  * between.
  */
 export function evolveImmediateGrant(

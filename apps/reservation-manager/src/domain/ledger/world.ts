@@ -12,7 +12,7 @@ export type World = {
 /** Ledgers before and after events that were applied. */
 const applied = new WeakMap<LedgerEvent, { readonly before: Ledger; readonly after: Ledger }>();
 
-/** As `evolve`, cached by event: the decision applies its event, and the log applies it again at no cost. */
+/** As `evolveLedger`, cached by event: the decision applies its event, and the log applies it again at no cost. */
 export function evolveOnce(ledger: Ledger, event: LedgerEvent): Ledger {
   const known = applied.get(event);
   if (known?.before === ledger) return known.after;
