@@ -43,7 +43,7 @@ export function benchSpeed(): void {
   );
 }
 
-/** Builds demands of all kinds, and nodes of which half suit some of them. */
+/** Builds demands of all kinds, and nodes; half of the nodes suit some of the demands. */
 function buildWorld(size: number, seed: number): ScalingSnapshot {
   const random = makeRandom(seed);
   const pick = <Value>(values: readonly Value[], otherwise: Value): Value =>
