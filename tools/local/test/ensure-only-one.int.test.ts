@@ -22,7 +22,7 @@ it("admits one stack, refuses a second, and admits the next when the first has e
 /** A process that holds the directory until it is killed. */
 async function hold(held: string): Promise<{ readonly kill: () => Promise<void> }> {
   const module = JSON.stringify(new URL("../src/ensure-only-one.ts", import.meta.url).href);
-  const program = `const { onlyOne } = await import(${module}); await onlyOne(process.argv[1]); console.log("held"); setInterval(() => {}, 1000);`;
+  const program = `const { ensureOnlyOne } = await import(${module}); await ensureOnlyOne(process.argv[1]); console.log("held"); setInterval(() => {}, 1000);`;
   const holder = spawn(process.execPath, ["--input-type=module", "-e", program, held], {
     stdio: ["ignore", "pipe", "inherit"],
   });
