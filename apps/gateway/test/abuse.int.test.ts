@@ -92,15 +92,17 @@ describe.each(PROTOCOLS)("over %s", (protocol) => {
     await isServing();
   });
 
-  // Over HTTP/1.1, the kernel accepts the whole answer.
-  it.runIf(protocol !== "HTTP/1.1")("ends an answer that its client does not read, and serves others", async () => {
+  it("ends an answer that its client does not read, and serves others", async () => {
     const name = "x".repeat(60);
-    world.answers["listNodes"] = () => ({ nodes: Array.from({ length: 10_000 }, (_, n) => ({ name: `${name}${n}` })) });
-    const unread = openRawRequests(gateway, 2, { path: "/v1/nodes" });
+    let asked = 0;
+    world.answers["listNodes"] = () => {
+      asked += 1;
+      return { nodes: Array.from({ length: 10_000 }, (_, n) => ({ name: `${name}${n}` })) };
+    };
+    const unread = ["/v1/nodes", "/v1/nodes?limit=1"].map((path) => open({ path }));
     for (const each of unread) each.pause();
-    await until("both answers have begun", () => unread.every((each) => each.status() === 200));
-    const statusOf = async () => (await gateway.ask("/v1/pools")).status;
-    await until("others are served", async () => (await statusOf()) === 200);
+    await until("the service has both requests", () => asked === 2);
+    await until("others are served", async () => (await gateway.ask("/v1/pools")).status === 200);
     for (const each of unread) await each[Symbol.asyncDispose]();
   });
 
