@@ -91,11 +91,11 @@ for (const server of API_SERVERS) {
       calls.patch(NAMESPACES, namespace, { kind: "merge", body: { metadata: { labels: { team } } } });
     const create = (namespace: string, made: TestJob): Promise<TestJob> =>
       calls.create<TestJob>(jobsIn(namespace), { ...made, metadata: { ...made.metadata, namespace } as never });
-    const untilState = (namespace: string, name: string, type: string): Promise<TestJob> =>
+    const untilState = (namespace: string, name: string, type: string, place = jobsIn(namespace)): Promise<TestJob> =>
       until(
         `${namespace}/${name} is ${type}`,
         async () => {
-          const seen = await unlessMissing(calls.get<TestJob>(jobsIn(namespace), name));
+          const seen = await unlessMissing(calls.get<TestJob>(place, name));
           return (
             seen?.status?.conditions?.some((each) => each.type === type && each.status === "True") === true && seen
           );
@@ -105,9 +105,11 @@ for (const server of API_SERVERS) {
     const podsIn = async (namespace: string): Promise<readonly V1Pod[]> =>
       (await calls.list<V1Pod>({ apiVersion: "v1", plural: "pods", namespace })).items;
     const reservations = async () => (await world.ledger.listReservations({ ownerKind: "job" })).reservations;
+    const untilReleased = (): Promise<boolean> =>
+      until("the ledger has no job", async () => (await reservations()).length === 0, PATIENCE);
     const remove = async (...jobs: readonly (readonly [namespace: string, name: string])[]): Promise<void> => {
       for (const [namespace, name] of jobs) await calls.delete(jobsIn(namespace), name);
-      await until("the ledger has no job", async () => (await reservations()).length === 0, PATIENCE);
+      await untilReleased();
     };
 
     it("runs jobs of one name in two namespaces, each with machines, pods and answers of its own", async () => {
@@ -200,11 +202,7 @@ for (const server of API_SERVERS) {
     it("creates the objects of an MPIJob beside its pods, and the launcher runs to success", async () => {
       const mpi = { apiVersion: "kubeflow.org/v1", plural: "mpijobs", namespace: "team-a" };
       const { metadata } = await calls.create<TestJob>(mpi, mpiJob("ring"));
-      const isDone = async (): Promise<boolean> =>
-        (await calls.get<TestJob>(mpi, "ring")).status?.conditions?.some(
-          ({ type, status }) => type === "Succeeded" && status === "True",
-        ) === true;
-      await until("the MPIJob has succeeded", isDone, PATIENCE);
+      await untilState("team-a", "ring", "Succeeded", mpi);
       const owned: string[] = [];
       for (const [apiVersion, plural] of [
         ["v1", "configmaps"],
@@ -218,7 +216,7 @@ for (const server of API_SERVERS) {
       }
       expect(owned).toEqual(["configmaps", "serviceaccounts", "roles", "rolebindings"]);
       await calls.delete(mpi, "ring");
-      await until("the ledger has no job", async () => (await reservations()).length === 0, PATIENCE);
+      await untilReleased();
     });
 
     it("creates the pod group of a job in its namespace", async () => {

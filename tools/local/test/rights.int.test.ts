@@ -243,11 +243,7 @@ describe.skipIf(!assets.found)(`the rights of each account of deploy/kubernetes,
       return Object.fromEntries((await Promise.all(all)).map((matrix, at) => [services[at] ?? "", matrix]));
     };
     await until("the last role is in force", () => mayBind("muster-lease"), { timeoutMs: 60_000 });
-    await until("all roles are in force", async () => isDeepStrictEqual(await matrices(), MAY_MORE), {
-      timeoutMs: 60_000,
-      everyMs: 500,
-    }).catch(() => undefined);
-    expect(await matrices()).toEqual(MAY_MORE);
+    await expectInForce(matrices, MAY_MORE);
     const secrets = { resource: "secrets", namespace: "kube-system" };
     for (const verb of VERBS)
       expect(await isAllowed(calls, "node-scaler", { ...secrets, verb })).toBe(verb === "create");
@@ -258,13 +254,18 @@ describe.skipIf(!assets.found)(`the rights of each account of deploy/kubernetes,
   it("the files for jobs of all namespaces give the job-controller in each of them the rights of its own", async () => {
     for (const file of JOB_NAMESPACES) await applyAll(calls, await readManifests(`deploy/kubernetes/${file}.yaml`));
     const matrix = (): Promise<Matrix> => matrixOf(calls, "job-controller", MORE_RESOURCES, MORE_NAMESPACES);
-    await until("all roles are in force", async () => isDeepStrictEqual(await matrix(), MAY_IN_ALL_NAMESPACES), {
-      timeoutMs: 60_000,
-      everyMs: 500,
-    }).catch(() => undefined);
-    expect(await matrix()).toEqual(MAY_IN_ALL_NAMESPACES);
+    await expectInForce(matrix, MAY_IN_ALL_NAMESPACES);
   }, 240_000);
 });
+
+/** Waits until the rights equal the expected ones, and reports those that never do. */
+async function expectInForce(read: () => Promise<object>, expected: object): Promise<void> {
+  await until("all roles are in force", async () => isDeepStrictEqual(await read(), expected), {
+    timeoutMs: 60_000,
+    everyMs: 500,
+  }).catch(() => undefined);
+  expect(await read()).toEqual(expected);
+}
 
 async function areInForce(calls: KubeCalls): Promise<boolean> {
   const seen = await Promise.all(
