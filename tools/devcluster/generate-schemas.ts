@@ -146,9 +146,8 @@ function referencesIn(value: JsonValue): string[] {
 type Structs = ReadonlyMap<string, string>;
 
 /**
- * For each message its fields by number: name in JSON ("" for one whose fields stand in the message itself), type, and what Go does with it: `list`,
- * `map`, and `kept` for one that is
- * written even when it is zero. protobuf does not carry the last, so it is read off the Go types.
+ * Lists the fields of each message by number: JSON name ("" for a field whose fields stand in the message itself), type, and how Go encodes it. `list`:
+ * repeated; `map`: a map; `kept`: written even when zero, read from the Go types because protobuf does not carry it.
  */
 function readMessages(): JsonObject {
   const groups = new Map(Object.entries(PACKAGES).map(([name, folder]) => [name, readStructs(join(root, folder))]));

@@ -19,7 +19,7 @@ const VARIABLES = {
 };
 /** Commands of images that are not services; they end immediately. */
 const COMMANDS: Readonly<Record<string, readonly string[]>> = { cli: ["--version"] };
-/** This image needs the volumes of docker-compose.yml. */
+/** The setup image needs the volumes of docker-compose.yml. */
 const UNTIMED = "setup";
 
 /** Returns a Markdown table: the size of each image, its size above the base, and its time to ready with NATS and a cluster (median of three starts). */

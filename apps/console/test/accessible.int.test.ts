@@ -21,7 +21,7 @@ const JOB = `/workloads/job/default/${lengthen("train")}`;
 const SET = `/workloads/replica-set/${lengthen("web")}`;
 const LEASE = "/workloads/lease/3-1";
 
-/** What a page shows, and what a user does there first. */
+/** A page, and what the test does on it before axe runs. */
 type Situation = { readonly path: string; readonly act?: (page: Page) => Promise<unknown> };
 
 const shows = (text: string | RegExp) => (page: Page) => page.getByText(text).first().waitFor();

@@ -96,9 +96,9 @@ function readVariables(env: Readonly<Record<string, string | undefined>>): Omit<
     providerTimeoutMs: read.integer("NODE_SCALER_PROVIDER_TIMEOUT_MS", { fallback: 60_000, min: 10, max: DAY_MS }),
     /** Maximum nodes created in one round. */
     bootsPerRound: read.integer("NODE_SCALER_BOOTS_PER_ROUND", { fallback: 10, min: 1, max: 1000 }),
-    /** How long spot is short before `Preferred` falls back to on-demand. */
+    /** Time without spot capacity after which `Preferred` falls back to on-demand. */
     spotRequestPauseMs: read.integer("NODE_SCALER_SPOT_REQUEST_PAUSE_MS", { fallback: 60_000, min: 0, max: DAY_MS }),
-    /** How long an instance type that was short is not requested. */
+    /** Time for which an instance type without capacity is not requested. */
     unavailableMs: read.integer("NODE_SCALER_UNAVAILABLE_MS", { fallback: 600_000, min: 0, max: DAY_MS }),
     /** How long a resolved boot image is used before it is resolved again. */
     imageTtlMs: read.integer("NODE_SCALER_IMAGE_TTL_MS", { fallback: 300_000, min: 0, max: DAY_MS }),

@@ -160,7 +160,7 @@ describe("a controller over HTTP", () => {
     server.answerBy(() => true);
     const sent = await Promise.allSettled(Array.from({ length: 100 }, () => send(controller)));
     const faults = sent.map((each) => (each.status === "rejected" ? findFault(each.reason)?.code : undefined));
-    // As many as are sent concurrently.
+    // The engine sends this many requests concurrently.
     expect(faults.filter((code) => code === "deadline_exceeded")).toHaveLength(32);
     expect(faults.filter((code) => code === "unavailable")).toHaveLength(68);
     server.answerBy(() => false);

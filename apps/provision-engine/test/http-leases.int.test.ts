@@ -221,7 +221,7 @@ it("publishes the history of a lease while its controller reads the feedback wit
 
 it("reports what a dead engine had written but not reported", async () => {
   const before = controller.asked.length;
-  // It gets the feedback and does not answer: whether it has it is unknown.
+  // The source receives the feedback and does not answer, so the engine cannot know whether it was received.
   controller.answerBy(({ method }) => method === "PUT");
   controller.list(toJsonOrder(signOrder(user, { id: "7-1" })));
   await waitForPhase(world, "7-1", "ACTIVE");

@@ -251,7 +251,7 @@ export function makeLeaseWorld() {
     end: (id: string): void => {
       change(id, { kind: "ending", ending: { cause: "REQUESTED", message: "", request: undefined } });
     },
-    /** Its container has exited too often; the next pass over the lease sees it. */
+    /** Makes the container exit too often; the next pass over the lease reports it. */
     crashWorkload: (id: string): void => {
       const found = records.get(id)?.record;
       if (found?.phase === "ACTIVE") crashed.add(workloadOf(found));

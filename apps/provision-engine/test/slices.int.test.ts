@@ -355,7 +355,7 @@ describe.each(API_SERVERS)("on $title", (server) => {
       await calls.create(KINDS.namespace, { metadata: { name: "others" } });
       const containerStatuses = [{ name: "main", image: "i", imageID: "", ready: false, restartCount: 4 }];
       const body = { status: { phase: "Running", containerStatuses } };
-      // Its own pod is last in the list.
+      // The pod of the slice is last in the list.
       for (const namespace of ["others", "default"]) {
         const account = { metadata: { name: "default" } };
         if (isReal) await calls.create({ ...KINDS.serviceAccount, namespace }, account);

@@ -30,7 +30,7 @@ describe("a farm that finds no desired replicas", { timeout: 300_000 }, () => {
     store = await openFarmStore(world.bus);
     await Promise.all(["n-0", "n-1", "n-2"].map((node) => world.label(node, { zone: "a" })));
     await makePod("lost-1", "lost");
-    // It is listed first, and so would go first.
+    // The pod of another installation is first in the list, so a farm that ignores installations would delete it first.
     await makePod("alien-1", "alien", {}, { [labels.installation]: "muster-0123456789abcdef" });
     await makePod("kept-1", "lost", { [annotations.kept]: "wanted for a look at its files" });
     await makePod("corrupt-1", "corrupt");

@@ -125,7 +125,7 @@ describe("lost farms", () => {
       fault: { do: "delay", ms: NEVER_MS },
     });
     await store.create("is", { nodeSelector: "rolled=y", podId: "was", template: buildTemplate("2") });
-    // Its second step is long after the test.
+    // The second step is due long after the test.
     const counts = { oldDesired: 4, newDesired: 0, target: 4, undoTarget: 4, minimum: 3, delayMs: NEVER_MS };
     await rolls.create(
       "is",

@@ -157,7 +157,7 @@ export class MachinesModel {
     );
   }
 
-  /** As of a bucket: compare-and-set. */
+  /** A bucket with compare-and-set. */
   bucket(): Bucket<StoredValue<ReplicaSet>, ReplicaSet> {
     const check = (revision: number): void => {
       const actualRevision = this.#record?.revision ?? 0;

@@ -99,7 +99,7 @@ class Run {
         this.#meanwhile = step.meanwhile;
         const farm = this.#farm;
         await farm.pass(step.fate);
-        // Its session is over, whether it knows or not.
+        // The session of this farm has expired, even if the farm does not know.
         if (this.#farm === farm) this.#farm = this.#next();
         return;
       }

@@ -5,7 +5,7 @@ import type { FarmProcess, FarmWorld } from "./farm-world.ts";
 export type MeteredFarm = FarmProcess & {
   /** How many sets it owns; undefined until it has started. */
   owned(): Promise<number | undefined>;
-  /** How often a pass has waited for this reason. */
+  /** Number of passes that waited for this reason. */
   waits(because: string): Promise<number>;
   /** How many pods of other installations its last sweep has met; undefined: it has met none so far. */
   leftAlone(): Promise<number | undefined>;

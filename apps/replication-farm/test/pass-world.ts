@@ -34,11 +34,11 @@ export type PassWorld = AsyncDisposable & {
   writes(): Promise<number>;
   /** All records of sets, as they are stored. */
   listSets(): Promise<unknown>;
-  /** How often all records of sets were listed by others. */
+  /** Number of lists of all records of sets by other clients. */
   lists(): number;
   /** The same records as another farm sees them that opens now. */
   openAnother(): Promise<World>;
-  /** How often a pass has raised an alert of this incident. */
+  /** Number of passes that raised an alert of this incident. */
   raised(incidentKey: string): number;
 };
 
@@ -147,7 +147,7 @@ export async function openPassWorld(
       await until("the nodes are known", () => world.observedNodes() !== undefined);
     },
     pass: (name) => {
-      // It has owned the rolling update of that name since its beginning.
+      // A farm owns the rolling update of this name from its beginning.
       const owner = owned.get(name) ?? {
         ...makeSetOwnership(deps, { name, fence: FENCE, isHeld: () => true }),
         isRolloutFenced: true,

@@ -179,7 +179,7 @@ describe("replica sets on machines of a pool", () => {
 
   it("show the ledger's refusals, and refuse requests that the ledger cannot grant", async () => {
     await expect(apply("nowhere", 1, { pool: "none" })).rejects.toThrow(/there is no pool "none"/);
-    // As a pool that was there when the set was applied.
+    // Creates the record of a set that was applied while the pool existed.
     const sets = makeRecords(await openRecords(world.bus.connection, buckets.replicaSets, setCodec));
     const spec = makeSpec({ podId: "nowhere", pool: "none", nodeSelector: "", replicasDesired: 1 });
     await sets.create("nowhere", makeSet({ name: "nowhere", spec, fence: 0 }));

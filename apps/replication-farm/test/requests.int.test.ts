@@ -193,7 +193,7 @@ describe.each(API_SERVERS)("requests about replica sets on $title", { timeout: 3
     ).rejects.toThrow(/apply the new template with `replace`/);
 
     await Promise.all(["n-0", "n-2"].map((node) => world.label(node, { each: null })));
-    // That no node is left is taken for a mistake.
+    // The farm treats a selection without nodes as a mistake.
     const stuck = await until(
       "the set reports its trouble",
       async () => {

@@ -10,7 +10,7 @@ import { waitForAlert, openFarmWorld, waitUntilReady, buildTemplate, type FarmWo
 
 const NODES = ["n-0", "n-1", "n-2"];
 const SOON = { FARM_UNHEALTHY_MS: "500", FARM_RESYNC_MS: "200", FARM_TRANSFER_MS: "1000" };
-/** Its container never runs: one that runs for a moment is ready for that moment. */
+/** The container never runs: a container that runs for a moment is ready for that moment. */
 const FAILING = buildTemplate().replace('["sleep","100000"]', '["/no/such/program"]');
 
 describe("pods that never become healthy", () => {
@@ -97,7 +97,7 @@ describe("pods that never become healthy", () => {
     await label("moved", ["n-0", "n-1"]);
     await store.create("moved", { nodeSelector: "moved=yes", replicasDesired: 1 });
     const uids = listUids(await waitForPlaced(world, store, "moved", 1));
-    // Its pods are never heard of, while the node is taken for ready for some time.
+    // The kubelet reports no pod, while the node counts as ready for some time.
     await world.kubelets[1]?.die();
     await world.label("n-0", { moved: null });
     const { transferFailures, trouble, placements } = await until(

@@ -94,7 +94,7 @@ function findNextPreemption(
       }) ?? {};
     if (work === undefined) return undefined;
     if (preemption !== undefined) return { future, work, preemption };
-    // It waits for work that already leaves, and gets the remaining machines of that work.
+    // The request waits for work that already leaves, and gets the remaining machines of that work.
     if (claim !== undefined) future = expected(future, work, claim);
   }
 }

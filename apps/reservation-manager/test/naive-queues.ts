@@ -36,7 +36,7 @@ type NaiveOutcome = {
 type Line = Omit<QueuedRequest, "ask"> & {
   readonly owner: string;
   readonly content: string;
-  /** Its request, by preference; once granted, its grant. */
+  /** The amounts of the request, by preference; of a granted request, the amounts of the grant. */
   asks: readonly PairAmounts[];
   isGranted: boolean;
 };
@@ -132,7 +132,7 @@ export class NaiveQueues {
     return { grants: this.#settle() };
   }
 
-  /** Its grants stay, and count again when a queue of this name is put. */
+  /** The grants of a removed queue stay, and count again when a queue of this name is put. */
   removeQueue(name: string): NaiveOutcome {
     this.#queues = this.#queues.filter((queue) => queue.name !== name);
     this.#past.delete(name);

@@ -18,7 +18,7 @@ export type QueuedRequest = {
   readonly ask: PairAmounts;
   readonly priority: number;
   readonly createdAtMs: number;
-  /** Its index in the preference of its request; absent: the request has no other option. Options of one request have the same sequence. */
+  /** Index in the preference of the request; absent: the request has no other option. Options of one request have the same sequence. */
   readonly option?: number;
 };
 

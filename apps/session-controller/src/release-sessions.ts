@@ -38,8 +38,9 @@ export async function releaseAllSessions(
 }
 
 /**
- * Records that the session has not crashed this executor, even if another one runs it now: a process that lost its lead during an outage of NATS still lives,
- * but its successor counted it. Retries for some minutes or until the signal; if the write fails by then, the executor stays counted. Never rejects.
+ * Records that the session has not crashed this executor, even if another one runs it now. A process that lost its lead during an outage of NATS still lives,
+ * but its successor counted it as crashed. Retries for some minutes or until the signal; if the write fails until then, the executor stays counted. Never
+ * rejects.
  */
 async function handBack(
   deps: SessionDeps,

@@ -172,7 +172,7 @@ async function take(table: Table, name: string): Promise<SessionRun | ReconcileR
     return {};
   }
   const run = makeSessionRun(held);
-  // This process left the session waiting and has published its events before.
+  // This process left the session waiting, and has published its events already.
   if (table.waiting.get(name) === run.revision) run.announced = run.record.events.length;
   table.failing.delete(name);
   table.runs.set(name, run);

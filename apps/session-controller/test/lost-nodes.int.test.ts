@@ -65,7 +65,7 @@ describe("a session whose pod loses its node", () => {
   async function runsAfter(name: string): Promise<void> {
     await submitSession(world, name, pair("exit", "0"), SPEC);
     expect(listEvents(await waitUntilFinished(world, name))).toEqual([...RAN, "DONE"]);
-    // Its limit ends a slow clean-up, and the sweep completes it.
+    // The time limit of the clean-up ends a slow one, and the sweep completes it.
     await waitUntilNothingLeft(world);
   }
 

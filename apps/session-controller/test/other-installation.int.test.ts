@@ -38,7 +38,7 @@ async function stray(name: string, session: string, more: Readonly<Record<string
       },
     },
     spec: {
-      // It is never scheduled, so it exists until it is deleted.
+      // The pod is never scheduled, so it exists until it is deleted.
       schedulingGates: [{ name: "example.com/held" }],
       containers: [{ name: "main", image: "scripted" }],
     },

@@ -45,7 +45,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       // As long as Kubernetes' own garbage collector of pods waits.
       /** How long the node of a pod may be missing before the pod is FAILED. */
       nodeGraceMs: read.integer("WATCHER_NODE_GRACE_MS", { fallback: 40_000, min: 0, max: DAY_MS }),
-      /** How long the last state of a deleted object is kept. */
+      /** Time for which the last state of a deleted object is kept. */
       keepDeletedMs: read.integer("WATCHER_KEEP_DELETED_MS", { fallback: 600_000, min: 0, max: DAY_MS }),
     },
   }));

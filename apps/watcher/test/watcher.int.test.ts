@@ -366,7 +366,7 @@ describe.each(clusters)("the watcher on $name", ({ skip, start: startCluster }) 
     await using second = start();
     await until("it is ready", async () => (await second.http("/readyz")).ok);
     await until("the deletion is published", async () => (await stateOf("kill", "kill-0"))?.deleted === true);
-    // It counts a write once the write is acknowledged, and others may read it before that.
+    // The watcher counts a write after its acknowledgement, and readers may see the write before that.
     const metrics = async () => (await second.http("/metrics")).text();
     await until("its writes are counted", async () => (await metrics()).includes("muster_watcher_publishes_total"));
     await second.signal("SIGTERM");

@@ -17,7 +17,7 @@ export type QueueChoice =
   | { readonly kind: "none" }
   /** `maxPriority`: a higher priority is lowered to it. */
   | { readonly kind: "queue"; readonly name: string; readonly maxPriority?: number | undefined }
-  /** It waits with the code QUEUE_UNKNOWN; `message`: the queue, and the valid names. */
+  /** The request waits with the code QUEUE_UNKNOWN; `message`: the queue, and the valid names. */
   | { readonly kind: "unknown"; readonly message: string }
   /** The queues are not listed yet: no request is sent before. */
   | { readonly kind: "unlisted" };

@@ -252,7 +252,7 @@ export const rights = {
     publishes: [...streams.leaseOrders.subjects],
     listens: [subjects.anySessionEventRecorded],
     inspects: [streams.dead.name, streams.leaseOrders.name],
-    // They show whether a client needs a service that does not run.
+    // Counts of records, which show whether a client needs a service that does not run.
     counts: [buckets.replicaSets, buckets.leases],
     oversees: [streams.dead.name],
   },

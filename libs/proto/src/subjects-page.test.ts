@@ -13,7 +13,7 @@ it("docs/reference/nats.md has each stream with its subjects, and each bucket", 
 
 it("docs/reference/nats.md has each subject that a key completes", () => {
   const spelled = Object.entries(subjects).flatMap(([name, subject]) =>
-    // These take another subject, or are NATS' own.
+    // Functions that take another subject, or are NATS' own.
     typeof subject === "string" || ["requestOfReplica", "requestOfAnyReplica", "ping"].includes(name)
       ? []
       : [subject("x", "x", "x")],

@@ -28,7 +28,7 @@ export const MAX_POD_NAME_LENGTH = 63;
 /** The cost of an entry in the record beside its text, so that very many empty ones are not free. */
 const ENTRY_BYTES = 8;
 
-/** The texts of a component that count. */
+/** Texts of a component that count towards the size limit of a session. */
 type SizedComponent = {
   readonly otherPools?: readonly string[];
   readonly image: string;

@@ -178,10 +178,7 @@ function startOf(
 /** The state of a stream: its leading server, where there are several, and the subjects that have messages. */
 type There = { readonly leader: string | undefined; readonly subjects: Set<string> };
 
-/**
- * Reads the subjects, because a count is not enough: a subject that gets a new message during the pass moves behind newer ones, and the pending count of the
- * server lags.
- */
+/** Counts by reading the subjects: a subject with a new message moves behind newer ones during the pass, and the server's pending count lags. */
 async function countSubjects(
   connection: NatsConnection,
   manager: JetStreamManager,

@@ -17,7 +17,7 @@ export function readShape<Schema extends z.ZodType>(schema: Schema, value: unkno
 export const text = z.string().min(1);
 /** Milliseconds, bytes, or another amount from 0 on. */
 export const amount = z.number().min(0);
-/** How many of something. */
+/** A count: an integer of at least 0. */
 export const count = z.int().min(0);
 
 /** A number as its text: YAML has numbers where Kubernetes has quantities. */

@@ -1,4 +1,4 @@
-/** Where the controls of another process take commands. */
+/** Address at which another process takes commands, and the token that it requires. */
 export type ControlAddress = { readonly url: string; readonly token: string };
 
 /** Sends a command as JSON and returns the answer. Throws the words of a refusal. */

@@ -292,7 +292,7 @@ for (const { title, skip, start } of API_SERVERS) {
       await until("it holds back", backOff);
       expect((await read("pod")).status?.phase).toBe("Pending");
       await until("every event is recorded", async () => (await reasonsOf("pod")).includes("BackOff"));
-      // It may have tried again already.
+      // The kubelet may have retried already.
       expect((await reasonsOf("pod")).slice(0, 4)).toEqual(["Pulling", "Failed", "Failed", "BackOff"]);
       aheadMs += 10_000;
       await until("it tried again", async () => (await reasonsOf("pod")).length >= 8);

@@ -80,7 +80,7 @@ for (const { title, skip, start } of API_SERVERS) {
         return (await read("leaves")).metadata?.deletionTimestamp !== undefined;
       });
       expect((await read("stays")).metadata?.deletionTimestamp).toBeUndefined();
-      // Its last sign of life was before the clock was pushed.
+      // The last heartbeat of the node is older than the advanced clock.
       await until("the node with a living machine is ready", async () => {
         return readiness(await api.readNode({ name: "a-1" }))?.status === "True";
       });

@@ -74,8 +74,8 @@ async function followAll(world: BenchStack, startMs: number, peak: Map<string, n
 }
 
 /**
- * Adds the next pages while all their sessions have finished, and returns where the following page begins. Sessions finish about in the order of their
- * names, so a poll reads one record while the first session of its page runs: a list of all would cost the session-controller more than the sessions.
+ * Adds the next pages while all their sessions have finished, and returns where the following page begins. Sessions finish roughly in name order, so a poll
+ * reads one record while the first session of its page runs. A list of all would cost the session-controller more than the sessions do.
  */
 async function takeFinished({ sessions }: BenchStack, from: string, all: Session[]): Promise<string> {
   let next = from;

@@ -60,7 +60,7 @@ it.skipIf(!assets.found)(
     expect((await watcher.list(PODS)).items).toEqual([]);
     await expect(watcher.delete(PODS, "some")).rejects.toThrow(/forbidden/i);
 
-    // Its tokens expire with the account, and otherwise only after an hour.
+    // The tokens of the account expire with it, and otherwise after an hour.
     await using admin = makeKubeCalls(loadKube(server.kubeconfig));
     await admin.delete(ACCOUNTS, "watcher");
     // The API server caches its verdict on a token for some seconds.

@@ -131,7 +131,7 @@ async function define(
 ): Promise<void> {
   for (const file of files) {
     const definitions = await readManifests(file);
-    // Their webhooks do not run here.
+    // The webhooks of these definitions do not run here.
     await applyAll(
       calls,
       definitions.map((definition) => {

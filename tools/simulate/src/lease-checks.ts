@@ -104,7 +104,7 @@ function isRunning({ phase }: LeaseRecord): boolean {
 }
 
 function checkWrite(id: string, before: LeaseRecord, after: LeaseRecord, violate: Violate): void {
-  // Its heir has taken over its workload.
+  // The heir of the lease has taken over the workload.
   const isHandedOver = before.phase === "ACTIVE" && after.phase === "ENDED" && after.heir !== undefined;
   if (after.phase !== before.phase && !NEXT_PHASES[before.phase].includes(after.phase) && !isHandedOver)
     violate(id, "a lease goes through its phases in order", `${before.phase} became ${after.phase}`);

@@ -66,7 +66,7 @@ export async function mirrorQueues(deps: MirrorDeps, isHeld: LeadCheck): Promise
   const puts = plan.puts.filter(({ name }) => !isFailed.has(name));
   await forEachSome(puts, MAX_CONCURRENT, runWhileLeading(isHeld, put), failed);
   const remove = async (name: string): Promise<void> => {
-    // This cache may lag behind another leader's, and not show a new queue yet.
+    // The cache may lag behind another leader's writes, and not show a new queue yet.
     if ((await unlessMissing(deps.calls.get(QUEUES, name))) !== undefined) return;
     await bucket.delete(name, revisions.get(name) ?? 0);
   };

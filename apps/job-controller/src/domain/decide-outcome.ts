@@ -25,8 +25,8 @@ export type JobOutcome =
   | { readonly kind: "going-on" };
 
 /**
- * Decides whether a job is finished, always in this order: success, then failures in the order of the replica types and their indexes, then backoffLimit,
- * then the limit of uncounted restarts, then the deadline. `status` already has the counts of this pass.
+ * Decides whether a job is finished. The order of checks is fixed: success; failures by replica type and index; backoffLimit; the limit of uncounted restarts;
+ * the deadline. `status` already has the counts of this pass.
  */
 export function decideOutcome(
   snapshot: Snapshot,

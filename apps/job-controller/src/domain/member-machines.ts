@@ -25,7 +25,7 @@ export function listMemberMachines(snapshot: Snapshot, status: JobStatus): Reado
     for (const [component, node] of unit.nodes) {
       const isReplaced = status.replaced.includes(component);
       if (unit.id === gangId && isReplaced) continue;
-      // This unit of a single member is about to be released.
+      // Skips the unit of a single member that is about to be released.
       if (unit.id !== gangId && !isReplaced && gang?.nodes.has(component) === true) continue;
       // Its machine is preempted, and the member waits for another one.
       if (unit.id !== gangId && unit.preemption !== undefined) continue;
@@ -62,7 +62,10 @@ export function findHeldMachines({ units }: Pick<Snapshot, "units">): HeldMachin
   return held;
 }
 
-/** Whether the pod may run on a machine that the job does not have, or has only for other members: a frozen process created it after it had lost the lead. */
+/**
+ * Whether the pod may run on a machine that its job no longer holds, or holds only for other members. A frozen process can create such a pod after it has lost
+ * the lead.
+ */
 export function isStray(pod: PodFact, held: MachinePlaces["held"]): boolean {
   const place = pod.node ?? pod.pinned;
   // A pod without a member's label is not ours, and has no reserved machine.

@@ -61,8 +61,8 @@ function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaS
 }
 
 /**
- * Counts the failures of this pod, each when it is observed first: restarts in place, which the kubelet reports at the restart, and the end of the pod, which
- * the controller recreates.
+ * Counts each failure of this pod when it is first observed: restarts in place, which the kubelet reports, and the end of the pod, after which the controller
+ * recreates it.
  */
 function failuresOf(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): number {
   if (replica.failuresIgnored) return 0;

@@ -26,7 +26,7 @@ type Shared = {
   readonly joined?: JoinedNode;
 };
 
-/** Its name is that in Kubernetes. */
+/** The Kubernetes node of a machine. */
 export type JoinedNode = SelectableNode;
 
 /** A node in the snapshot of one round. A node with foreign pods is never surplus. */

@@ -10,7 +10,7 @@ export type PendingPod = {
   readonly createdAtMs: number;
   readonly pool: string;
   readonly zone: string | undefined;
-  /** Its requests. */
+  /** Requests of the pod. */
   readonly cpuMilli: number;
   readonly memoryBytes: number;
   readonly gpus: number;

@@ -78,7 +78,7 @@ function planNode(
   if (holder === undefined) return claim.reached ? release(node, "returned") : release(node, "returned-unused");
   const was = claim.reached || isReached;
   if (holder.reservationId !== claim.reservationId)
-    // Its use is remembered, although it was released and granted again between two rounds.
+    // Records the use of a node that was released and granted again between two rounds.
     return { ...begin(node, "granted-anew"), status: claimed(holder, was) };
   return was === claim.reached
     ? undefined

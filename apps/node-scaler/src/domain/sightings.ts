@@ -84,7 +84,7 @@ export type Machine = {
   readonly holder: Holder | undefined;
   /** The holders of parts of the machine, the earliest first. */
   readonly sharedHolders: readonly Holder[];
-  /** Its allocatable amounts, less its overhead. Empty: unknown, so no part of it is granted. */
+  /** Allocatable amounts of the node, less its overhead. Empty: unknown, so no part of the node is granted. */
   readonly allocatable: Amounts;
   /** The part of it that can be granted in parts now, to work that tolerates its taints. */
   readonly free: Amounts;

@@ -66,8 +66,8 @@ type DomainPlan = {
 };
 
 /**
- * Compares domains. First come those in which the group can be completed, then those where only the maximum of a pool prevents that; within each, the domain
- * with the most nodes for it. At a tie the group stays in its domain, or else takes the one with more ready nodes.
+ * Compares domains: first those in which the group can be completed, then those where only the maximum of a pool prevents that. Within each, the domain with
+ * the most nodes for the group is first. At a tie the group stays in its domain, or else takes the domain with more ready nodes.
  */
 export function compareDomains(one: DomainPlan, other: DomainPlan, keepsDomain: boolean): number {
   const rank = ({ lacks }: DomainPlan): number => {

@@ -78,7 +78,7 @@ export type ReferencedLease =
       readonly isSame: boolean;
       readonly heir: string | undefined;
     }
-  /** Its record cannot be read. */
+  /** The record of the lease cannot be read. */
   | { readonly kind: "unreadable"; readonly id: string };
 
 /** Everything around a lease that decisions about it depend on. */

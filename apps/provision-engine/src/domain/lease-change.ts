@@ -9,7 +9,7 @@ export type LeaseChange =
   | { readonly kind: "ending"; readonly ending: Omit<LeaseEnding, "atNs">; readonly result?: Result }
   /** With `takesOver`, nothing is created. */
   | { readonly kind: "provisioning"; readonly takesOver?: string }
-  /** Its workload passes to the heir. */
+  /** The workload passes to the heir. */
   | { readonly kind: "migrated"; readonly heir: string }
   /** The workload of the lease in `takesOver` now belongs to this lease, with the exits counted so far. */
   | { readonly kind: "taken-over"; readonly madeFor: LeaseOrigin; readonly crashes: CrashWindow | undefined }

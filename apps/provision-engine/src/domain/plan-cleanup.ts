@@ -19,7 +19,7 @@ export type FoundObject = OwnedObject & {
   readonly createdMs: number | undefined;
   /** From its labels; undefined if those are not the labels of a lease. */
   readonly lease: { readonly id: string; readonly run: number } | undefined;
-  /** It is already being deleted. */
+  /** The object is already being deleted. */
   readonly isTerminating: boolean;
 };
 

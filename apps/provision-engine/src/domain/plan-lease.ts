@@ -24,7 +24,7 @@ export type LeasePolicy = {
 
 export type LeasePlan =
   | { readonly kind: "change"; readonly change: LeaseChange; readonly because: LeaseReason }
-  /** Its order can never be served; it fails with this result. */
+  /** The order can never be served; the lease fails with this result. */
   | { readonly kind: "fail"; readonly message: string; readonly because: LeaseReason }
   /** Checks the lease whose workload it takes over, and acts on it (`decide-take-over.ts`). */
   | { readonly kind: "take-over"; readonly because: LeaseReason }

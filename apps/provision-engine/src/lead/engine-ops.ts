@@ -33,7 +33,7 @@ export type EnginePolicy = OrderAges & {
 
 /** Dependencies of an engine. */
 export type EngineOps = {
-  /** Its id; leases of other engines are ignored. */
+  /** Id of this engine; leases of other engines are ignored. */
   readonly engine: string;
   readonly view: Pick<View<StoredValue>, "get" | "entries" | "onChange">;
   readonly records: LeaseRecords;

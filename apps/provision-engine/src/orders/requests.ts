@@ -175,7 +175,7 @@ async function change(
   requested: LeaseChange,
   { requestId, dryRun }: { readonly requestId: string; readonly dryRun: boolean },
 ): Promise<StoredLease> {
-  // This change belongs to the trace of the request, and later work of the engine to that of the order.
+  // The change belongs to the trace of the request, and later work of the engine to the trace of the order.
   const trace = stored.record.traceparent || getTraceparent();
   const asked = { ...stored.record, requestId, traceparent: getTraceparent() || trace };
   const changed = transitionLease(asked, requested, nowNs()).next;

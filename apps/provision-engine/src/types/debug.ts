@@ -2,7 +2,7 @@ import { NO_UNITS } from "../domain/claim.ts";
 import { makeWorkloadType } from "./workload-type.ts";
 import type { Workload } from "./workload.ts";
 
-/** Its data, whatever they are, are its result. */
+/** Returns the data of the order as its result, for tests of an engine. */
 export const DEBUG = makeWorkloadType({
   type: "debug",
   counter: "debug",

@@ -5,7 +5,7 @@ import type { LedgerCalls, Need, Reservation, ReservationCalls } from "@muster/l
 /** The request of one lease for machines. */
 export type MachineRequest = { readonly owner: string; readonly pool: string; readonly needs: readonly Need[] };
 
-/** How leases get machines in the queue of the engine. */
+/** Gets machines for leases in the queue of the engine. */
 export type LeaseQueue = {
   /**
    * Requests the machines, or a place in the queue. A request that waits in another queue, because the setting has changed, is repeated in the new one. Granted

@@ -17,7 +17,7 @@ type PodStep =
       readonly node: string;
       readonly because: "missing";
     }
-  /** Its creator may have died before it confirmed the pod. */
+  /** The farm that created the pod may have died before it confirmed the pod. */
   | { readonly kind: "confirm"; readonly pod: string; readonly ordinal: number; readonly because: "not-placed" }
   | {
       readonly kind: "delete";

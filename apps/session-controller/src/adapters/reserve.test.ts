@@ -29,7 +29,7 @@ const CREATED_MS = 1;
 
 type World = {
   readonly choice?: QueueChoice;
-  /** Of the reservation that the ledger has. */
+  /** The domain of the reservation in the ledger. */
   readonly domain?: Pick<Extract<Reservation, { readonly state: "granted" }>, "topology" | "domain">;
 };
 

@@ -28,7 +28,7 @@ export type PodPolicy = {
   readonly imageDefault: string;
 };
 
-/** How a driver reaches a worker. */
+/** Address of a worker for the driver. */
 export type WorkerAddress = { readonly name: string; readonly kind: ComponentKind; readonly ip: string };
 
 export type PodRequest = {

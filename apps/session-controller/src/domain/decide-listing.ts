@@ -9,7 +9,7 @@ import { hasEnded, hasPodEnded, type PodSeen } from "./summarise-components.ts";
 export type KnownPods = MachineFacts & {
   readonly nowMs: number;
   readonly record: SessionRecord;
-  /** As published by the watchers. */
+  /** Pod states of the watchers. */
   readonly pods: readonly PodSeen[];
   /** True if a watcher has recently confirmed that it sees the cluster, and its publications arrive here. */
   readonly podsFresh: boolean;

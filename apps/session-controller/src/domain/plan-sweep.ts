@@ -50,7 +50,7 @@ export type OwnedPod = {
   /** The installation that the pod names as its creator, if that is not ours. */
   readonly otherInstallation: string | undefined;
   readonly deleting: boolean;
-  /** Its node, once the pod should have ended by itself; undefined before that, and if the node could not be read. */
+  /** The node of the pod, once the pod should have ended by itself; undefined before that, and if the node could not be read. */
   readonly overdueOn: NodeSeen | undefined;
   readonly createdAtMs: number;
 };

@@ -19,7 +19,7 @@ export type Component = {
   readonly readyPort: number;
   /** JSON of a checked pod template; empty: none. */
   readonly templateJson: string;
-  /** Its pod gets a part of a machine with the requests of its template. Otherwise it gets a whole machine. */
+  /** The pod gets a part of a machine with the requests of its template. Otherwise it gets a whole machine. */
   readonly shared: boolean;
 };
 

@@ -55,7 +55,7 @@ export type LedgerRefusal = Extract<
 /** The last answer of the ledger. `unknown`: it was not asked, or there is a hint that its answer has changed. */
 export type ReservationSeen =
   | { readonly state: "unknown" }
-  /** It is in no queue, and has no reservation: the queue that it needs does not exist, or never has enough. Asked for again with each pass. */
+  /** The session has no reservation: its queue does not exist, or never has enough. Each pass requests machines again. */
   | { readonly state: "unqueued"; /** Why, for people. */ readonly text: string }
   | {
       readonly state: "waiting";
@@ -79,9 +79,9 @@ export type LivePod = {
   readonly pod: string;
   readonly uid: string;
   readonly deleting: boolean;
-  /** Its state, judged by the watcher's rules. */
+  /** State of the pod, judged by the watcher's rules. */
   readonly seen: PodSeen;
-  /** Its node, once the pod should have ended by itself; undefined before that, and if the node could not be read. */
+  /** The node of the pod, once the pod should have ended by itself; undefined before that, and if the node could not be read. */
   readonly overdueOn: NodeSeen | undefined;
   /** True if every container has ended permanently, so that no process of the pod runs on its machine. */
   readonly ended: boolean;

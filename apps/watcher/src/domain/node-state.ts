@@ -23,7 +23,7 @@ export type WatchedNode = {
   readonly unopened: boolean;
   /** Taints with the effects NoSchedule and NoExecute. */
   readonly taints: readonly Required<Taint>[];
-  /** Its allocatable amounts, by resource. Empty: the kubelet has not reported them. */
+  /** Allocatable amounts of the node, by resource. Empty: the kubelet has not reported them. */
   readonly allocatable: Readonly<Record<string, number>>;
 };
 

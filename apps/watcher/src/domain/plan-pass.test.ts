@@ -371,7 +371,7 @@ describe("replicas that group differently", () => {
     expect(restored).toEqual({ ...ahead, allocatable, overhead, foreign, shared, observedAtMs: NOW });
     expect(planPass(world({ ...seen, publishedNodes: [restored] }), policy).nodes).toEqual([]);
 
-    // These are of this version, or of another node.
+    // A complete part, a part of another node, and a deleted node.
     for (const part of [{ foreign: complete.foreign }, { uid: "later" }, { deleted: true, observedAtMs: NOW }]) {
       expect(planPass(world({ ...seen, publishedNodes: [{ ...ahead, ...part }] }), policy).nodes).toEqual([]);
     }

@@ -50,7 +50,7 @@ export type WatcherPolicy = {
   readonly startGraceMs: number;
   /** How long the node of a pod may be missing before the pod counts as failed. */
   readonly nodeGraceMs: number;
-  /** How long the state of a removed pod or node is kept. */
+  /** Time for which the state of a removed pod or node is kept. */
   readonly keepDeletedMs: number;
 };
 

@@ -16,7 +16,7 @@ export type PublishedState<State> = { readonly key: string; readonly state: Stat
 /** The last observation of a removed object whose end may still have to be published. */
 type Removed<State> = { readonly key: string; readonly state: State };
 
-/** How far an informer has observed the cluster. */
+/** Progress of an informer in observing the cluster. */
 export type InformerProgress = {
   /** The resource version up to which it is complete. */
   readonly version: number;

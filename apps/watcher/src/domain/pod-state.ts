@@ -20,7 +20,7 @@ export type WatchedPod = {
   readonly exclusive: boolean;
   /** True if every container has ended permanently: the pod no longer needs its machine. */
   readonly finished: boolean;
-  /** Its requests on its node. */
+  /** Requests of the pod on its node. */
   readonly requests: Amounts;
   /** Name of the container whose state decides; absent: the first one. */
   readonly mainContainer: string | undefined;

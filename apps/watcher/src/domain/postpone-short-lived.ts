@@ -1,15 +1,15 @@
 import type { DesiredState, PublishedState, PublishStep } from "./plan-publish.ts";
 import type { PodState } from "./pod-state.ts";
 
-/** How long the write of a short-lived state waits. */
+/** Time for which the write of a short-lived state waits. */
 export const MAX_POSTPONE_MS = 1000;
 
 /** A pod whose write waits until this time. */
 export type PostponedWrite = { readonly key: string; readonly untilMs: number };
 
 /**
- * Postpones writes of states that no decision needs and that mostly change within a second: those of a pod before its first address, and details of a state
- * that is published already. A later state of the pod is written without them.
+ * Postpones writes of states that no decision needs and that mostly change within a second: the states of a pod before its first address, and details of a
+ * published state. A later state of the pod replaces them.
  */
 export function postponeShortLivedStates(
   steps: readonly PublishStep<PodState>[],

@@ -39,7 +39,7 @@ export type RunObservations = {
 /** One queue, from all its observed states. Amounts by pool and resource, `workers cpu`. */
 export type QueueSeen = {
   readonly name: string;
-  /** Its last observed reason. */
+  /** Last observed reason of the phase. */
   readonly reason: string;
   readonly pending: number;
   readonly admitted: number;
@@ -79,9 +79,9 @@ export type JobSeen = {
   /** The changes of its terminal conditions: `Succeeded`, `Failed PodFailed`; `none` after one was removed. */
   readonly ends: readonly string[];
   readonly endedAtMs: number | undefined;
-  /** Time of its deletion; undefined: it exists. */
+  /** Time of the deletion of the pod; undefined: the pod exists. */
   readonly goneMs: number | undefined;
-  /** Its last conditions, for reports. */
+  /** Last conditions of the pod, for reports. */
   readonly state: string;
 };
 
@@ -100,7 +100,7 @@ export type PodSeen = {
   readonly kind: WorkKind;
   /** The name of the session or job. */
   readonly work: string;
-  /** Its role: `driver`, `worker-3`. */
+  /** Role of the pod: `driver`, `worker-3`. */
   readonly component: string;
   readonly firstSeenMs: number;
   /** Whether it was ever observed without its scheduling gate. */
@@ -112,7 +112,7 @@ export type PodSeen = {
   /** Place of its end or its deletion, whichever was observed first. */
   readonly endPlace: number | undefined;
   readonly goneMs: number | undefined;
-  /** Its observed states: `Pending`, `Running`, `deleting`. */
+  /** Observed states of the pod: `Pending`, `Running`, `deleting`. */
   readonly states: readonly string[];
 };
 
@@ -127,7 +127,7 @@ export type LedgerFact =
       /** The granted parts. */
       readonly parts?: readonly { readonly node: string; readonly requests: Amounts }[];
       readonly queue?: string;
-      /** Its use of the queue's quota, by pool and resource. */
+      /** Use of the queue's quota, by pool and resource. */
       readonly use?: ReadonlyMap<string, number>;
     }
   | { readonly kind: "ended"; readonly atMs: number; readonly reservation: string };

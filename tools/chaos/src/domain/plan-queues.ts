@@ -5,7 +5,7 @@ import { type Random, makeRandom } from "./random.ts";
 export type TeamQueue = {
   readonly name: string;
   readonly weight: number;
-  /** It reclaims its quota from work that borrows it. */
+  /** The queue reclaims its quota from work that borrows it. */
   readonly isReclaiming: boolean;
   /** Quotas by pool. */
   readonly quotas: Readonly<Record<string, { readonly nominal: number; readonly borrowingLimit: number }>>;

@@ -14,9 +14,9 @@ export type DeleteOptions = {
 /** The effect of a deletion on an object now. */
 export type Deletion =
   | { readonly kind: "refuse"; readonly because: string }
-  /** It is being deleted already, and no sooner for this request. */
+  /** The object is being deleted already, and this request does not make it sooner. */
   | { readonly kind: "nothing"; readonly because: "deletion-pending" }
-  /** It stays for its grace period or its finalizers. */
+  /** The object stays for its grace period or its finalizers. */
   | { readonly kind: "mark"; readonly object: JsonObject; readonly because: "grace-period" | "finalizers" }
   /** The last state that watchers see comes with it. */
   | { readonly kind: "remove"; readonly object: JsonObject; readonly because: "nothing-to-wait-for" };

@@ -21,7 +21,7 @@ export type Resource = {
   readonly categories: readonly string[];
   readonly namespaced: boolean;
   readonly subresources: readonly Subresource[];
-  /** Its schema; undefined for a built-in kind, whose schema is known by its name. */
+  /** Schema of the kind; undefined for a built-in kind, whose schema is known by its name. */
   readonly schema: Schema | undefined;
   /** Takes the fields of the resource from a body, or from a patched form of the stored object; `wrong` refuses a value of the wrong type. */
   readonly decode: (body: JsonObject, wrong: (because: string) => never, stored?: JsonObject) => DecodedObject;
@@ -36,7 +36,7 @@ export type Resource = {
   readonly validateUpdate: (before: JsonObject, after: JsonObject) => readonly Problem[];
   /** Returns the changes that are not allowed. */
   readonly validateChange: (before: JsonObject, after: JsonObject) => readonly Problem[];
-  /** Fields that an update keeps, whatever its body contains. */
+  /** Copies the fields of the kind that an update must keep from the old object, whatever the new object has. */
   readonly carryOver: (before: JsonObject, after: JsonObject) => JsonObject;
   /** Sets missing values that must differ from those of all others, such as an address. */
   readonly allocate: (object: JsonObject, others: () => readonly JsonObject[]) => JsonObject;

@@ -79,7 +79,7 @@ export class Fleet {
     this.#options = options;
     this.#launched = records.launched;
     this.#gone = records.gone;
-    // Their kubelets ended with the previous process, so they boot again immediately.
+    // The kubelets of these machines ended with the previous process, so the machines boot again immediately.
     this.#machines = new Map(
       records.machines.map((machine) => [
         machine.instanceId,

@@ -52,7 +52,7 @@ export type LaunchFaults = {
   readonly vanishAfterMs: number | undefined;
   /** Number of orders to end it that are answered but not executed. */
   readonly ordersIgnored: number;
-  /** It also joins under a second name. */
+  /** The machine also joins under a second name. */
   readonly isTwin: boolean;
 };
 

@@ -1,6 +1,6 @@
 /** The behaviour of a simulated container, read from its command. */
 export type Script = {
-  /** Its image cannot be pulled, so it never starts. */
+  /** The image cannot be pulled, so the container never starts. */
   readonly imageMissing: boolean;
   /** Time in ContainerCreating. */
   readonly startMs: number;

@@ -21,7 +21,7 @@ export type Cluster = AsyncDisposable & {
   readonly collects: boolean;
 };
 
-/** How kubelets and the server know each other. */
+/** How kubelets and the API server authenticate each other. */
 type WithNodes = { readonly nodes: Pick<AttachOptions, "access" | "certificate"> };
 
 export type ClusterCase = {

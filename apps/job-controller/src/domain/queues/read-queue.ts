@@ -18,7 +18,7 @@ export type QueueRecord = {
   readonly namespaces: NamespaceSelector | undefined;
   /** The work that its requests may preempt; undefined for none. */
   readonly preemption: PreemptionPolicy | undefined;
-  /** Its work is not preempted before it has had its machines for this time. */
+  /** The work of the queue is not preempted before it has had its machines for this time. */
   readonly minRunTimeMs: number;
   /** A gang that is not ready within this time of its grant releases its machines; 0 means no limit. */
   readonly readyTimeoutMs: number;

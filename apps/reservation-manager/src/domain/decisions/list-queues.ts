@@ -15,7 +15,7 @@ export type QueueReport = {
   readonly borrowed: PairAmounts;
   /** The quota of each pair that the queue or its work names. */
   readonly quota: PairAmounts;
-  /** Its own requests. */
+  /** Requests that wait in this queue, without those of queues below it. */
   readonly pending: number;
   readonly admitted: number;
   readonly shareMillionths: number;

@@ -96,7 +96,7 @@ it("grants a request that arrives before another one that its arrival unblocks",
     // Quota is kept for it, so that "other" may not borrow.
     reserve("owner", 6),
     reserve("other", 3),
-    // This request is ahead of it in the queue, and the ledger keeps no quota for it.
+    // An older request of the same queue, for which the ledger keeps no quota.
     reserve("owner", 1, 2),
   ]);
 });

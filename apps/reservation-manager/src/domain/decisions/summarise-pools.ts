@@ -22,7 +22,7 @@ export type PoolAmounts = {
   readonly free: Amounts;
   /** The use of all nodes by pods that no grant covers. */
   readonly foreign: { readonly pods: number; readonly requests: Amounts };
-  /** Its over-committed nodes, by name. */
+  /** Names of over-committed nodes. */
   readonly overcommitted: readonly string[];
   /** Nodes that are granted as a whole and usable, including tainted ones. */
   readonly held: number;

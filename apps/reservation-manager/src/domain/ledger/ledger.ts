@@ -17,7 +17,7 @@ export type LedgerEvent =
   | { readonly kind: "released"; readonly sequence: number; readonly atMs: number }
   | ({ readonly kind: "preempted"; readonly sequence: number } & Omit<Preemption, "isAccepted">)
   | { readonly kind: "preemptionAccepted"; readonly sequence: number; readonly atMs: number }
-  /** It keeps its machines. */
+  /** The preemption is withdrawn, and the reservation keeps its machines. */
   | { readonly kind: "preemptionWithdrawn"; readonly sequence: number; readonly atMs: number }
   /** The reservation waits at its former place in the queue. */
   | { readonly kind: "requeued"; readonly sequence: number; readonly atMs: number }

@@ -35,7 +35,7 @@ export type NodeFacts = {
   /** Cordoned, whatever its taints are. */
   readonly cordoned: boolean;
   readonly labels: Readonly<Record<string, string>>;
-  /** Its taints with the effects NoSchedule and NoExecute. Empty while it has its startup taint, which no need tolerates. */
+  /** Taints of the node with the effects NoSchedule and NoExecute. Empty while the node has its startup taint, which no need tolerates. */
   readonly taints: readonly Taint[];
   /** Owners of the exclusive pods that are on the node. */
   readonly occupants: readonly Owner[];
@@ -47,7 +47,7 @@ export type NodeFacts = {
   readonly ownerUses: readonly { readonly owner: Owner; readonly use: NodeUse }[];
 };
 
-/** How the node scaler scales a pool. */
+/** Scaling of a pool by the node scaler. */
 export type PoolScaling = {
   readonly pool: string;
   /** Maximum number of nodes. */
@@ -107,7 +107,7 @@ export type Machines = {
 export type MachineRecord = {
   readonly facts?: NodeFacts;
   readonly holder?: Owner;
-  /** Its granted parts; absent: none. Never set beside a `holder`. */
+  /** Granted parts of the machine; absent: none. Never set beside a `holder`. */
   readonly parts?: readonly HeldPart[];
 };
 
@@ -127,7 +127,7 @@ export type UnusableNode = {
   readonly foreign: NodeUse | undefined;
   /** Only with CORDONED. */
   readonly cordoned?: boolean;
-  /** Its taints that are not tolerated; only with CORDONED. */
+  /** Taints that the need does not tolerate; only with CORDONED. */
   readonly taints?: readonly Taint[];
 };
 

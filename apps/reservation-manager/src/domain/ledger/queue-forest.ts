@@ -15,7 +15,7 @@ export type QueueNode = {
   readonly pathFromRoot: readonly QueueNode[];
   readonly children: readonly QueueNode[];
   readonly root: QueueTree;
-  /** Its quota with the lent quota of the queues below it. At the root without the amounts that it gets from its pools. */
+  /** Quota of the queue, with the quota that queues below it lend. A root has here no amounts of its pools. */
   readonly total: PairAmounts;
   /** The part of `total` that the queue lends to no other queue; without pairs that have no lending limit. */
   readonly guaranteed: PairAmounts;

@@ -25,7 +25,7 @@ export type Queue = {
   readonly whileBorrowing?: number;
   /** Minimum time that its work keeps its machines before it may be preempted. */
   readonly minRunTimeMs?: number;
-  /** Its work may opt out of preemption. */
+  /** Work of the queue may opt out of preemption. */
   readonly permitsNonPreemptible?: boolean;
   /** The owner releases a gang that is not ready within this time after its grant. The ledger only displays it. */
   readonly readyTimeoutMs?: number;

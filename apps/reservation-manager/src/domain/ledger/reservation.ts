@@ -39,7 +39,7 @@ export type Reservation = {
   readonly createdAtMs: number;
   /** Opts out of preemption, if its queue permits that. */
   readonly notPreemptible?: true;
-  /** Its owner can work without it, so it is preempted before reservations without this mark. */
+  /** The owner can work without this reservation, so it is preempted before reservations without this mark. */
   readonly beyondMinimum?: true;
   /** How long its work takes to end when it is preempted; absent: `DEFAULT_GRACE_MS`. */
   readonly graceMs?: number;
@@ -57,7 +57,7 @@ export type Grant = {
   readonly machines: readonly Machine[];
   /** The value of the label `topology` on its nodes; set only with `topology`. */
   readonly domain?: string;
-  /** Its use of the queue's quota until it is released; only with a queue. */
+  /** Use of the queue's quota until the reservation is released; only with a queue. */
   readonly use?: PairAmounts;
   /** Set while its owner is asked to end the work. */
   readonly preemption?: Preemption;
@@ -70,7 +70,7 @@ export type Preemption = {
   readonly atMs: number;
   /** The owner ends the work without grace after this time. */
   readonly deadlineMs: number;
-  /** Its owner has begun to end the work. */
+  /** The owner has begun to end the work. */
   readonly isAccepted: boolean;
 };
 

@@ -13,9 +13,9 @@ import { compareNumbers, compareText, SortedMap, type Summaries } from "./sorted
 /** A node that can be granted in parts but not as a whole: parts of it are held, or foreign pods run on it. */
 export type PartialNode = {
   readonly free: Amounts;
-  /** Its allocatable amounts, less its overhead. */
+  /** Allocatable amounts of the node, less its overhead. */
   readonly allocatable: Amounts;
-  /** Its free amounts once all parts are released: less than `allocatable` while it has foreign pods. */
+  /** Free amounts once all parts are released: less than `allocatable` while the node has foreign pods. */
   readonly potential: Amounts;
   /** Pods that the ledger does not know run on it, so releases alone do not free the node. */
   readonly hasForeignUse: boolean;
@@ -90,7 +90,7 @@ export function placeShared(room: Room, requests: readonly Amounts[]): Placed {
 /** The progress of the search for equal parts: a node without room for one of them has none for the next one. */
 type Search = {
   readonly key: string;
-  /** Where the last part was placed, among the partial nodes. */
+  /** Position of the last placed part among the partial nodes. */
   readonly at: PartialKey | undefined;
   /** Only nodes with extended resources that the part does not request remain. */
   readonly isSpecial: boolean;

@@ -4,7 +4,7 @@ import { parsePair, type PairAmounts } from "./queue.ts";
 
 /** The dominant resource share of a queue, as an exact fraction. */
 export type Share = {
-  /** Its weight is 0 and it borrows, so it comes after all queues that have a weight. */
+  /** The queue has weight 0 and borrows, so it comes after all queues that have a weight. */
   readonly isLast: boolean;
   readonly numerator: bigint;
   /** 0 with a numerator above 0: the queue borrows although its tree can lend nothing. */

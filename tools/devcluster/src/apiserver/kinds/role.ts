@@ -4,7 +4,7 @@ import { defineResource, type Resource } from "../resource.ts";
 import { invalidValue, type Problem, required, unsupported } from "../status.ts";
 
 const GROUP = "rbac.authorization.k8s.io";
-/** They grant rights to service accounts, for leases of type kubernetes. The server's own token may do everything without them. */
+/** Roles grant rights to service accounts, for leases of type kubernetes. The server's own token may do everything without roles. */
 export const roles = defineRole("Role", true);
 export const clusterRoles = defineRole("ClusterRole", false);
 export const roleBindings = defineBinding("RoleBinding", ["Role", "ClusterRole"]);
