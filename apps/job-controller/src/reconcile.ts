@@ -80,7 +80,7 @@ export function makeReconcile<Seen extends ObservedJob>(deps: PassDeps<Seen>, po
 function planPass({ snapshot, sinceWriteMs, busyForMs = Infinity }: ObservedJob, policy: PassPolicy): PassPlan {
   const plan = planJob(snapshot, policy);
   const write = decideWrite(snapshot.status, plan.status, sinceWriteMs, policy.statusEveryMs);
-  const isPostponed = busyForMs < policy.maxPostponeMs && hasJustBegun(snapshot);
+  const isPostponed = busyForMs < policy.maxPostponeMs && isNotStarted(snapshot);
   const steps = isPostponed ? plan.steps.filter(isUrgent) : plan.steps;
   return { ...plan, steps, write, isPostponed, leavesSteps: steps.length < plan.steps.length };
 }
@@ -104,7 +104,7 @@ async function carryOut<Seen extends ObservedJob>(
   const failures = await actAll(deps, { seen, plan, round });
   const staleForMs = deps.staleForMs(seen);
   if (staleForMs !== undefined) return { requeueAfterMs: staleForMs };
-  const onlyPrepares = steps.length > 0 && !plan.leavesSteps && steps.every(isPreparation);
+  const onlyPrepares = steps.length > 0 && !plan.leavesSteps && steps.every(isPreparationStep);
   if (failures.length === 0 && onlyPrepares && round.number < MAX_PREPARING_ROUNDS && write !== "first") return "again";
   if (failures.length === 0 && isPostponed) return { requeueAfterMs: POSTPONE_MS };
   // The status reports the observed state, whichever steps have failed.
@@ -118,7 +118,7 @@ async function carryOut<Seen extends ObservedJob>(
   if (errors.length === 0) return next;
   // A deadline does not wait for a step that always fails.
   if (next.requeueAfterMs !== undefined) deps.wakeAfter(round.key, Math.max(MIN_FAILED_WAKE_MS, next.requeueAfterMs));
-  throw asOne(errors, failures);
+  throw combineErrors(errors, failures);
 }
 
 type Failure = { readonly step: JobStep; readonly error: unknown };
@@ -129,19 +129,19 @@ function isLedgerSilent({ step, error }: Failure): boolean {
   return step.kind === "reserve" && (code === "unavailable" || code === "deadline_exceeded");
 }
 
-function asOne(errors: readonly unknown[], failures: readonly Failure[]): unknown {
+function combineErrors(errors: readonly unknown[], failures: readonly Failure[]): unknown {
   if (errors.length === 1) return errors[0];
   const steps = failures.map(({ step }) => step.kind).join(", ");
   return new AggregateError(errors, `${errors.length} failures${steps === "" ? "" : `, of these steps: ${steps}`}`);
 }
 
 /** No other event wakes a job for the effects of these steps. */
-function isPreparation({ kind }: JobStep): boolean {
+function isPreparationStep({ kind }: JobStep): boolean {
   return kind === "reserve" || kind === "accept-preemption" || kind === "create-companions";
 }
 
 /** Whether the job has not started. Under load, its budgets and status writes wait for the machines and pods of others. */
-function hasJustBegun({ status }: Snapshot): boolean {
+function isNotStarted({ status }: Snapshot): boolean {
   return status.completionMs === undefined && status.startMs === undefined;
 }
 

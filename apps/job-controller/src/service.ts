@@ -38,7 +38,8 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     },
   });
   context.readyWhen("kinds", () => {
-    if (deps.runtimes().some(({ kind }) => kind.kind === JOB_KIND.kind)) return deps.staleness() ?? noteMissing(deps);
+    if (deps.runtimes().some(({ kind }) => kind.kind === JOB_KIND.kind))
+      return deps.staleness() ?? describeMissing(deps);
     if (deps.kindsUnknown().includes(JOB_KIND)) return OWN_UNKNOWN;
     return deps.kindsRefused().includes(JOB_KIND) ? OWN_REFUSED : OWN_MISSING;
   });
@@ -78,7 +79,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
 }
 
 /** Other kinds may be missing or unreadable by choice; /readyz notes them. */
-function noteMissing({ kindsGone, kindsRefused, queues, batchJobs }: Deps): { readonly note: string } | undefined {
+function describeMissing({ kindsGone, kindsRefused, queues, batchJobs }: Deps): { readonly note: string } | undefined {
   const gone = kindsGone();
   const refused = kindsRefused().map(({ plural, group }) => `${plural}.${group}`);
   const ofBatch = batchJobs?.refused();

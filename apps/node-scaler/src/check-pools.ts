@@ -15,13 +15,13 @@ export async function checkPools(scaler: Scaler, wait: typeof pause = pause): Pr
   const stopped = (): boolean => signal.aborted;
   await Promise.all(
     [...policies.values()].map(async (policy) => {
-      for (let attempt = 1; !stopped() && !(await isRight(scaler, policy)); attempt += 1)
+      for (let attempt = 1; !stopped() && !(await isPoolValid(scaler, policy)); attempt += 1)
         await wait(computeBackoffMs(attempt, RETRY), signal);
     }),
   );
 }
 
-async function isRight({ providers, memory, signal, now, report }: Scaler, policy: PoolPolicy): Promise<boolean> {
+async function isPoolValid({ providers, memory, signal, now, report }: Scaler, policy: PoolPolicy): Promise<boolean> {
   const { name, provider } = policy;
   try {
     const problems = await findProblems(() => providers.get(provider)?.checkPool(policy, signal));

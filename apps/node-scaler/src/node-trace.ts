@@ -19,7 +19,7 @@ export function runInNodeSpan<Result>(
   attributes: Attributes,
   work: (span: Span) => Promise<Result>,
 ): Promise<Result> {
-  const links = linksTo(context.active());
+  const links = buildLinks(context.active());
   return inSpan(
     TRACER,
     doing,
@@ -46,7 +46,7 @@ export function runInRoundSpan<Result>(
 /** Takes one step of such a round, linked to the trace of its node. */
 export function runInStepSpan(doing: string, node: string, because: string, work: () => Promise<void>): Promise<void> {
   const attributes = { "muster.node": node, "muster.because": because };
-  return inSpan(TRACER, doing, { links: linksTo(contextOfNode(node)), attributes }, work);
+  return inSpan(TRACER, doing, { links: buildLinks(contextOfNode(node)), attributes }, work);
 }
 
 /** Records a span from a node's order to its readiness. */
@@ -61,7 +61,7 @@ export function traceBoot({ name, spec, status }: ScaledNode, readyAtMs: number)
   recordSpan(TRACER, "from order to ready", { ...times, parent: contextOfNode(name), attributes });
 }
 
-function linksTo(other: Context): { readonly context: ReturnType<Span["spanContext"]> }[] {
+function buildLinks(other: Context): { readonly context: ReturnType<Span["spanContext"]> }[] {
   const span = trace.getSpanContext(other);
   return span === undefined ? [] : [{ context: span }];
 }

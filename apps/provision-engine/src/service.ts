@@ -92,7 +92,7 @@ async function serveRequests(
 async function work({ logger }: ServiceContext<Config>, deps: Deps, leadership: Leadership): Promise<void> {
   logger.info({ fencing: leadership.token }, "this replica leads");
   try {
-    await workAs(deps, leadership);
+    await runAsLeader(deps, leadership);
   } catch (error) {
     const fault = findFault(error);
     if (fault === undefined || !isRetryable(fault)) throw error;
@@ -101,7 +101,7 @@ async function work({ logger }: ServiceContext<Config>, deps: Deps, leadership: 
 }
 
 /** A failure of one part ends all of them. */
-function workAs({ engine, polled, cleaner }: Deps, lead: EngineLead): Promise<void> {
+function runAsLeader({ engine, polled, cleaner }: Deps, lead: EngineLead): Promise<void> {
   const parts = [(own: EngineLead) => runEngine(engine, own), ({ signal }: EngineLead) => cleaner.run(signal)];
   if (polled !== undefined) {
     parts.push(({ signal }) => takePolled(polled.take, polled.source, signal));

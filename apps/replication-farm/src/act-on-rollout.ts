@@ -45,7 +45,7 @@ export async function actOnRollout(
   if (step.kind === "end" && step.audits.length > 0) {
     // Publish before the end is written: after it, no record can carry the audits.
     const { traceparent } = rollout;
-    const outbox = onceOf(rollout, step, buildAuditRecords(deps, rollout.newSet, step.audits, traceparent));
+    const outbox = withStableIds(rollout, step, buildAuditRecords(deps, rollout.newSet, step.audits, traceparent));
     if (!(await publishOutbox(deps, owned, { outbox, traceparent }))) return "failed";
   }
   if (!owned.isHeld()) return "lost";
@@ -90,7 +90,7 @@ async function writeStep(
       if ((await deps.rollouts.get(rollout.id))?.revision !== revision || !owned.isHeld()) break;
       const next = { ...step.next, traceparent: rollout.traceparent };
       const read = sets?.find((each) => each?.set.name === next.name)?.revision ?? 0;
-      const audits = onceOf(rollout, step, buildAuditRecords(deps, next.name, step.audits, traceparent));
+      const audits = withStableIds(rollout, step, buildAuditRecords(deps, next.name, step.audits, traceparent));
       await deps.sets.change({ key: next.name, revision: read, next, audits });
       break;
     }
@@ -102,7 +102,7 @@ async function writeStep(
 }
 
 /** Audits an abandoned update once in the trail of a set, however often its end is retried: the stream drops duplicates. */
-function onceOf(
+function withStableIds(
   { id, createdAtMs }: Rollout,
   { because }: RolloutStep,
   audits: readonly AuditRecord[],

@@ -4,7 +4,7 @@ import { QUEUE_LABEL, type QueueChoice } from "@muster/ledger-client/choose-queu
 import type { PoolScheduler } from "./adapters/pool-scheduler.ts";
 import type { SetQueues } from "./adapters/set-queues.ts";
 import type { FarmRecords } from "./adapters/records.ts";
-import { isClear, type AllocationStep } from "./domain/plan-allocation.ts";
+import { isNodeClearOf, type AllocationStep } from "./domain/plan-allocation.ts";
 import type { OwnedPod } from "./domain/plan-sweep.ts";
 import type { ReplicaSet, SetTrouble } from "./domain/replica-set.ts";
 import type { LedgerState, MachineState } from "./domain/set-snapshot.ts";
@@ -143,7 +143,7 @@ async function deallocate(
   let outcome = DONE;
   for (const { number, reservation, node, because } of steps) {
     if (record.machines.some((machine) => machine.number === number && because === "not-wanted")) continue;
-    if (node !== undefined && !isClear(record, places, node)) {
+    if (node !== undefined && !isNodeClearOf(record, places, node)) {
       outcome = { ...outcome, atMs: now() + PODS_RETRY_MS };
       continue;
     }

@@ -188,7 +188,7 @@ async function act(deps: PodDeps, owned: PodsOwned, snapshot: SetSnapshot, step:
       await confirm(deps, owned, step, snapshot.pods.get(step.pod)?.uid ?? "");
       return DONE;
     case "delete":
-      if (step.because === "ended") noteRestart(owned, snapshot, step.pod);
+      if (step.because === "ended") recordRestart(owned, snapshot, step.pod);
       await deps.pods.delete(step.pod, step.uid, false);
       owned.deleted.add(step.uid);
       return DONE;
@@ -233,7 +233,7 @@ async function confirm(
   owned.confirmed.add(uid);
 }
 
-function noteRestart(owned: PodsOwned, { set, nowMs }: SetSnapshot, pod: string): void {
+function recordRestart(owned: PodsOwned, { set, nowMs }: SetSnapshot, pod: string): void {
   const place = set.placements.find(({ ordinal }) => buildPodName(set.name, ordinal) === pod);
   if (place !== undefined) pauseFor(owned, place.ordinal, nowMs);
 }

@@ -186,7 +186,7 @@ export class LedgerKeeper {
 
   /** Returns whether the owner held this reservation until now. */
   async release(request: ReleaseRequest): Promise<boolean> {
-    mustBeRight(checkRelease(request));
+    throwIfInvalid(checkRelease(request));
     const attributes = { ...buildOwnerAttributes(request.owner), "muster.reservation": request.reservationId };
     const done = await this.#change("decide release", attributes, (ledger, nowMs) =>
       decideReservationRelease(request, ledger, nowMs),
@@ -198,7 +198,7 @@ export class LedgerKeeper {
   async acceptPreemption(
     request: ReleaseRequest,
   ): Promise<{ readonly accepted: boolean; readonly report: ReservationReport | undefined }> {
-    mustBeRight(checkRelease(request));
+    throwIfInvalid(checkRelease(request));
     const attributes = { ...buildOwnerAttributes(request.owner), "muster.reservation": request.reservationId };
     await this.#change("decide acceptance", attributes, (ledger, nowMs) => decideAcceptance(request, ledger, nowMs));
     const report = await this.#find(request);
@@ -207,7 +207,7 @@ export class LedgerKeeper {
 
   /** Called when the work has ended. Returns the state of the reservation, which waits again; undefined: it does not exist. */
   async requeue(request: ReleaseRequest): Promise<ReservationReport | undefined> {
-    mustBeRight(checkRelease(request));
+    throwIfInvalid(checkRelease(request));
     const attributes = { ...buildOwnerAttributes(request.owner), "muster.reservation": request.reservationId };
     await this.#change("decide requeue", attributes, (ledger, nowMs) => decideRequeue(request, ledger, nowMs));
     return this.#find(request);
@@ -223,7 +223,7 @@ export class LedgerKeeper {
 
   /** Returns whether the limit changed. */
   async limit(request: LimitRequest): Promise<boolean> {
-    mustBeRight(checkLimit(request));
+    throwIfInvalid(checkLimit(request));
     const attributes = { "muster.owner.kind": request.ownerKind, "muster.limit": request.limit };
     const done = await this.#change("decide limit", attributes, (ledger, nowMs) => decideLimit(request, ledger, nowMs));
     return done === "limit";
@@ -253,13 +253,13 @@ export class LedgerKeeper {
   }
 
   async get(owner: Owner): Promise<ReservationReport> {
-    mustBeRight(checkOwner(owner));
+    throwIfInvalid(checkOwner(owner));
     return this.#read((world, nowMs) => this.#report(requireReservation(world, owner), world, nowMs));
   }
 
   /** Explains why the owner's reservation waits, and names the holders of the machines that it waits for. */
   async explain(owner: Owner): Promise<Explanation> {
-    mustBeRight(checkOwner(owner));
+    throwIfInvalid(checkOwner(owner));
     return this.#read((world, nowMs) => buildExplanation(requireReservation(world, owner), world, this.#policy, nowMs));
   }
 
@@ -484,6 +484,6 @@ export class LedgerKeeper {
   }
 }
 
-function mustBeRight(wrong: Fault | undefined): void {
+function throwIfInvalid(wrong: Fault | undefined): void {
   if (wrong !== undefined) throw new FaultError(wrong);
 }

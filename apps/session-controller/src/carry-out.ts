@@ -44,11 +44,11 @@ async function pass(deps: SessionDeps, run: SessionRun, steps: readonly SessionS
     reservation: undefined,
     replacements: new Map(),
   };
-  const defect = await doSteps(deps, run, steps, effects);
+  const defect = await executeSteps(deps, run, steps, effects);
   const { outcomes, obstacles, failures, reservation = run.reservation, replacements } = effects;
   run.reservation = reservation;
   run.replacements = new Map([...run.replacements, ...replacements]);
-  if (steps.some(isAct)) noteEffects(run, obstacles, failures);
+  if (steps.some(isAct)) recordEffects(run, obstacles, failures);
   // The end of the clean-up is written together with the terminal event.
   const end = planSessionEnd(outcomes.reduce(transitionRecord, run.record), deps.now());
   try {
@@ -61,7 +61,7 @@ async function pass(deps: SessionDeps, run: SessionRun, steps: readonly SessionS
 }
 
 /** Executes the steps. Returns the first defect once no step is in flight, so that all effects are known. */
-async function doSteps(
+async function executeSteps(
   deps: SessionDeps,
   run: SessionRun,
   steps: readonly SessionStep[],
@@ -73,7 +73,7 @@ async function doSteps(
   const lane = async (): Promise<void> => {
     for (const step of queue) {
       try {
-        if (isAct(step)) await doAct(deps, run, step, effects);
+        if (isAct(step)) await executeStep(deps, run, step, effects);
         else effects.outcomes.push(step);
       } catch (error) {
         defect ??= { error };
@@ -85,7 +85,7 @@ async function doSteps(
   return defect;
 }
 
-async function doAct(deps: SessionDeps, run: SessionRun, step: ActStep, effects: Effects): Promise<void> {
+async function executeStep(deps: SessionDeps, run: SessionRun, step: ActStep, effects: Effects): Promise<void> {
   try {
     ensureLead(deps);
     if (step.kind === "collect-logs") {
@@ -93,14 +93,14 @@ async function doAct(deps: SessionDeps, run: SessionRun, step: ActStep, effects:
       return;
     }
     const acted = await deps.act(effects.before, step);
-    if (step.kind === "delete-pod") noteDeletion(run, step.uid);
-    noteActed(effects, acted);
+    if (step.kind === "delete-pod") recordDeletion(run, step.uid);
+    recordStepResult(effects, acted);
   } catch (error) {
     effects.failures.push(getText(error));
   }
 }
 
-function noteActed(effects: Effects, acted: StepResult): void {
+function recordStepResult(effects: Effects, acted: StepResult): void {
   switch (acted.kind) {
     case "outcome":
       effects.outcomes.push(acted.outcome);
@@ -122,7 +122,7 @@ function noteActed(effects: Effects, acted: StepResult): void {
 }
 
 /** Prevents a second deletion of a terminating pod before the next list. */
-function noteDeletion(run: SessionRun, uid: string): void {
+function recordDeletion(run: SessionRun, uid: string): void {
   if (run.lastList === undefined) return;
   const pods = run.lastList.pods.map((pod) =>
     pod.uid === uid ? { ...pod, deleting: true, overdueOn: undefined } : pod,
@@ -144,7 +144,7 @@ function startReading(deps: SessionDeps, run: SessionRun, step: CollectStep): vo
     });
 }
 
-function noteEffects(run: SessionRun, obstacles: readonly PodObstacle[], failures: readonly string[]): void {
+function recordEffects(run: SessionRun, obstacles: readonly PodObstacle[], failures: readonly string[]): void {
   run.obstacles = obstacles;
   const [first] = failures;
   run.trouble = first === undefined ? undefined : { of: "steps", text: first };

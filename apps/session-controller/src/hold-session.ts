@@ -1,6 +1,6 @@
 import { retryOnConflict } from "@muster/backoff";
 import { describeFault, findFault, throwFault } from "@muster/faults";
-import { NOTE_DELAY_MS, isFoundAgain } from "./domain/defer-notes.ts";
+import { NOTE_DELAY_MS, isRediscovered } from "./domain/defer-notes.ts";
 import { getRecordPhase, planBrokenSession } from "./domain/plan-session.ts";
 import { isFinished, buildPodName, type SessionRecord } from "./domain/session.ts";
 import type { ReservationSeen } from "./domain/snapshot.ts";
@@ -86,7 +86,7 @@ export async function rememberRecord(
 ): Promise<void> {
   const isYoung = deps.monotonicMs() - held.oursAtMs < NOTE_DELAY_MS;
   // Without the lead, the write detects whether the session is lost.
-  if (isYoung && deps.isHeld() && outcomes.every((outcome) => isFoundAgain(held.record, outcome))) {
+  if (isYoung && deps.isHeld() && outcomes.every((outcome) => isRediscovered(held.record, outcome))) {
     held.record = outcomes.reduce(transitionRecord, held.record);
     held.unwritten = [...held.unwritten, ...outcomes];
     return;
@@ -111,13 +111,13 @@ export async function rememberRecord(
 export async function reloadRecord(deps: SessionDeps, held: HeldSession): Promise<void> {
   const oursAtMs = deps.monotonicMs();
   const stored = await deps.load(held.record.name);
-  if (!isStillOurs(held, stored)) throw new SessionLostError();
+  if (!isHeldByUs(held, stored)) throw new SessionLostError();
   held.record = held.unwritten.reduce(transitionRecord, stored.record);
   held.revision = stored.revision;
   held.oursAtMs = oursAtMs;
 }
 
-function isStillOurs({ record }: HeldSession, stored: StoredSession | undefined): stored is StoredSession {
+function isHeldByUs({ record }: HeldSession, stored: StoredSession | undefined): stored is StoredSession {
   return stored !== undefined && stored.record.uid === record.uid && stored.record.epoch === record.epoch;
 }
 

@@ -23,7 +23,7 @@ export async function observeRun(deps: SessionDeps, policy: SessionPolicy, run: 
   const seen = deps.pods(record);
   const nodes = observeNodes(deps, run, seen, nowMs);
   const knownPods = { nowMs, record, podsFresh, ...nodes };
-  const listed = youngList(deps, policy, run, { ...knownPods, pods: seen });
+  const listed = getRecentList(deps, policy, run, { ...knownPods, pods: seen });
   const livePods = await observeLivePods(deps, run, { ...knownPods, pods: seen, isListDue, listed, isReading });
   // Read the publications again after the list: a watcher publishes the end of a pod before the pod disappears.
   const newest = livePods === undefined ? seen : deps.pods(record);
@@ -39,7 +39,7 @@ export async function observeRun(deps: SessionDeps, policy: SessionPolicy, run: 
 }
 
 /** Returns the last list of a clean-up. While events report changes, a new list only compensates for a lost event. */
-function youngList(
+function getRecentList(
   { monotonicMs }: SessionDeps,
   { lookAgainMs }: SessionPolicy,
   { lastList }: SessionRun,

@@ -123,7 +123,7 @@ export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sess
     },
     stop: async (stopping) => {
       const all = [...runs.values(), ...failing.values()];
-      await Promise.all(all.map((run) => leave(table, run.record.name, "stopped")));
+      await Promise.all(all.map((run) => leaveSession(table, run.record.name, "stopped")));
       await releaseAllSessions(deps, all, stopping);
     },
   };
@@ -138,14 +138,14 @@ function isEnded({ deps, ended }: Table, name: string): boolean {
   return false;
 }
 
-async function leave(table: Table, name: string, end: RunEnd): Promise<void> {
+async function leaveSession(table: Table, name: string, end: RunEnd): Promise<void> {
   const { deps, runs, failing, suspects, granted, waiting, failures } = table;
   const run = runs.get(name);
   runs.delete(name);
   failing.delete(name);
   if (end === "waiting" && run !== undefined) waiting.set(name, run.revision);
   else waiting.delete(name);
-  if (end === "finished" && run !== undefined) noteEnded(table, run);
+  if (end === "finished" && run !== undefined) recordEnded(table, run);
   suspects.release(name);
   if (end === "finished" || end === "gone") {
     granted.delete(name);
@@ -157,7 +157,7 @@ async function leave(table: Table, name: string, end: RunEnd): Promise<void> {
 }
 
 /** Keeps only the newest ones, because the events of a session's last pods arrive soon after its end. */
-function noteEnded({ ended }: Table, { record, revision }: SessionRun): void {
+function recordEnded({ ended }: Table, { record, revision }: SessionRun): void {
   ended.set(record.name, revision);
   const [oldest] = ended.keys();
   if (ended.size > MAX_ENDED && oldest !== undefined) ended.delete(oldest);
@@ -168,7 +168,7 @@ async function take(table: Table, name: string): Promise<SessionRun | ReconcileR
   if (held === "suspect") return { requeueAfterMs: SUSPECT_RETRY_MS };
   if (typeof held === "string") {
     if (held === "lost") table.deps.standDown();
-    await leave(table, name, held);
+    await leaveSession(table, name, held);
     return {};
   }
   const run = makeSessionRun(held);
@@ -206,7 +206,7 @@ async function finish(table: Table, run: SessionRun): Promise<ReconcileResult> {
   const { deps, policy } = table;
   await announceEvents(deps, run);
   if (run.announced < run.record.events.length) return decidePause(deps, run, policy.session);
-  await leave(table, run.record.name, "finished");
+  await leaveSession(table, run.record.name, "finished");
   return {};
 }
 
@@ -226,7 +226,7 @@ async function act(
   failures.delete(name);
   // The explanation of the wait for a new pod is a note as well.
   if (!isQueuedRun(run)) return decidePause(deps, run, policy.session, isReported ? NOTE_DELAY_MS : notesInMs);
-  await leave(table, name, "waiting");
+  await leaveSession(table, name, "waiting");
   return { requeueAfterMs: Math.max(0, computeQueuedUntilMs(run.record) - deps.now()) };
 }
 
@@ -248,10 +248,10 @@ async function failed(table: Table, name: string, error: unknown): Promise<Recon
   const run = table.runs.get(name);
   if (error instanceof SessionLostError) {
     if (run !== undefined) await removeLateObjects(deps, run);
-    await leave(table, name, "lost");
+    await leaveSession(table, name, "lost");
     return { requeueAfterMs: LOST_RETRY_MS };
   }
-  await leave(table, name, "failed");
+  await leaveSession(table, name, "failed");
   if (run !== undefined) table.failing.set(name, run);
   const fault = findFault(error);
   if (fault !== undefined && isRetryable(fault)) throw error;

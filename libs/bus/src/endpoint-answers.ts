@@ -44,7 +44,7 @@ export function makeEndpointAnswers(endpoint: Endpoint, served: ServedService): 
   let inFlight = 0;
   const answer = async (message: Message, user?: string): Promise<Reply> => {
     counts.requests += 1;
-    const excess = isRated(endpoint, user) ? refuseExcess(served, user) : undefined;
+    const excess = isRateLimited(endpoint, user) ? refuseExcess(served, user) : undefined;
     if (excess !== undefined || inFlight >= endpoint.concurrency) {
       counts.refused += 1;
       if (excess === undefined) served.onRefused("busy", user);
@@ -72,7 +72,7 @@ export function buildBusyFault(endpoint: string, limit: number): Fault {
 }
 
 /** The rate is meant for one user. A service calls a hot endpoint for the work of all its users, so the rate does not apply. */
-function isRated({ hot = false }: Endpoint, user: string | undefined): boolean {
+function isRateLimited({ hot = false }: Endpoint, user: string | undefined): boolean {
   return !hot || !serviceNames.some((name) => name === user);
 }
 

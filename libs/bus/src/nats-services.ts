@@ -77,7 +77,7 @@ export async function respondToRequests(
     for (const endpoint of endpoints) {
       const { answer, counts } = makeEndpointAnswers(endpoint, common);
       served.set(endpoint.subject, { answer, counts });
-      const take = requestTaker(link, answer);
+      const take = makeRequestHandler(link, answer);
       const handler = (error: Error | null, message: Msg): void => {
         if (error === null) void inFlight.run(() => take(message));
       };
@@ -99,7 +99,7 @@ export async function respondToRequests(
 }
 
 /** Answers requests. Ignores a repetition of a request in flight: both name the same inbox, and its caller accepts one answer. */
-function requestTaker(link: NatsLink, answer: EndpointAnswers["answer"]): (request: Msg) => Promise<void> {
+function makeRequestHandler(link: NatsLink, answer: EndpointAnswers["answer"]): (request: Msg) => Promise<void> {
   const inFlight = new Set<string>();
   return async (request) => {
     const { subject, data: payload, headers, reply: inbox = "" } = request;
@@ -109,7 +109,7 @@ function requestTaker(link: NatsLink, answer: EndpointAnswers["answer"]): (reque
       const { losses } = link;
       const reply = await answer({ subject, payload, headers: toHeaders(headers) }, findInboxUser(inbox));
       if (link.up && link.losses === losses) send(link, request, reply);
-      else await insist(link, request, reply);
+      else await sendUntilDelivered(link, request, reply);
     } finally {
       inFlight.delete(inbox);
     }
@@ -196,7 +196,7 @@ function send(link: NatsLink, request: Msg, reply: Reply): void {
  * Sends a reply after the connection was lost since the request. The inbox of the caller may not be restored yet, so the server reports a missing receiver and
  * the reply is repeated. Ends once the caller has stopped waiting.
  */
-async function insist(link: NatsLink, request: Msg, reply: Reply): Promise<void> {
+async function sendUntilDelivered(link: NatsLink, request: Msg, reply: Reply): Promise<void> {
   const endMs = performance.now() + REPLY_WAIT_MS;
   for (let attempt = 1; performance.now() < endMs; attempt += 1) {
     if (request.reply === undefined || !(await link.whenUp(endMs - performance.now()))) return;

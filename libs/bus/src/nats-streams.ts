@@ -56,11 +56,13 @@ export function makeNatsStreams(link: NatsLink): NatsStreams {
       }),
     remove: (stream, sequence) =>
       retryWhileUnreachable(link, `removing message ${sequence} of stream ${stream}`, async () =>
-        absentAs(false, MESSAGE_ABSENT, async () => (await manager).streams.deleteMessage(stream, sequence, false)),
+        defaultIfMissing(false, MESSAGE_ABSENT, async () =>
+          (await manager).streams.deleteMessage(stream, sequence, false),
+        ),
       ),
     state: (stream) =>
       retryWhileUnreachable(link, `looking at stream ${stream}`, async () =>
-        absentAs(undefined, [JS_ERROR.streamNotFound], async () => {
+        defaultIfMissing(undefined, [JS_ERROR.streamNotFound], async () => {
           const { messages, bytes, first_seq, last_seq } = (await (await manager).streams.info(stream)).state;
           return { messages, bytes, firstSequence: Math.max(first_seq, 1), lastSequence: last_seq };
         }),
@@ -71,7 +73,7 @@ export function makeNatsStreams(link: NatsLink): NatsStreams {
 const MESSAGE_ABSENT: readonly number[] = [JS_ERROR.streamNotFound, JS_ERROR.noMessageFound, JS_ERROR.sequenceNotFound];
 
 /** Returns the default if the server reports that the object is missing. */
-async function absentAs<Result, Absent>(
+async function defaultIfMissing<Result, Absent>(
   absent: Absent,
   codes: readonly number[],
   look: () => Promise<Result>,

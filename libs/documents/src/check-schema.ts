@@ -78,14 +78,14 @@ function isSimple({ type, minimum = -Infinity, pattern = "" }: CheckedSchema, va
 }
 
 /** Ignores inherited names such as `constructor`. */
-function ownOf(properties: Readonly<Record<string, CheckedSchema>>, name: string): CheckedSchema | undefined {
+function getOwnProperty(properties: Readonly<Record<string, CheckedSchema>>, name: string): CheckedSchema | undefined {
   return Object.hasOwn(properties, name) ? properties[name] : undefined;
 }
 
 function checkMapping(reader: ValueReader, schema: CheckedSchema, path: Path, value: unknown): void {
   const { properties = {}, additionalProperties: others = true } = schema;
   const closed = others === false ? Object.keys(properties) : keysOf(value);
-  const fields = reader.mapping(path, value, closed, (name) => ownOf(properties, name)?.not !== undefined);
+  const fields = reader.mapping(path, value, closed, (name) => getOwnProperty(properties, name)?.not !== undefined);
   if (fields === undefined) return;
   const names = Object.keys(fields);
   for (const name of schema.required ?? []) {
@@ -104,7 +104,7 @@ function checkMapping(reader: ValueReader, schema: CheckedSchema, path: Path, va
   if (names.length < minProperties) reader.report(path, `needs at least ${minProperties}, and has ${names.length}`);
   if (names.length > maxProperties) reader.report(path, `has ${names.length}; ${maxProperties} at most`);
   for (const name of names) {
-    const own = ownOf(properties, name) ?? (typeof others === "object" ? others : undefined);
+    const own = getOwnProperty(properties, name) ?? (typeof others === "object" ? others : undefined);
     if (own !== undefined) checkSchema(reader, own, [...path, name], fields[name]);
   }
 }

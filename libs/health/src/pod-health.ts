@@ -113,7 +113,7 @@ function endedFromOutside(judged: Judged): PodVerdict | undefined {
 }
 
 function mainEnded({ pod, name, status }: Judged): PodVerdict | undefined {
-  const end = status?.state?.terminated ?? (isNever(pod) ? status?.lastState?.terminated : undefined);
+  const end = status?.state?.terminated ?? (isNeverRestarted(pod) ? status?.lastState?.terminated : undefined);
   if (end === undefined) return undefined;
   if (pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed" || !isRestarted(pod, end)) {
     return outcome(end);
@@ -137,7 +137,7 @@ function initContainerFailed({ pod, policy, status: main }: Judged): PodVerdict 
   for (const { name, state, lastState } of pod.status?.initContainerStatuses ?? []) {
     const beside = pod.spec?.initContainers?.find((container) => container.name === name)?.restartPolicy === "Always";
     const end = state?.terminated;
-    if (end !== undefined && end.exitCode !== 0 && isNever(pod) && !beside) {
+    if (end !== undefined && end.exitCode !== 0 && isNeverRestarted(pod) && !beside) {
       return failed("InitContainerError", `init container ${name} ${describeEnd(end)}`);
     }
     const verdict = judgeWaiting(pod, policy, { name: `init container ${name}`, state, lastState });
@@ -252,13 +252,13 @@ function describeEnd(end: Termination): string {
 }
 
 /** Whether the kubelet never restarts the containers. A pod without a policy counts as Never; the API server always sets one. */
-function isNever(pod: PodFacts): boolean {
+function isNeverRestarted(pod: PodFacts): boolean {
   return (pod.spec?.restartPolicy ?? "Never") === "Never";
 }
 
 function isRestarted(pod: PodFacts, end: Termination): boolean {
   if (end.reason === "StartError" || end.reason === "ContainerCannotRun") return false;
-  if (isNever(pod)) return false;
+  if (isNeverRestarted(pod)) return false;
   return pod.spec?.restartPolicy === "Always" || end.exitCode !== 0;
 }
 

@@ -73,7 +73,7 @@ export function makeEventRecorder(options: EventRecorderOptions): EventRecorder 
   const stored = new WeakMap<Occurrence, Stored>();
   const count = { written: 0, rateLimited: 0, failed: 0 };
   const late = new AbortController();
-  const losses = lossCount(onDropped);
+  const losses = countLosses(onDropped);
   let open = true;
   const waiting = (): number => queue.stats().ready + queue.stats().delayed;
 
@@ -136,7 +136,7 @@ export function makeEventRecorder(options: EventRecorderOptions): EventRecorder 
 }
 
 /** Counts lost events, and how many of them `onDropped` has not reported yet. */
-function lossCount(onDropped: EventRecorderOptions["onDropped"]) {
+function countLosses(onDropped: EventRecorderOptions["onDropped"]) {
   let total = 0;
   let unreported = 0;
   return {
@@ -170,13 +170,13 @@ async function store(
   const body = { count, lastTimestamp: time(occurrence.lastMs), message: occurrence.message };
   const update = (name: string) => calls.patch(resource, name, { kind: "merge", body }, { signal });
   const known = stored.get(occurrence);
-  if (known?.created === true && (await isNot("not_found", update(known.name)))) return;
+  if (known?.created === true && (await isDoneUnless("not_found", update(known.name)))) return;
 
   // The name is chosen before the first attempt, so that a creation whose answer was lost creates no second event.
   const name = known?.created === false ? known.name : newName(target.name);
   stored.set(occurrence, { name, created: false });
   const event = buildEvent(name, occurrence, component, instance ?? component);
-  if (!(await isNot("already_exists", calls.create(resource, event, { signal })))) await update(name);
+  if (!(await isDoneUnless("already_exists", calls.create(resource, event, { signal })))) await update(name);
   stored.set(occurrence, { name, created: true });
 }
 
@@ -201,7 +201,7 @@ function buildEvent(name: string, occurrence: Occurrence, component: string, ins
 }
 
 /** Returns false instead of rejecting with this fault. */
-async function isNot(code: "not_found" | "already_exists", call: Promise<unknown>): Promise<boolean> {
+async function isDoneUnless(code: "not_found" | "already_exists", call: Promise<unknown>): Promise<boolean> {
   const done = call.then(() => true);
   return (await unlessFault(done, code)) ?? false;
 }

@@ -56,7 +56,7 @@ export async function findNatsServer(options: FindOptions): Promise<FoundNatsSer
   }
   const directory = join(cacheDirectory(env), "muster", "bin");
   const path = join(directory, "nats-server");
-  const cached = await usableIfThere(path, env);
+  const cached = await findUsable(path, env);
   if (cached !== undefined) return { path, version: cached, from: "cache" };
   onProgress(`no nats-server of version ${OLDEST_VERSION} or later is on PATH or in the cache;`);
   onProgress(`one is fetched into ${directory}, which takes ${formatSeconds(patience.limitMs)} at most`);
@@ -68,7 +68,7 @@ export async function findNatsServer(options: FindOptions): Promise<FoundNatsSer
   try {
     await mkdir(directory, { recursive: true });
     return await runUnderLock(join(directory, "nats-server.lock"), lock, async () => {
-      const meanwhile = await usableIfThere(path, env);
+      const meanwhile = await findUsable(path, env);
       if (meanwhile !== undefined) return { path, version: meanwhile, from: "cache" };
       await removeLeftovers(directory);
       const attempt = (source: ProgramSource, stop: AbortSignal) => fetchInto(path, source, env, stop);
@@ -120,7 +120,7 @@ async function removeLeftovers(directory: string): Promise<void> {
   }
 }
 
-async function usableIfThere(path: string, env: Environment): Promise<string | undefined> {
+async function findUsable(path: string, env: Environment): Promise<string | undefined> {
   return (await isExecutable(path)) ? usableVersion(path, env, []) : undefined;
 }
 

@@ -144,7 +144,7 @@ async function ready(child: ChildProcess, directory: string, portsDirectory: str
   const end = performance.now() + READY_TIMEOUT_MS;
   while (performance.now() < end && !hasExited(child)) {
     const port = await Promise.race([readPort(child, portsDirectory), failed]);
-    if (port !== undefined && (await greets(port))) return port;
+    if (port !== undefined && (await isGreeting(port))) return port;
     await sleep(20);
   }
   child.kill("SIGKILL");
@@ -175,7 +175,7 @@ async function readPort(child: ChildProcess, portsDirectory: string): Promise<nu
   }
 }
 
-function greets(port: number): Promise<boolean> {
+function isGreeting(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1");
     const finish = (answer: boolean): void => {

@@ -10,7 +10,7 @@ export function findPoolProblem(
     return { index: MAX_ACCEPTED_POOLS, reason };
   }
   for (const [index, pool] of pools.entries()) {
-    const reason = reasonAgainst(pool) ?? (pools.indexOf(pool) < index ? `"${pool}" is named twice` : undefined);
+    const reason = findProblem(pool) ?? (pools.indexOf(pool) < index ? `"${pool}" is named twice` : undefined);
     if (reason !== undefined) return { index, reason };
   }
   return undefined;
@@ -23,7 +23,7 @@ export function findOptionsProblem(components: Parameters<typeof countPoolOption
   return `accept ${count} combinations of pools; ${MAX_POOL_OPTIONS} at most: let more components accept the same pools in the same order`;
 }
 
-function reasonAgainst(pool: string): string | undefined {
+function findProblem(pool: string): string | undefined {
   if (pool === "") return "is empty; the name of a pool is needed";
   const fault = checkLabelValue("pool", pool);
   return fault?.code === "invalid_request" ? fault.reason : undefined;

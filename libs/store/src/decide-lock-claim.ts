@@ -94,7 +94,7 @@ export function parseKeyName(
 /** Reads a record. An unreadable one counts as an unknown session with our own time to live. */
 export function readSession(value: unknown, ttlMs: number): SessionRecord {
   const { holder, ttlMs: theirs, about } = fieldsOf(value);
-  const readable = typeof holder === "string" && typeof theirs === "number" && theirs > 0 && isAbout(about);
+  const readable = typeof holder === "string" && typeof theirs === "number" && theirs > 0 && isSessionFacts(about);
   return readable ? { holder, ttlMs: theirs, about } : { holder: "unknown", ttlMs, about: undefined };
 }
 
@@ -105,9 +105,9 @@ export function readClaim(value: unknown): string | undefined {
 }
 
 function fieldsOf(value: unknown): SessionFacts {
-  return isAbout(value) ? value : {};
+  return isSessionFacts(value) ? value : {};
 }
 
-function isAbout(value: unknown): value is SessionFacts {
+function isSessionFacts(value: unknown): value is SessionFacts {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -109,7 +109,7 @@ export async function holdRecord(
       await work({ signal: AbortSignal.any([lost.signal, signal]), lost: lost.signal, isHeld });
     }
   } catch (error) {
-    if (!(lost.signal.aborted || signal.aborted) || !isUnwinding(error)) throw error;
+    if (!(lost.signal.aborted || signal.aborted) || !isStopError(error)) throw error;
   } finally {
     done.abort();
     await renewing;
@@ -164,7 +164,7 @@ async function release(record: HeldRecord, revision: number): Promise<void> {
 }
 
 /** Whether work threw this because it was stopped. */
-function isUnwinding(error: unknown): boolean {
+function isStopError(error: unknown): boolean {
   const code = findFault(error)?.code;
   if (code === "unavailable" || code === "cancelled" || code === "conflict") return true;
   return error instanceof Error && error.name === "AbortError";

@@ -133,7 +133,7 @@ async function appendBehind(
       const lost = findFault(toFault(error, ""))?.code === "unavailable";
       if (attempt === 0 && !lost && !isWrongSequence(error)) return { kind: "refused", error: writeFault(name, error) };
       giveUp ??= undo.use(makeDeadline(GIVE_UP_MS, [signal])).signal;
-      const truth = await findTruth(() => writerAt(expectedLast + 1), connection, giveUp);
+      const truth = await readUntilAnswered(() => writerAt(expectedLast + 1), connection, giveUp);
       if (truth.kind === "unknown") return { kind: "unknown", error };
       if (truth.writer === id) return { kind: "written", sequence: expectedLast + 1 };
       if (truth.writer !== undefined || isWrongSequence(error)) return { kind: "deposed", error };
@@ -146,7 +146,7 @@ async function appendBehind(
 }
 
 /** Retries until an answer arrives or the time limit is reached. */
-async function findTruth(
+async function readUntilAnswered(
   writerAt: () => Promise<string | undefined>,
   connection: NatsConnection,
   giveUp: AbortSignal,

@@ -60,7 +60,7 @@ export async function* watchBucket<Value>(
       created = now;
       using checking = checkForMissing(target, reported);
       const passSignal = AbortSignal.any([signal, checking.found]);
-      for await (const change of onePass(connection, { ...target, signal: passSignal }, reported)) {
+      for await (const change of watchPass(connection, { ...target, signal: passSignal }, reported)) {
         failures = 0;
         if (change.kind !== "synced") yield change;
         else if (!synced) {
@@ -101,7 +101,7 @@ function checkForMissing<Value>(
   return { found: found.signal, [Symbol.dispose]: () => end.abort() };
 }
 
-async function* onePass<Value>(
+async function* watchPass<Value>(
   connection: NatsConnection,
   target: WatchTarget<Value>,
   reported: Map<string, number>,

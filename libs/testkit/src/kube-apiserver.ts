@@ -34,7 +34,7 @@ const GO_ENV = { GOGC: "400" };
 
 /** The folder with kube-apiserver and etcd, or the reason for a suite to show when it skips. With CI=true a missing folder is an error. */
 export function findKubeAssets(env: NodeJS.ProcessEnv = process.env): KubeAssets {
-  const reason = whatIsMissing(env["KUBEBUILDER_ASSETS"]);
+  const reason = findMissingProgram(env["KUBEBUILDER_ASSETS"]);
   if (reason === undefined) return { found: true, directory: env["KUBEBUILDER_ASSETS"] ?? "" };
   if (env["CI"] === "true") throw new Error(`CI=true allows no skipped suite: ${reason}`);
   return { found: false, reason };
@@ -70,7 +70,7 @@ export async function startKubeApiServer(): Promise<TestKubeApiServer> {
   };
 }
 
-function whatIsMissing(directory: string | undefined): string | undefined {
+function findMissingProgram(directory: string | undefined): string | undefined {
   const way =
     "set KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd (setup-envtest prints one) to run against a real API server";
   if (directory === undefined || directory === "") return `KUBEBUILDER_ASSETS is not set; ${way}`;

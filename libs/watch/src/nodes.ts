@@ -71,7 +71,7 @@ export function viewNodes({
       const lost = new Map<string, LostReason>();
       for (const name of names) {
         const about = { nowMs, lostAfterMs, occupied: occupied.has(name) };
-        const because = decideLost(asTolerated(states.get(name)?.value, tolerations?.get(name)), about);
+        const because = decideLost(applyTolerations(states.get(name)?.value, tolerations?.get(name)), about);
         if (because !== undefined) lost.set(name, because);
       }
       return lost;
@@ -79,7 +79,7 @@ export function viewNodes({
     usableAmong: (names, nowMs, tolerations) => {
       if (!isCurrent(nowMs)) return new Set();
       const isUsableNow = (name: string): boolean =>
-        isUsable(asTolerated(states.get(name)?.value, tolerations?.get(name)));
+        isUsable(applyTolerations(states.get(name)?.value, tolerations?.get(name)));
       return new Set([...names].filter(isUsableNow));
     },
     stateOf: (name, nowMs) => (isCurrent(nowMs) ? states.get(name)?.value : undefined),
@@ -88,7 +88,7 @@ export function viewNodes({
 }
 
 /** The node as pods with these tolerations find it. */
-function asTolerated(
+function applyTolerations(
   state: muster.watch.v1.NodeState | undefined,
   tolerations: readonly Toleration[] = [],
 ): NodeFact | undefined {

@@ -46,7 +46,7 @@ export function watchLeases(world: World, violations: Violation[]): LeaseChecks 
     violations.push({ atMs: world.time.nowMs, session: lease, rule, found });
   };
   const objects = watchObjects(world, violate);
-  const calmSinceMs = watchCalm(world);
+  const calmSinceMs = watchUndisturbed(world);
   /** Signatures of all results that records ever had. */
   const results = new Set<string>();
   world.leases.onWrite.push((id, beforeBytes, afterBytes) => {
@@ -73,7 +73,7 @@ export function watchLeases(world: World, violations: Violation[]): LeaseChecks 
     watchWorkload: watchCalls(violate),
     judge: () => {
       judgeRecords(world, results, violate);
-      judgeLeft(world, violate);
+      judgeLeftovers(world, violate);
     },
   };
 }
@@ -212,7 +212,7 @@ function watchObjects(world: World, violate: Violate): { mustBeGone(record: Leas
 }
 
 /** Returns since when one leader has led, no dependency was unreachable and no message was lost. */
-function watchCalm(world: World): () => number {
+function watchUndisturbed(world: World): () => number {
   const { time, weather, leaseLock, leases } = world;
   let sinceMs = Infinity;
   let token = 0;
@@ -296,7 +296,7 @@ function readAll<Read>(world: World, stream: string, subject: string, read: (pay
   }
 }
 
-function judgeLeft(world: World, violate: Violate): void {
+function judgeLeftovers(world: World, violate: Violate): void {
   for (const [name, { lease }] of world.leaseObjects.made)
     violate(lease, "nothing is left", `${name} is in the cluster`);
   for (const { owner, sequence } of getLedger(world).reservations.values())

@@ -44,7 +44,7 @@ export function observeWorld(world: World, answers: UserAnswers, outages: readon
       podDeletions: [],
       // Faults are everywhere in a simulation, so every session counts as disturbed.
       faults: [{ id: "weather", text: "the weather", fromMs: world.startMs, toMs: Number.MAX_SAFE_INTEGER }],
-      left: leftOf(world, held),
+      left: findLeftovers(world, held),
     }),
   };
 }
@@ -133,7 +133,7 @@ export function getLedger(world: Pick<World, "ledger">) {
   return world.ledger.entries.flatMap(({ bytes }) => entryCodec.decode(bytes)).reduce(evolveLedger, emptyLedger);
 }
 
-function leftOf(world: World, held: ReadonlyMap<number, Reservation>): RunObservations["left"] {
+function findLeftovers(world: World, held: ReadonlyMap<number, Reservation>): RunObservations["left"] {
   const { streams } = world.bus.memory;
   return {
     pods: [...world.cluster.pods].flatMap(([name, pod]) => (isAgent(pod) ? [] : [name])),

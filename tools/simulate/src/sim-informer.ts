@@ -36,7 +36,7 @@ export function makeSimInformer<Kind extends KubeKind, Kept>(
   kind: Kind,
   project: (object: Kind extends "pods" ? V1Pod : V1Node) => Kept,
 ): SimInformer<Kept> {
-  const { put, replace, ...read } = makeKept<Kept>();
+  const { put, replace, ...read } = makeKeptStates<Kept>();
   let version: number | undefined;
   let listedAtMs = -Infinity;
   let receivedAtMs = -Infinity;
@@ -125,7 +125,7 @@ function makeArrivals(network: Network, process: Process, received: () => void) 
   };
 }
 
-function makeKept<Kept>() {
+function makeKeptStates<Kept>() {
   const kept = new Map<string, Kept>();
   const listeners = new Set<Listener<Kept>>();
   const put = (key: string, after: Kept | undefined): void => {

@@ -65,7 +65,7 @@ export async function simulateQueues(options: QueueSimulationOptions): Promise<S
   const random = makeRandom(seed, "events");
   const policy = { ...POLICY, holdAfterMs: random.chance(0.3) ? HOLD_AFTER_MS : END_WITHIN_MS + 2 * windowMs };
   const violations: Violation[] = [];
-  const check = both(checkDecisions(world, violations), checkQueueDecisions(world, violations, policy));
+  const check = combineChecks(checkDecisions(world, violations), checkQueueDecisions(world, violations, policy));
   const onRecovered = checkRecovered(world, violations);
   const { start, endAll } = makeStarter(world, {
     "reservation-manager": (_, replica) =>
@@ -115,7 +115,7 @@ export async function simulateQueues(options: QueueSimulationOptions): Promise<S
   };
 }
 
-function both(one: CheckDecision, other: CheckDecision): CheckDecision {
+function combineChecks(one: CheckDecision, other: CheckDecision): CheckDecision {
   return (...decision) => {
     one(...decision);
     other(...decision);

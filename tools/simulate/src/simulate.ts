@@ -115,7 +115,7 @@ export async function runSimulation(options: SimulationOptions): Promise<Simulat
   for (const role of REPLICAS) replicas.push(start(role));
   if (options.plant?.fastWatchersMs !== undefined) plantFastWatchers(world, replicas, options.plant.fastWatchersMs);
   const sessions = shapes.map(acceptPools);
-  startUsers(world, targets, parts === 0 ? sessions : sessions.map(shareSome), answers);
+  startUsers(world, targets, parts === 0 ? sessions : sessions.map(withSharedComponents), answers);
   time.after(untilMs - time.nowMs + 5000, undefined, () => {
     nemesis.heal();
     sharing?.foreign.end();
@@ -153,7 +153,7 @@ function acceptPools(shape: SessionShape, index: number): UserSession {
 }
 
 /** Parts of a session that is too large for its pool could fit. */
-function shareSome(shape: UserSession, index: number): UserSession {
+function withSharedComponents(shape: UserSession, index: number): UserSession {
   return { ...shape, isShared: index % SHARED_EVERY === 0 && shape.intent !== "pool-too-small" };
 }
 

@@ -33,7 +33,7 @@ export type BackupWriter = AsyncDisposable & {
 export async function writeBackup(path: string, atMs: number): Promise<BackupWriter> {
   await refuseExisting(path);
   const part = `${path}.part`;
-  const file = await opened(part, "wx");
+  const file = await openFile(part, "wx");
   let at = 0;
   let count = 0;
   let finished = false;
@@ -94,7 +94,7 @@ export type BackupReader = AsyncDisposable & {
 
 /** Rejects with CommandError when the file is missing or is no backup. */
 export async function readBackup(path: string): Promise<BackupReader> {
-  const file = await opened(path, "r");
+  const file = await openFile(path, "r");
   let at = 0;
   const read = async (length: number): Promise<Buffer> => {
     const bytes = Buffer.alloc(length);
@@ -194,7 +194,7 @@ async function refuseExisting(path: string): Promise<void> {
   throw new CommandError(EXIT.usage, `${path} exists already`, { hint: "a backup never replaces another one" });
 }
 
-async function opened(path: string, flags: "r" | "wx"): Promise<FileHandle> {
+async function openFile(path: string, flags: "r" | "wx"): Promise<FileHandle> {
   let file: FileHandle;
   try {
     file = await open(path, flags, OWNER_ONLY);

@@ -228,7 +228,7 @@ function readLocalStack(file: string): LocalStack | undefined {
   const content = readStackFile(file);
   if (content === undefined) return undefined;
   const read = STACK_FILE.safeParse(content);
-  if (!read.success) return damaged(file, z.prettifyError(read.error).replaceAll(/\s*\n\s*/g, " "));
+  if (!read.success) return failForDamagedFile(file, z.prettifyError(read.error).replaceAll(/\s*\n\s*/g, " "));
   const { pid, natsUrl, ...paths } = read.data;
   const resolved = (path: string): string => (path === "" ? "" : resolve(dirname(file), path));
   return {
@@ -247,12 +247,12 @@ function readStackFile(file: string): unknown {
     return JSON.parse(readFileSync(file, "utf8"));
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && (cause.code === "ENOENT" || cause.code === "ENOTDIR")) return;
-    return damaged(file, cause instanceof Error ? cause.message : String(cause), cause);
+    return failForDamagedFile(file, cause instanceof Error ? cause.message : String(cause), cause);
   }
 }
 
 /** Ignoring the file would connect to the default port of NATS, which another program may serve. */
-function damaged(file: string, reason: string, cause?: unknown): never {
+function failForDamagedFile(file: string, reason: string, cause?: unknown): never {
   throw new CommandError(EXIT.usage, `${file} does not contain the address of the local stack: ${reason}`, {
     hint: `${REWRITE_HINT}; or name a server with MUSTER_NATS_URL`,
     cause,

@@ -96,7 +96,8 @@ export function openGatewayHttp(
       try {
         const answer = await send({ method: "GET", path: "/healthz" }, undefined, AbortSignal.any([signal, late]));
         const text = await textOf(gateway, answer);
-        if (answer.statusCode !== 200 || !text.includes('"status"')) throw noGateway(gateway, statusOf(answer));
+        if (answer.statusCode !== 200 || !text.includes('"status"'))
+          throw buildNotGatewayError(gateway, statusOf(answer));
       } catch (error) {
         throw unreachable(gateway, error, { signal, late, timeoutMs });
       }
@@ -162,7 +163,7 @@ async function textOf(gateway: Gateway, answer: Answer): Promise<string> {
   try {
     for await (const part of answer.setEncoding("utf8")) {
       text += String(part);
-      if (text.length > MAX_ANSWER_CHARACTERS) throw noGateway(gateway, undefined);
+      if (text.length > MAX_ANSWER_CHARACTERS) throw buildNotGatewayError(gateway, undefined);
     }
     return text;
   } catch (cause) {
@@ -174,11 +175,11 @@ function parse(gateway: Gateway, text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    throw noGateway(gateway, undefined);
+    throw buildNotGatewayError(gateway, undefined);
   }
 }
 
-function noGateway(gateway: Gateway, status: number | undefined): CommandError {
+function buildNotGatewayError(gateway: Gateway, status: number | undefined): CommandError {
   const what = status === undefined ? "its answer is not of a gateway of Muster" : `it answered with status ${status}`;
   return new CommandError(EXIT.unreachable, `cannot use ${describeGateway(gateway)}: ${what}`, {
     hint: "name the address of the gateway, without a path: https://muster.example.com",
@@ -197,10 +198,12 @@ function refusalOf(gateway: Gateway, answer: Answer, text: string): Error {
   const statusCode = statusOf(answer);
   const problem = problemIn(text);
   if (problem === undefined)
-    return statusCode >= 500 ? new FaultError(away(gateway, 0)) : noGateway(gateway, statusCode);
+    return statusCode >= 500
+      ? new FaultError(buildUnreachableFault(gateway, 0))
+      : buildNotGatewayError(gateway, statusCode);
   const { fault, detail, code, retryAfterMs } = problem;
   if (typeof fault?.code === "string" && fault.code in WIRE_CODE) return new FaultError(fault as Fault);
-  if (typeof retryAfterMs === "number") return new FaultError(away(gateway, retryAfterMs));
+  if (typeof retryAfterMs === "number") return new FaultError(buildUnreachableFault(gateway, retryAfterMs));
   const reason = typeof detail === "string" ? detail : `status ${statusCode}`;
   if (code === "UNAUTHENTICATED")
     return new CommandError(EXIT.refused, `${describeGateway(gateway)} refuses the token: ${reason}`, {
@@ -220,7 +223,7 @@ function problemIn(text: string): ProblemDocument | undefined {
   }
 }
 
-function away(gateway: Gateway, retryAfterMs: number): Fault {
+function buildUnreachableFault(gateway: Gateway, retryAfterMs: number): Fault {
   return { code: "unavailable", dependency: `the gateway ${gateway.server}`, retryAfterMs };
 }
 
@@ -230,7 +233,7 @@ const CERTIFICATE = /CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL|EPROTO/;
 function failureOf(gateway: Gateway, cause: unknown): Error {
   if (cause instanceof CommandError) return cause;
   const code = cause instanceof Error && "code" in cause && typeof cause.code === "string" ? cause.code : "";
-  if (!CERTIFICATE.test(code)) return new FaultError(away(gateway, 0), { cause });
+  if (!CERTIFICATE.test(code)) return new FaultError(buildUnreachableFault(gateway, 0), { cause });
   const isPlain = /WRONG_VERSION|EPROTO/.test(code);
   const what = isPlain ? "it does not serve TLS" : `its certificate is refused: ${messageOf(cause)}`;
   return new CommandError(EXIT.unreachable, `cannot connect to ${describeGateway(gateway)}: ${what}`, {

@@ -25,7 +25,10 @@ export function makeKeys({ key, keyFile }: Pick<Config, "key" | "keyFile">): Key
       } catch (error) {
         const isMissing = !inEnvironment && !existsSync(path);
         if (isMissing)
-          throw new CommandError(EXIT.usage, `no key exists at ${path}`, { hint: adviseNew(file), cause: error });
+          throw new CommandError(EXIT.usage, `no key exists at ${path}`, {
+            hint: buildMissingKeyHint(file),
+            cause: error,
+          });
         throw refused(error, "`muster keys --help` describes how to create one");
       }
     },
@@ -77,7 +80,7 @@ async function occupied(path: string, cause: unknown): Promise<CommandError> {
   });
 }
 
-function adviseNew(file: string | undefined): string {
+function buildMissingKeyHint(file: string | undefined): string {
   const option = file === undefined ? "" : ` --key-file ${file}`;
   return `\`muster keys new${option}\` creates one; MUSTER_KEY_FILE or MUSTER_KEY provides an existing one`;
 }

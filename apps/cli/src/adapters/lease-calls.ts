@@ -52,7 +52,7 @@ export function makeLeaseCalls({ client, stop }: Pick<ServiceLink, "client" | "s
     },
     /** Predicts the answer of `order` after the orders `before`, and orders nothing. */
     tryOrder: async (order: Order, before: readonly Order[]) => {
-      const asked = { order: toWireOrder(order), before: asManyAsFit(before).map(toWireOrder), dryRun: true };
+      const asked = { order: toWireOrder(order), before: selectFittingOrders(before).map(toWireOrder), dryRun: true };
       const reply = await leases.orderLease({ ...identified(), ...asked }, options);
       const { refusedBecause } = reply;
       return { lease: toLease(reply.lease), outcome: outcomeOf(reply.outcome), refusedBecause };
@@ -96,7 +96,7 @@ export function makeLeaseCalls({ client, stop }: Pick<ServiceLink, "client" | "s
 export type LeaseCalls = ReturnType<typeof makeLeaseCalls>;
 
 /** Keeps the first orders that fit, because each order comes after the orders that it needs. */
-function asManyAsFit(orders: readonly Order[]): Order[] {
+function selectFittingOrders(orders: readonly Order[]): Order[] {
   let characters = 0;
   return orders.slice(0, MAX_BEFORE).filter(({ data }) => (characters += data.length) <= MAX_BEFORE_CHARACTERS);
 }

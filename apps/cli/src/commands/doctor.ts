@@ -30,7 +30,7 @@ export async function runDoctor(cli: Cli, format: Format): Promise<ExitCode> {
 
 async function check(cli: Cli): Promise<Check[]> {
   const connection = await cli.natsConnection("`muster doctor`");
-  const seen = await see(cli.connect());
+  const seen = await toObserved(cli.connect());
   if ("trouble" in seen) return [checkUnreachable(connection, seen.trouble)];
   await using bus = seen.value;
   return buildChecks({ connection, ...(await observe(bus)) }, cli.now());
@@ -41,20 +41,20 @@ type Observed = Omit<Observations, "connection">;
 async function observe(bus: ConnectedCli): Promise<Observed> {
   const { services, link } = bus;
   const all = {
-    nats: see(bus.nats()),
-    replicas: see(bus.replicas()),
-    watcher: see(services.watcherStatus()),
-    pools: see(services.poolsNow()),
-    queues: see(services.queuesNow()),
-    reservations: see(services.reservationsNow()),
-    jobReservations: see(services.jobReservationsNow()),
+    nats: toObserved(bus.nats()),
+    replicas: toObserved(bus.replicas()),
+    watcher: toObserved(services.watcherStatus()),
+    pools: toObserved(services.poolsNow()),
+    queues: toObserved(services.queuesNow()),
+    reservations: toObserved(services.reservationsNow()),
+    jobReservations: toObserved(services.jobReservationsNow()),
     scaler: readScalerDump(link),
-    dropped: see(bus.dropped()),
-    kinds: see(services.kindsTrouble()),
-    unreadableSets: see(makeFarmCalls(link).unreadable()),
-    leases: see(readEngines(bus)),
-    unreadableLeases: see(makeLeaseCalls(link, STATUS_TIMEOUT_MS).unreadable()),
-    jobs: see(services.jobs()),
+    dropped: toObserved(bus.dropped()),
+    kinds: toObserved(services.kindsTrouble()),
+    unreadableSets: toObserved(makeFarmCalls(link).unreadable()),
+    leases: toObserved(readEngines(bus)),
+    unreadableLeases: toObserved(makeLeaseCalls(link, STATUS_TIMEOUT_MS).unreadable()),
+    jobs: toObserved(services.jobs()),
   } satisfies { readonly [Name in keyof Observed]: Promise<Observed[Name]> };
   const values = await Promise.all(Object.entries(all).map(async ([name, value]) => [name, await value] as const));
   // The cast is needed because the type of fromEntries loses the names of the keys.
@@ -67,7 +67,7 @@ async function readEngines({ link, replicas }: ConnectedCli): Promise<SeenEngine
   const all = (phase: string): Promise<Lease[]> => calls.list({ user: undefined, type: undefined, phase });
   const [engines, listed] = await Promise.all([
     replicas().then(listEngines),
-    see(Promise.all([all("ORDERED"), all("PROVISIONING"), all("DECOMMISSIONING")])),
+    toObserved(Promise.all([all("ORDERED"), all("PROVISIONING"), all("DECOMMISSIONING")])),
   ]);
   const [ordered, provisioning, ending] = "trouble" in listed ? [[], [], []] : listed.value;
   const isOf =
@@ -76,7 +76,10 @@ async function readEngines({ link, replicas }: ConnectedCli): Promise<SeenEngine
       order.engine === engine;
   return Promise.all(
     engines.map(async (engine) => {
-      const [load, cleanup] = await Promise.all([see(calls.load(engine)), see(calls.cleanupState(engine))]);
+      const [load, cleanup] = await Promise.all([
+        toObserved(calls.load(engine)),
+        toObserved(calls.cleanupState(engine)),
+      ]);
       const waiting = [...ordered, ...provisioning].filter(isOf(engine));
       const unlisted = "trouble" in listed ? listed.trouble : "";
       return { engine, load, cleanup, waiting, ending: ending.filter(isOf(engine)), unlisted };
@@ -84,7 +87,7 @@ async function readEngines({ link, replicas }: ConnectedCli): Promise<SeenEngine
   );
 }
 
-async function see<Value>(value: Promise<Value>): Promise<ObservedValue<Value>> {
+async function toObserved<Value>(value: Promise<Value>): Promise<ObservedValue<Value>> {
   try {
     return { value: await value };
   } catch (error) {

@@ -62,7 +62,7 @@ function appendedView(io: TerminalIo, now: () => number): ProgressView {
     scaling: (work, scaling) => {
       const before = shown.get(keyOf(work));
       const news = newsOf(scaling);
-      if (before === undefined || before.lastScaling === news || hasMoved(before.work, work)) return;
+      if (before === undefined || before.lastScaling === news || isPhaseDifferent(before.work, work)) return;
       shown.set(keyOf(work), { ...before, lastScaling: news });
       io.err([buildScalingLine(work, scaling, now())]);
     },
@@ -88,13 +88,13 @@ function drawnView(io: TerminalIo, now: () => number): ProgressView {
   return {
     update: (work) => {
       const before = all.get(keyOf(work));
-      const isOld = before === undefined || hasMoved(before, work);
+      const isOld = before === undefined || isPhaseDifferent(before, work);
       all.set(keyOf(work), { ...work, scaling: isOld ? undefined : before.scaling });
       draw();
     },
     scaling: (work, scaling) => {
       const before = all.get(keyOf(work));
-      if (before !== undefined && !hasMoved(before, work)) all.set(keyOf(work), { ...before, scaling });
+      if (before !== undefined && !isPhaseDifferent(before, work)) all.set(keyOf(work), { ...before, scaling });
     },
     print: draw,
     [Symbol.dispose]: () => {
@@ -109,7 +109,7 @@ function keyOf({ kind, name }: Work): string {
 }
 
 /** A line about nodes belongs to one phase, because work waits for no nodes after the grant. */
-function hasMoved(one: Work, other: Work): boolean {
+function isPhaseDifferent(one: Work, other: Work): boolean {
   return getWorkPhase(one) !== getWorkPhase(other);
 }
 

@@ -28,7 +28,7 @@ export function isTainted({ standing, cordoned }: MachineState): boolean {
   return standing === "CORDONED" && cordoned === false;
 }
 
-function standingCell(machine: ListedNode["machine"]): string {
+function buildMachineCell(machine: ListedNode["machine"]): string {
   if (machine === undefined) return "-";
   return isTainted(machine) ? "TAINTED" : orDash(machine.standing);
 }
@@ -60,7 +60,7 @@ export function buildNodeTable(nodes: readonly ListedNode[], nowMs: number, styl
     node.spot === undefined ? "-" : node.spot ? "yes" : "no",
     orDash(node.zone ?? ""),
     { text: node.phase, colour: getColour(node.phase) },
-    ...(isStandingShown ? [standingCell(node.machine)] : []),
+    ...(isStandingShown ? [buildMachineCell(node.machine)] : []),
     node.createdAtMs === undefined ? "-" : formatElapsed(nowMs - node.createdAtMs),
     orDash(holderOf(node)),
     ...room.map(({ cellOf }) => cellOf(node.machine)),
@@ -142,13 +142,13 @@ function loopRow(nowMs: number) {
     String(loop.rounds),
     String(loop.failures),
     loop.lastStartedAtMs === undefined ? "never" : `${formatElapsed(nowMs - loop.lastStartedAtMs)} ago`,
-    tookText(loop.lastDurationMs),
-    tookText(loop.meanDurationMs),
+    describeDuration(loop.lastDurationMs),
+    describeDuration(loop.meanDurationMs),
     { text: loop.error, colour: "red" },
   ];
 }
 
-function tookText(ms: number): string {
+function describeDuration(ms: number): string {
   return ms < 1000 ? `${ms}ms` : formatElapsed(ms);
 }
 

@@ -21,7 +21,7 @@ export function buildSetTable(
       { text: phase, colour: getColour(phase) },
       ...[set.desired, set.replicas.length, set.healthy, set.eligibleNodes].map(String),
       formatElapsed(nowMs - set.createdAtMs),
-      whyOf(set),
+      describeDifference(set),
     ];
   });
   const nothing = ["-", "-", "-", "-", "-"] as const;
@@ -36,7 +36,7 @@ export function buildSetTable(
 }
 
 /** States in a few words why a set differs from its spec; empty if it does not. */
-function whyOf({ roll, transfer, trouble, held, farm }: ReplicaSet): string {
+function describeDifference({ roll, transfer, trouble, held, farm }: ReplicaSet): string {
   if (farm === "") return "no farm owns it";
   if (roll !== "") return `in rolling update ${roll}`;
   if (transfer !== undefined) return describeMove(transfer);

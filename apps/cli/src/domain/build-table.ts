@@ -66,7 +66,7 @@ export function fitText(text: string, width: number): string {
   if (computeTextWidth(text) <= width) return text;
   let kept = "";
   let rest = width - 1;
-  for (const letter of lettersOf(text)) {
+  for (const letter of splitGraphemes(text)) {
     rest -= letterWidth(letter);
     if (rest < 0) break;
     kept += letter;
@@ -76,7 +76,7 @@ export function fitText(text: string, width: number): string {
 
 /** Counts the terminal columns of a text. */
 export function computeTextWidth(text: string): number {
-  return ASCII.test(text) ? text.length : lettersOf(text).reduce((sum, letter) => sum + letterWidth(letter), 0);
+  return ASCII.test(text) ? text.length : splitGraphemes(text).reduce((sum, letter) => sum + letterWidth(letter), 0);
 }
 
 /** Makes foreign text safe to print: removes control characters and changes of text direction, and replaces line ends with spaces. */
@@ -97,7 +97,7 @@ const WIDE =
 const NO_WIDTH = /^[\p{Mark}\p{Format}]*$/u;
 
 /** Splits text into graphemes, so that an accent stays with its letter and the parts of an emoji stay together. */
-function lettersOf(text: string): string[] {
+function splitGraphemes(text: string): string[] {
   return Array.from(SEGMENTER.segment(text), ({ segment }) => segment);
 }
 

@@ -96,11 +96,11 @@ export function continueJob(seen: Work, now: Work, nowMs: number): Work {
 function continueEvents(seen: Work, now: Work, nowMs: number): readonly WorkEvent[] {
   const [before, last] = [seen.events.at(-1), now.events.at(-1)];
   if (before?.phase !== "RESTARTING" || last?.phase !== "RESTARTING")
-    return [...seen.events, ...newPhases(seen, now, nowMs)];
+    return [...seen.events, ...findNewPhases(seen, now, nowMs)];
   return [...seen.events.slice(0, -1), { ...last, atMs: before.atMs }];
 }
 
-function newPhases(seen: Work, now: Work, nowMs: number): WorkEvent[] {
+function findNewPhases(seen: Work, now: Work, nowMs: number): WorkEvent[] {
   const [before, last] = [seen.events.at(-1), now.events.at(-1)];
   const failures = Number(now.columns["failures"] ?? 0) - Number(seen.columns["failures"] ?? 0);
   if (before === undefined || last === undefined || (before.phase === last.phase && failures <= 0)) return [];

@@ -88,7 +88,7 @@ export function isLeaseOver({ phase }: Pick<Lease, "phase">): boolean {
 }
 
 /** Whether another cause than its user or its time ended the lease. Of the phases, only FAILED shows that. */
-export function isMishap({ phase, ending }: Pick<Lease, "phase" | "ending">): boolean {
+export function isEndUnexpected({ phase, ending }: Pick<Lease, "phase" | "ending">): boolean {
   return phase === "FAILED" || ending?.cause === "CRASHED" || ending?.cause === "PROVISION_FAILED";
 }
 

@@ -16,7 +16,7 @@ import {
 import { EXIT } from "../domain/decide-exit.ts";
 import { buildLeaseSchema, isLeaseId, LEASE_KIND, LEASE_NOUN, type LeaseDocument } from "../domain/lease-document.ts";
 import { buildLeaseEventRecord, buildLeaseRecord } from "../domain/lease-record.ts";
-import { decideLeaseCondition, isLeaseOver, isMishap, LEASE_PHASES } from "../domain/lease.ts";
+import { decideLeaseCondition, isLeaseOver, isEndUnexpected, LEASE_PHASES } from "../domain/lease.ts";
 import type { Lease, LeaseEvent } from "../adapters/lease-messages.ts";
 import { readLeaseDocument } from "../domain/read-lease-document.ts";
 import { askAboutLeases, checkLeaseId } from "./lease-refusals.ts";
@@ -75,7 +75,7 @@ export const LEASE: ResourceRow<Lease> = {
     decide: decideLeaseCondition,
     requireHistory,
     // Exit code 0 shows that the goal is met, as with kubectl wait; standard error adds what caused it.
-    note: (lease) => (isMishap(lease) ? [describeState(lease)] : []),
+    note: (lease) => (isEndUnexpected(lease) ? [describeState(lease)] : []),
     describe: describeState,
   },
   events: EVENTS,

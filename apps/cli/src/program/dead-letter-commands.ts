@@ -64,7 +64,7 @@ export const DEAD_LETTERS: CommandRow = {
       description: "Send messages to their original subjects again, after the cause is fixed.",
       arguments: [LETTERS],
       run: (cli, [ids]) =>
-        each(cli, ids, async ({ deadLetters }, id) => {
+        runForEach(cli, ids, async ({ deadLetters }, id) => {
           const { duplicate } = await deadLetters.replay(id);
           return duplicate ? `letter ${id}: its work is queued already; dropped` : `letter ${id}: sent again`;
         }),
@@ -74,7 +74,7 @@ export const DEAD_LETTERS: CommandRow = {
       description: "Drop dead letters. A dropped letter cannot be replayed.",
       arguments: [LETTERS],
       run: (cli, [ids]) =>
-        each(cli, ids, async ({ deadLetters }, id) => {
+        runForEach(cli, ids, async ({ deadLetters }, id) => {
           await deadLetters.drop(id);
           return `letter ${id}: dropped`;
         }),
@@ -83,7 +83,7 @@ export const DEAD_LETTERS: CommandRow = {
 };
 
 /** Continues after a refusal; the first refusal decides the exit code. */
-async function each(
+async function runForEach(
   cli: Cli,
   ids: readonly number[],
   act: (connected: ConnectedCli, id: number) => Promise<string>,

@@ -47,20 +47,20 @@ export function estimateStart(explained: ReservationExplanation, ends: ReadonlyM
   const ahead = place?.ahead ?? 0;
   if (ahead > 0) return unknown(`${ahead} ${ahead === 1 ? "request goes" : "requests go"} first`);
   if (!HAS_DEADLINES.has(code)) return unknown("what it waits for has no deadline");
-  return lastOf([freePlace(explained, ends), ...pools.map((pool) => freeIn(pool, ends))]);
+  return lastOf([estimateFreePlace(explained, ends), ...pools.map((pool) => estimateFreeMachines(pool, ends))]);
 }
 
 const NOW: StartEstimate = { byMs: 0, because: "" };
 
 /** Estimates when the limit of its kind admits one more. */
-function freePlace({ concurrency }: ReservationExplanation, ends: ReadonlyMap<string, number>): StartEstimate {
+function estimateFreePlace({ concurrency }: ReservationExplanation, ends: ReadonlyMap<string, number>): StartEstimate {
   if (concurrency === undefined || concurrency.limit === 0 || concurrency.granted < concurrency.limit) return NOW;
   const ended = concurrency.holders.map(({ owner }) => ({ units: 1, end: endOf(owner, ends) }));
-  return nthEnd(concurrency.granted - concurrency.limit + 1, ended) ?? unknown("not all holders are listed");
+  return estimateNthEnd(concurrency.granted - concurrency.limit + 1, ended) ?? unknown("not all holders are listed");
 }
 
 /** Estimates when enough whole machines of a pool are free. */
-function freeIn(
+function estimateFreeMachines(
   { pool, parts, requested, available, capacity, holders }: ReservationExplanation["pools"][number],
   ends: ReadonlyMap<string, number>,
 ): StartEstimate {
@@ -69,13 +69,13 @@ function freeIn(
   if (requested > capacity) return unknown(`${pool} has ${capacity} machines now`);
   const whole = holders.filter((holder) => holder.parts === 0);
   const ended = whole.map(({ owner, machines }) => ({ units: machines, end: endOf(owner, ends) }));
-  return nthEnd(requested - available, ended) ?? unknown(`not all holders of ${pool} are listed`);
+  return estimateNthEnd(requested - available, ended) ?? unknown(`not all holders of ${pool} are listed`);
 }
 
 type Ended = { readonly units: number; readonly end: StartEstimate };
 
 /** Estimates when the wanted number of units is free, the earliest ends first; an unknown end makes the time unknown. Undefined if too few units exist. */
-function nthEnd(wanted: number, ended: readonly Ended[]): StartEstimate | undefined {
+function estimateNthEnd(wanted: number, ended: readonly Ended[]): StartEstimate | undefined {
   let missing = wanted;
   for (const { units, end } of ended.toSorted(
     (one, other) => (one.end.byMs ?? Infinity) - (other.end.byMs ?? Infinity),

@@ -53,7 +53,7 @@ function readDocument(
     return { line: Math.max(1, line), column: Math.max(1, col), message };
   };
   const wrong = document.errors.map(({ pos, message }) => at(pos[0], `not valid YAML: ${message}`));
-  const value = wrong.length > 0 ? undefined : plainOf(document);
+  const value = wrong.length > 0 ? undefined : toPlainData(document);
   const { kind, metadata } = fieldsOf(value);
   const { name, generateName, namespace } = fieldsOf(metadata);
   const text = (each: unknown): string => (typeof each === "string" ? each : "");
@@ -73,7 +73,7 @@ function readDocument(
 }
 
 /** Returns the document as data, or the reason as text if it cannot be converted. */
-function plainOf(document: Document.Parsed): unknown {
+function toPlainData(document: Document.Parsed): unknown {
   try {
     const value: unknown = document.toJS({ maxAliasCount: MAX_ALIASES });
     return typeof value === "object" && value !== null && !Array.isArray(value) ? value : "a mapping is needed";

@@ -52,7 +52,12 @@ export function Submit(): ReactNode {
       <div role="status">
         <Sound checked={checked} />
         {checked.filter(isRefused).map(({ document, built }, index) => (
-          <Findings key={index} document={document} built={built} onJump={(line) => jump(editor.current, text, line)} />
+          <Findings
+            key={index}
+            document={document}
+            built={built}
+            onJump={(line) => moveCursorToLine(editor.current, text, line)}
+          />
         ))}
       </div>
       {isReady && (sent.length === 0 || sent.some(({ refusal }) => refusal !== undefined)) && (
@@ -349,7 +354,7 @@ function randomLetters(count: number): string {
   return [...letters].map((each) => String.fromCodePoint(97 + (each % 26))).join("");
 }
 
-function jump(editor: HTMLTextAreaElement | null, text: string, line: number): void {
+function moveCursorToLine(editor: HTMLTextAreaElement | null, text: string, line: number): void {
   if (editor === null) return;
   const before = text
     .split("\n")

@@ -28,7 +28,7 @@ export function WorkPage(): ReactNode {
 function KnownWork({ kind, id }: { readonly kind: WorkKind; readonly id: string }): ReactNode {
   const { type = "" } = workPageRoute.useSearch();
   const feed = useFeed(FEED_OF[kind]);
-  const listed = feed.list.find((each) => isIt(kind, id, type, each));
+  const listed = feed.list.find((each) => isSameWork(kind, id, type, each));
   const wasListed = useRef(false);
   if (listed !== undefined) wasListed.current = true;
   // The list only provides the version; the answer about the item has all fields.
@@ -156,7 +156,7 @@ function TraceLink({ traceparent }: { readonly traceparent: string }): ReactNode
   );
 }
 
-function isIt(kind: WorkKind, id: string, type: string, item: unknown): boolean {
+function isSameWork(kind: WorkKind, id: string, type: string, item: unknown): boolean {
   const work = workOf({ kind, item } as WorkItem);
   return work.id === id && (type === "" || work.type === type);
 }

@@ -55,7 +55,7 @@ export function limitRequests(
   };
   const begin = (request: FastifyRequest, reply: FastifyReply): Problem | undefined => {
     const fault = requests.begin(request, keepAddress(request));
-    if (canBeLate(request, reply)) {
+    if (canClientDelay(request, reply)) {
       const maxMs = request.routeOptions.url === SESSION ? SIGN_IN_TIMEOUT_MS : Infinity;
       cutLate(request, reply, Math.min(maxMs, limits.requestTimeoutMs));
     }
@@ -110,7 +110,7 @@ function keepAddress(request: { readonly ip: string | undefined }): string {
 }
 
 /** Whether the client can delay the request: its body, or over HTTP/2 the answer that refuses it. */
-function canBeLate({ method, headers }: FastifyRequest, { raw }: FastifyReply): boolean {
+function canClientDelay({ method, headers }: FastifyRequest, { raw }: FastifyReply): boolean {
   const isRead = method === "GET" || method === "HEAD";
   return !isRead || "content-length" in headers || "transfer-encoding" in headers || http2StreamOf(raw) !== undefined;
 }

@@ -67,7 +67,7 @@ export async function serveLog(
         return;
       }
       if (piece.chunk.length === 0) await pause(EMPTY_PAUSE_MS, stream.closed);
-      piece = await readPatiently(reader, piece, stream.closed);
+      piece = await readWhileRetryable(reader, piece, stream.closed);
     }
   } catch (error) {
     if (findFault(error) === undefined) throw error;
@@ -77,7 +77,7 @@ export async function serveLog(
   }
 }
 
-async function readPatiently(reader: LogReader, from: LogReply, signal: AbortSignal): Promise<LogReply> {
+async function readWhileRetryable(reader: LogReader, from: LogReply, signal: AbortSignal): Promise<LogReply> {
   for (let failures = 1; ; failures += 1) {
     try {
       return await reader.next(from, signal);

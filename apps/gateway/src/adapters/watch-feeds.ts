@@ -43,7 +43,11 @@ type Open = {
 };
 
 /** Reads a list as often as it changes, at least every `maxMs`, and when the connection is lost. */
-function paced(read: FeedOptions["read"], maxMs: number, lost: () => AbortSignal): Pick<FeedOptions, "read" | "pause"> {
+function limitReadRate(
+  read: FeedOptions["read"],
+  maxMs: number,
+  lost: () => AbortSignal,
+): Pick<FeedOptions, "read" | "pause"> {
   let readMs = 0;
   let intervalMs = 0;
   return {
@@ -101,7 +105,7 @@ export function openWatchFeeds({ call, pollMs, maxBytes, lost, logger }: WatchFe
       opened.bytes = readBytes;
       return items;
     };
-    const { feed, ended } = openWatchFeed({ ...HISTORY, ...paced(read, pollMs, lost), signal: stop.signal });
+    const { feed, ended } = openWatchFeed({ ...HISTORY, ...limitReadRate(read, pollMs, lost), signal: stop.signal });
     const opened: Open = { feed, stop, bytes: 0, readers: new Set(), lingering: undefined };
     open.set(key, opened);
     const report = (error: unknown): void =>

@@ -33,7 +33,7 @@ export type ReadLimits = { readonly maxAnswers: number; readonly maxKept: number
 export function isShared(route: Route, { waitMs = "0" }: Asked["query"]): boolean {
   const { kind } = route.answer;
   const isOneReply = kind === "list" || kind === "item" || kind === "reply";
-  return route.http === "GET" && isOneReply && waitMs === "0" && !namesCaller(route);
+  return route.http === "GET" && isOneReply && waitMs === "0" && !hasCallerFields(route);
 }
 
 /** Keeps the last answers, so that a reply with the same bytes is not converted again. Drops the oldest beyond either limit. */
@@ -113,7 +113,7 @@ function sizeOf(url: string, { reply, answer }: Kept): number {
 const callers = new Map<Route, boolean>();
 
 /** Whether the request has fields for its user or its id. */
-function namesCaller(route: Route): boolean {
+function hasCallerFields(route: Route): boolean {
   const known =
     callers.get(route) ?? OWN_FIELDS.some((name) => name in getShape(getTypeName(route.method.request)).fields);
   callers.set(route, known);

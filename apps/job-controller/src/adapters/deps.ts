@@ -88,7 +88,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const nodes = undo.use(await followNodes(context, bus));
   const ledger = makeClient(bus, ReservationService);
   const machines = await openLedger(undo, { bus, calls: ledger }, runtimes);
-  const ofQueues = openQueuesFor(undo, { kube, calls, config, logger }, wakerOfAll(runtimes));
+  const ofQueues = openQueuesFor(undo, { kube, calls, config, logger }, makeWakeAllJobs(runtimes));
   const { queues } = ofQueues;
   const queueWork = openQueueWork({ queues, calls, ledger, bus });
   const { recordEvent, reportUnserved, recordBatchEvent } = openEvents(undo, context, calls);
@@ -291,7 +291,7 @@ function openQueueBucket(bus: NatsBus): () => Promise<QueueBucket> {
 }
 
 /** Returns a function that wakes every job with low priority, so that changed jobs come first. */
-function wakerOfAll(runtimes: Runtimes): () => void {
+function makeWakeAllJobs(runtimes: Runtimes): () => void {
   return () => {
     for (const { jobs, wake } of runtimes.values()) for (const job of jobs.list()) wake(buildJobKey(job), "low");
   };
@@ -304,6 +304,6 @@ function wakers(runtimes: Runtimes): Pick<MachinesDeps, "changed" | "listed"> {
       for (const { jobs, wake } of runtimes.values())
         for (const job of jobs.byIndex("ownerId", ownerId)) wake(buildJobKey(job));
     },
-    listed: wakerOfAll(runtimes),
+    listed: makeWakeAllJobs(runtimes),
   };
 }

@@ -29,7 +29,7 @@ export async function explainAnswer(
     if (gone === undefined) throw error;
     return gone;
   }
-  const seen = seenOf(shown);
+  const seen = toObservedState(shown);
   const owner = { kind: OWNER_KIND, id: shown.message().ownerId ?? "" };
   const isOver = isFinished(shown.job.status);
   const parts = { kind: OWNER_KIND, includes: (part: typeof owner) => canOccupy(owner, part) };
@@ -47,7 +47,7 @@ function explainGone(
   return reason && { kind: kind.toLowerCase() || OWNER_KIND, name, reasons: [reason] };
 }
 
-function seenOf({ job, message }: Shown): ObservedJobState {
+function toObservedState({ job, message }: Shown): ObservedJobState {
   const { waitingBecause, members, createdAtMs } = message();
   const { state } = summariseState(job.status, 0);
   return {

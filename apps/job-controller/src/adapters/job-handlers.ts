@@ -136,7 +136,7 @@ export function makeJobHandlers(
         podsLeft: podsLeftOf(deps).map(({ owner, name, pod, node }) => {
           return { ownerId: owner.slice(OWNER_KIND.length + 1), job: name, pod, node };
         }),
-        ...elsewhereMessage(deps),
+        ...buildOtherNamespaces(deps),
         rightsMissing: rightsMissing(deps),
         namespaceWithoutQueue: deps.queues.isUnserved(),
         allNamespaces: deps.config.kube.jobNamespaces === "all",
@@ -320,7 +320,7 @@ function rightsMissing({ queues, batchJobs }: Pick<AnswerDeps, "queues" | "batch
   ];
 }
 
-function elsewhereMessage({ elsewhere, config }: AnswerDeps): Partial<muster.job.v1.ListJobsReply.$Properties> {
+function buildOtherNamespaces({ elsewhere, config }: AnswerDeps): Partial<muster.job.v1.ListJobsReply.$Properties> {
   const unserved = elsewhere.unserved();
   return {
     jobsElsewhere: unserved

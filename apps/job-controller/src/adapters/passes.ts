@@ -49,7 +49,7 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
   const observing = observeDeps(config, passWorld);
   const acting = actDeps(config, passWorld);
   const policy = { ...config.policy, statusEveryMs: config.statusEveryMs, maxPostponeMs: config.maxPostponeMs };
-  const onDropped = warnOnceOfDrop(logger);
+  const onDropped = makeDropWarning(logger);
   const { reportStatus, planned, failed } = makePassReports(recordEvent, logger, config.policy);
   return (runtime, isHeld) => {
     // Maps observations to the versions that their rounds have written.
@@ -157,7 +157,7 @@ function actDeps(config: Config, { calls, machines, installation, recordEvent }:
 }
 
 /** Warns once per process, because all jobs have the same definition. */
-function warnOnceOfDrop(logger: ServiceContext<Config>["logger"]): () => void {
+function makeDropWarning(logger: ServiceContext<Config>["logger"]): () => void {
   let isReported = false;
   return () => {
     if (isReported) return;

@@ -20,7 +20,7 @@ export function countUncounted(snapshot: Snapshot, spec: JobSpec, status: JobSta
       if (progress.completedIndexes.includes(index)) return [];
       const known = before.get(index);
       const isNew = pod !== undefined && pod.attempt === status.attempt && pod.uid !== known?.pod;
-      const next = isNew ? noteOne({ index, pod, known, replica, spec }, snapshot, policy) : known;
+      const next = isNew ? recordUncounted({ index, pod, known, replica, spec }, snapshot, policy) : known;
       return next === undefined ? [] : [next];
     });
     return { ...progress, uncounted };
@@ -36,7 +36,7 @@ type One = {
   readonly spec: JobSpec;
 };
 
-function noteOne(
+function recordUncounted(
   { index, pod, known, replica, spec }: One,
   { nowMs, nodesLost }: Snapshot,
   policy: JobPolicy,

@@ -26,7 +26,7 @@ export function buildMemberLabels(
     ...buildJobLabels(keys, job),
     [keys.replicaTypeLabelKey]: member.type,
     [keys.replicaIndexLabelKey]: String(member.index),
-    ...(speaks(member, spec) && { [keys.jobRoleLabelKey]: "master" }),
+    ...(isRepresentative(member, spec) && { [keys.jobRoleLabelKey]: "master" }),
   };
 }
 
@@ -39,7 +39,7 @@ export function buildTypeSelector(keys: KindLabels, job: Pick<JobIdentity, "name
 }
 
 /** Whether the member represents its job: the chief, master or launcher if one exists, otherwise the first worker. */
-function speaks({ type, index }: Member, spec: JobSpec): boolean {
+function isRepresentative({ type, index }: Member, spec: JobSpec): boolean {
   if (index !== 0) return false;
   const headed = spec.replicas.some((replica) => HEADS.includes(replica.type) && replica.replicas > 0);
   return headed ? HEADS.includes(type) : type === "worker";

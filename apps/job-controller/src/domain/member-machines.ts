@@ -29,7 +29,7 @@ export function listMemberMachines(snapshot: Snapshot, status: JobStatus): Reado
       if (unit.id !== gangId && !isReplaced && gang?.nodes.has(component) === true) continue;
       // Its machine is preempted, and the member waits for another one.
       if (unit.id !== gangId && unit.preemption !== undefined) continue;
-      if (isLostTo(snapshot, component, node) || isOutgrown(unit, component, needs)) continue;
+      if (isLostTo(snapshot, component, node) || isPartTooSmall(unit, component, needs)) continue;
       machines.set(component, { node, isShared: unit.shares?.has(component) === true });
     }
   }
@@ -69,11 +69,17 @@ export function findHeldMachines({ units }: Pick<Snapshot, "units">): HeldMachin
 export function isStray(pod: PodFact, held: MachinePlaces["held"]): boolean {
   const place = pod.node ?? pod.pinned;
   // A pod without a member's label is not ours, and has no reserved machine.
-  return canRun(pod) && held !== undefined && place !== undefined && pod.component !== "" && !isHome(pod, place, held);
+  return (
+    canRun(pod) &&
+    held !== undefined &&
+    place !== undefined &&
+    pod.component !== "" &&
+    !isOnOwnMachine(pod, place, held)
+  );
 }
 
 /** Whether the job has this machine for the pod's member. */
-export function isHome({ component }: PodFact, place: string, held: HeldMachines): boolean {
+export function isOnOwnMachine({ component }: PodFact, place: string, held: HeldMachines): boolean {
   const there = held.get(place);
   return there === "whole" || there?.has(component) === true;
 }
@@ -104,16 +110,16 @@ export function isLostTo(snapshot: Snapshot, component: string, node: string): b
 }
 
 /** Whether the member's part of a machine is smaller than its current requests. */
-export function isOutgrown({ shares }: GrantedUnit, component: string, needs: Needs): boolean {
+export function isPartTooSmall({ shares }: GrantedUnit, component: string, needs: Needs): boolean {
   return needs.has(component) && !canHoldRequests(shares?.get(component), needs.get(component));
 }
 
 /** Whether a member needs more than its part while the job has no pod: the new request would wait for the parts that the job itself has. */
-export function isWholeGangOutgrown(snapshot: Snapshot): boolean {
+export function isGangGrantTooSmall(snapshot: Snapshot): boolean {
   const gang = snapshot.units.find(({ id }) => id === buildOwnerId(snapshot.job));
   if (gang?.state !== "granted" || !snapshot.podsSettled || listPods(snapshot).length > 0) return false;
   const needs = buildNeeds(snapshot.spec);
-  return [...gang.nodes.keys()].some((component) => isOutgrown(gang, component, needs));
+  return [...gang.nodes.keys()].some((component) => isPartTooSmall(gang, component, needs));
 }
 
 /** The requests of each member; undefined: a whole machine. */

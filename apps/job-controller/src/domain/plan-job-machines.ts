@@ -8,7 +8,14 @@ import {
 import type { JobSpec } from "./job.ts";
 import { canRun, listPods } from "./job-pods.ts";
 import type { JobStatus } from "./job-status.ts";
-import { findHeldMachines, isHome, isLostTo, isOutgrown, buildNeeds, type GrantedUnit } from "./member-machines.ts";
+import {
+  findHeldMachines,
+  isOnOwnMachine,
+  isLostTo,
+  isPartTooSmall,
+  buildNeeds,
+  type GrantedUnit,
+} from "./member-machines.ts";
 import { computeRequeueAtMs } from "./plan-ready-timeout.ts";
 import type { JobStep, ReleaseReason } from "./plan-steps.ts";
 import { findGracePeriod } from "./read-preemptible.ts";
@@ -25,13 +32,13 @@ export function listReplacedMembers(snapshot: Snapshot, spec: JobSpec, status: J
   const gang = snapshot.units.find(({ id }) => id === buildOwnerId(snapshot.job));
   if (gang?.state !== "granted") return status.replaced;
   const needs = buildNeeds(spec);
-  const still = status.replaced.filter((component) => !isBack(snapshot, gang, component, needs));
+  const still = status.replaced.filter((component) => !canReuseMachine(snapshot, gang, component, needs));
   const isReplaced = new Set(still);
   const more = [...gang.nodes]
     .filter(([component]) => needs.has(component) && !isReplaced.has(component))
     .filter(
       ([component, node]) =>
-        isLostTo(snapshot, component, node) || (isOutgrown(gang, component, needs) && !hasPod(snapshot, component)),
+        isLostTo(snapshot, component, node) || (isPartTooSmall(gang, component, needs) && !hasPod(snapshot, component)),
     )
     .map(([component]) => component)
     .sort();
@@ -39,7 +46,7 @@ export function listReplacedMembers(snapshot: Snapshot, spec: JobSpec, status: J
 }
 
 /** Whether a member that waits for a replacement can use its own machine again: the job has kept it, and no other one may ever become free. */
-function isBack(
+function canReuseMachine(
   snapshot: Snapshot,
   gang: GrantedUnit,
   component: string,
@@ -50,7 +57,7 @@ function isBack(
   if (node === undefined || (other?.state !== "waiting" && other?.state !== "refused")) return false;
   const isUsable = snapshot.nodesBack?.includes(node) === true && !isLostTo(snapshot, component, node);
   const isCrowded = (snapshot.crowded ?? []).some((each) => each.component === component && each.node === node);
-  return isUsable && !isCrowded && !isOutgrown(gang, component, needs);
+  return isUsable && !isCrowded && !isPartTooSmall(gang, component, needs);
 }
 
 /** Requests missing units and releases unneeded ones; releases granted machines only after no pod of this job can run on them. */
@@ -163,7 +170,7 @@ function planReplacement(snapshot: Snapshot, unit: GrantedUnit, spec: JobSpec): 
   if (components.some(([component, node]) => isLostTo(snapshot, component, node)))
     return planRelease(snapshot, unit, "machine-lost");
   const needs = buildNeeds(spec);
-  return components.some(([component]) => isOutgrown(unit, component, needs))
+  return components.some(([component]) => isPartTooSmall(unit, component, needs))
     ? planRelease(snapshot, unit, "needs-changed")
     : [];
 }
@@ -179,7 +186,7 @@ export function isOccupied(snapshot: Snapshot, unit: GrantedUnit): boolean {
   return [...listPods(snapshot), ...snapshot.released].filter(canRun).some((pod) => {
     if (pod.node === undefined) return unit.nodes.has(pod.component);
     if (own?.has(pod.node) !== true) return false;
-    return isHome(pod, pod.node, own) || all === undefined || !isHome(pod, pod.node, all);
+    return isOnOwnMachine(pod, pod.node, own) || all === undefined || !isOnOwnMachine(pod, pod.node, all);
   });
 }
 

@@ -22,7 +22,7 @@ import { recordTroubles } from "./record-troubles.ts";
 import { findFailedMembers } from "./find-failed-members.ts";
 import { planGroup, planGroupDeletions } from "./plan-group.ts";
 import { planHandOver } from "./plan-hand-over.ts";
-import { isWholeGangOutgrown, listMemberMachines } from "./member-machines.ts";
+import { isGangGrantTooSmall, listMemberMachines } from "./member-machines.ts";
 import {
   planJobMachines,
   planReleases,
@@ -184,7 +184,7 @@ function planRunning(
   const members = snapshot.replicas.flatMap(({ slots }) => slots.filter((pod) => pod !== undefined));
   const next = decideRestart({ spec, status: before, pods: members }, policy, nowMs);
   const status = pods.restarting
-    ? noteRestart(troubled, next, policy, nowMs)
+    ? recordNextRestart(troubled, next, policy, nowMs)
     : recordProgress(snapshot, spec, troubled);
   const deadlineMs = status.startMs === undefined ? undefined : status.startMs + (spec.activeDeadlineMs ?? Infinity);
   const waitsMs = computeReplacementSinceMs(snapshot, status);
@@ -285,7 +285,7 @@ function regroup(snapshot: Snapshot, status: JobStatus, policy: JobPolicy): JobS
 
 /** Returns the condition under which the gang releases and requests all machines again; undefined if it does not. */
 function regroupingCondition(snapshot: Snapshot, status: JobStatus, policy: JobPolicy) {
-  if (isWholeGangOutgrown(snapshot)) {
+  if (isGangGrantTooSmall(snapshot)) {
     const message = "its parts of machines do not hold what it requests now; all are released and requested again";
     return { type: "Restarting", status: "True", reason: "NeedsChanged", message } as const;
   }
@@ -347,7 +347,12 @@ function finish(
 }
 
 /** Notes the number and the time of the next restart. The remaining time is written at most every `explainEveryMs`. */
-function noteRestart(status: JobStatus, next: NextRestart | undefined, policy: JobPolicy, nowMs: number): JobStatus {
+function recordNextRestart(
+  status: JobStatus,
+  next: NextRestart | undefined,
+  policy: JobPolicy,
+  nowMs: number,
+): JobStatus {
   const before = findCondition(status, "Restarting");
   // The decision about a gang restart has already written its reason.
   if (next === undefined && before?.status === "True") return status;

@@ -45,7 +45,7 @@ export function planLeftovers({ units, ...seen }: Leftovers): {
   for (const { unit, standing: is } of standings)
     if (is === "blocked")
       for (const each of podsOn(unit, seen.running))
-        if (!each.deleting) left.set(each.uid, podLeft(getUnitOwnerId(unit.id), each));
+        if (!each.deleting) left.set(each.uid, toLeftoverPod(getUnitOwnerId(unit.id), each));
   return {
     release: standings.flatMap(({ unit, standing: is }) => (is === "left" ? unit.id : [])),
     left: [...left.values()],
@@ -65,7 +65,7 @@ function podsOn(unit: UnitSeen, running: Leftovers["running"]): readonly PodFact
   });
 }
 
-function podLeft(ownerId: string, { namespace, name, uid, component, node, pinned }: PodFact): PodLeft {
+function toLeftoverPod(ownerId: string, { namespace, name, uid, component, node, pinned }: PodFact): PodLeft {
   const ending = `-${component}`;
   const job = component !== "" && name.endsWith(ending) ? name.slice(0, -ending.length) : "";
   return { ownerId, job, namespace, pod: name, uid, node: node ?? pinned ?? "" };

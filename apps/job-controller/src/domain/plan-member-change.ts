@@ -97,13 +97,13 @@ function observe(before: MemberObject | undefined, after: MemberObject | undefin
     steps.push({ kind: "creation-observed", set: was, name, because: "came-and-went" });
   }
   if (is !== undefined && !stayed) steps.push({ kind: "creation-observed", set: is, name, because: "is-there" });
-  const because = whyLeft(before, after, was !== undefined && !stayed);
+  const because = decideLeaveReason(before, after, was !== undefined && !stayed);
   if (because !== undefined) steps.push({ kind: "deletion-observed", uid, because });
   return steps;
 }
 
 /** The caller checks every member, not only those in a set: it may have been in one at the request of its deletion. */
-function whyLeft(
+function decideLeaveReason(
   before: MemberObject | undefined,
   after: MemberObject | undefined,
   hasLeft: boolean,

@@ -38,7 +38,8 @@ export function planPods(
   const plans = spec.replicas.map((replica): PodPlan => {
     const seen = snapshot.replicas.find(({ type }) => type === replica.type);
     if (seen?.podsSettled !== true) return { steps: [], dueMs: [], restarting: false };
-    const mayCreate = world.mayCreate && replica.dependsOn.every((each) => isMet(each, snapshot, spec, status));
+    const mayCreate =
+      world.mayCreate && replica.dependsOn.every((each) => isDependencyMet(each, snapshot, spec, status));
     return planType(snapshot, { ...world, held, spec, status, replica, seen, mayCreate });
   });
   return {
@@ -145,7 +146,7 @@ function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
   return { steps, dueMs, restarting };
 }
 
-function isMet(
+function isDependencyMet(
   { type, status: wanted }: ReplicaSpec["dependsOn"][number],
   snapshot: Snapshot,
   spec: JobSpec,

@@ -38,7 +38,7 @@ export function planPreemptedGang(
   const others = snapshot.units.filter((unit) => unit !== gang);
   const isOver = !pods.some(canRun) && !isOccupied(snapshot, gang);
   return {
-    status: notePreemption(before, preemption, snapshot.nowMs),
+    status: recordPreemption(before, preemption, snapshot.nowMs),
     steps: [
       // A pod that ended after the announcement has not finished, and its end does not count as its own.
       ...planDeletions(
@@ -122,7 +122,7 @@ export function computeForceDelayMs(
 /** These conditions describe a job that has machines or waits for them. */
 const MEANINGLESS: readonly ConditionType[] = ["MachinesReserved", "Restarting", "PodNamesTaken", "PodsWaiting"];
 
-function notePreemption(status: JobStatus, preemption: UnitPreemption, nowMs: number): JobStatus {
+function recordPreemption(status: JobStatus, preemption: UnitPreemption, nowMs: number): JobStatus {
   const stopped = { ...status, startMs: undefined, replaced: [], regrouping: false, hasBeenReady: false };
   const cleared = MEANINGLESS.reduce<JobStatus>(removeCondition, stopped);
   const { reason } = preemption;

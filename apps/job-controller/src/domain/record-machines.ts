@@ -26,15 +26,15 @@ export function recordMachines(snapshot: Snapshot, status: JobStatus, policy: Jo
       return transitionConditions(started, { type: "MachinesReserved", status: "True", ...change }, nowMs);
     }
     case "waiting":
-      return noteWait(status, gang.because, policy, nowMs);
+      return recordWait(status, gang.because, policy, nowMs);
     case "refused":
-      return noteWait(status, describeChoice(snapshot) ?? gang.because, policy, nowMs);
+      return recordWait(status, describeChoice(snapshot) ?? gang.because, policy, nowMs);
     case "unknown":
       return recordSilence(status, nowMs);
     case "none":
     case undefined: {
       const because = describeChoice(snapshot);
-      return because === undefined ? status : noteWait(status, because, policy, nowMs);
+      return because === undefined ? status : recordWait(status, because, policy, nowMs);
     }
   }
 }
@@ -46,7 +46,7 @@ function describeChoice({ queue }: Snapshot): Because | undefined {
   return queue?.kind === "unknown" ? { code: QUEUE_UNKNOWN, text: queue.message } : undefined;
 }
 
-function noteWait(status: JobStatus, { code, text }: Because, policy: JobPolicy, nowMs: number): JobStatus {
+function recordWait(status: JobStatus, { code, text }: Because, policy: JobPolicy, nowMs: number): JobStatus {
   const before = findCondition(status, "MachinesReserved");
   if (before?.status === "False" && before.reason === code && wasWrittenRecently(before, nowMs, policy)) return status;
   const change = { type: "MachinesReserved", status: "False", reason: code, message: text } as const;
@@ -61,7 +61,7 @@ function describeGrant(
   const reserved = countGrant(gang);
   if (companionsRefused !== undefined)
     return { reason: "RightsMissing", message: `${reserved}, but ${companionsRefused}` };
-  const awaited = units.filter((unit) => unit.id !== buildOwnerId(job)).filter(isAwaited);
+  const awaited = units.filter((unit) => unit.id !== buildOwnerId(job)).filter(isUnitPending);
   const [first, ...others] = awaited.toSorted((a, b) => (a.id < b.id ? -1 : 1));
   if (first === undefined) return { reason: "MachinesGranted", message: reserved };
   const more = others.length === 0 ? "" : `, and ${others.length} more`;
@@ -79,6 +79,6 @@ function countGrant({ nodes, shares }: GrantedUnit): string {
   return `${texts.join(" and ")} ${texts.length === 1 && counts[0]?.count === 1 ? "is" : "are"} reserved`;
 }
 
-function isAwaited(unit: UnitSeen): unit is Extract<UnitSeen, { readonly state: "waiting" | "refused" }> {
+function isUnitPending(unit: UnitSeen): unit is Extract<UnitSeen, { readonly state: "waiting" | "refused" }> {
   return unit.state === "waiting" || unit.state === "refused";
 }

@@ -19,7 +19,7 @@ export function recordProgress(snapshot: Snapshot, spec: JobSpec, status: JobSta
   const hasCompleted = status.replicas.some(
     ({ type, completedIndexes }) => deciding.has(type) && completedIndexes.length > 0,
   );
-  if (!running) return hasCompleted ? status : noteStandstill(snapshot, status);
+  if (!running) return hasCompleted ? status : recordStandstill(snapshot, status);
   const resumed = isTrue(status, "Preempted")
     ? transitionConditions(
         status,
@@ -34,7 +34,7 @@ export function recordProgress(snapshot: Snapshot, spec: JobSpec, status: JobSta
   );
 }
 
-function noteStandstill({ nowMs }: Snapshot, status: JobStatus): JobStatus {
+function recordStandstill({ nowMs }: Snapshot, status: JobStatus): JobStatus {
   if (!isTrue(status, "Running")) return status;
   const message = "no pod that decides about success is running";
   return transitionConditions(status, { type: "Running", status: "False", reason: "NoPodRuns", message }, nowMs);

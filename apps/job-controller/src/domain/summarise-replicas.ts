@@ -66,7 +66,7 @@ function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaS
  */
 function failuresOf(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): number {
   if (replica.failuresIgnored) return 0;
-  return failuresInPlace(pod, replica) + (countsItsEnd(pod, replica, spec) ? 1 : 0);
+  return failuresInPlace(pod, replica) + (isEndCounted(pod, replica, spec) ? 1 : 0);
 }
 
 /** The end of a container in a deleted pod does not count. Under the other policies only sidecars restart, whose failures do not matter. */
@@ -75,7 +75,7 @@ function failuresInPlace(pod: PodFact, { restartPolicy }: ReplicaSpec): number {
   return pod.containerRestarts + (pod.deleting || pod.preempted || isDisrupted(pod) ? 0 : pod.down.length);
 }
 
-function countsItsEnd(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): boolean {
+function isEndCounted(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): boolean {
   if (pod.phase !== "Failed" || !hasEndedByItself(pod) || hasMainSucceeded(pod, replica)) return false;
   const verdict = decidePodFailure(pod, replica, spec);
   return verdict.action === "restart-pod" && verdict.counts;

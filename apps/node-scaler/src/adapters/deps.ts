@@ -50,7 +50,7 @@ export async function openDeps(
   await using undo = new AsyncDisposableStack();
   const calls = undo.use(makeKubeCalls(kube));
   const { connection } = bus;
-  const stored = await openStored(context, undo, connection);
+  const stored = await openStoredNodes(context, undo, connection);
   const cluster = undo.use(
     await openCluster({
       kube,
@@ -144,7 +144,7 @@ function whileHeld<Input>(isHeld: () => boolean, write: (input: Input) => Promis
 
 type Stored = Pick<RecordsDeps, "bucket" | "unreadable"> & { readonly view: View<ScaledNode> };
 
-async function openStored(
+async function openStoredNodes(
   context: ServiceContext<Config>,
   undo: AsyncDisposableStack,
   connection: NatsBus["connection"],
@@ -153,7 +153,7 @@ async function openStored(
   const bucket = await openBucket<ScaledNode, ScaledNode>(connection, {
     name: buckets.scaledNodes,
     codec: nodeCodec,
-    onDecodeError: (problem, key) => noteUnreadable(context, unreadable, key, problem),
+    onDecodeError: (problem, key) => recordUnreadable(context, unreadable, key, problem),
   });
   const view = undo.use(
     await openView(bucket, {
@@ -164,7 +164,7 @@ async function openStored(
   return { bucket, view, unreadable };
 }
 
-function noteUnreadable({ logger }: ServiceContext<Config>, unreadable: Set<string>, key: string, err: Error): void {
+function recordUnreadable({ logger }: ServiceContext<Config>, unreadable: Set<string>, key: string, err: Error): void {
   unreadable.add(key);
   logger.error(
     { err, key },

@@ -29,7 +29,7 @@ export async function openPoolsWriter(connection: NatsBus["connection"], now: ()
       written.delete(facts.pool);
       const value = valueOf(toWirePool(facts, nowMs), before?.value);
       if (before === undefined) await bucket.create(facts.pool, value);
-      else if (isWorthWriting(before.value, value, nowMs)) await bucket.update(facts.pool, value, before.revision);
+      else if (isWriteDue(before.value, value, nowMs)) await bucket.update(facts.pool, value, before.revision);
     }
     for (const { key, revision } of written.values()) await bucket.delete(key, revision);
   };
@@ -52,7 +52,7 @@ export async function openPoolsWriter(connection: NatsBus["connection"], now: ()
 type WirePool = ReturnType<typeof toWirePool>;
 type ValueOf = (value: WirePool, before: muster.node.v1.PoolScaling | undefined) => WirePool;
 
-function isWorthWriting(before: muster.node.v1.PoolScaling, value: WirePool, nowMs: number): boolean {
+function isWriteDue(before: muster.node.v1.PoolScaling, value: WirePool, nowMs: number): boolean {
   const { PoolScaling } = muster.node.v1;
   if (Math.abs(nowMs - before.atMs) >= REWRITE_MS) return true;
   const bytes = PoolScaling.encode({ ...value, atMs: before.atMs }).finish();

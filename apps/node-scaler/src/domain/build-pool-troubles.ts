@@ -44,7 +44,7 @@ const PAUSE_KEPT_MS = 60_000;
 export function buildPoolTroubles(facts: TroubleFacts): PoolTrouble[] {
   return [...facts.policies.values()].flatMap((policy) =>
     [
-      ...wrongs(policy, facts),
+      ...listInvalid(policy, facts),
       ...troublesOfProvider(policy, facts),
       ...shortages(policy, facts),
       ...failedBoots(policy, facts),
@@ -54,7 +54,7 @@ export function buildPoolTroubles(facts: TroubleFacts): PoolTrouble[] {
 
 const WHOLE_POOL = { instanceType: undefined, spot: false, zone: undefined, boots: 0 } as const;
 
-function wrongs({ name: pool, provider }: PoolPolicy, { invalidPools }: TroubleFacts): PoolTrouble[] {
+function listInvalid({ name: pool, provider }: PoolPolicy, { invalidPools }: TroubleFacts): PoolTrouble[] {
   const wrong = invalidPools.get(pool);
   if (wrong === undefined) return [];
   return [{ ...WHOLE_POOL, pool, provider, code: "POOL_WRONG", ...wrong, nextTryAtMs: undefined }];

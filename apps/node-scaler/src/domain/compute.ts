@@ -141,7 +141,7 @@ export function computeScaling(snapshot: ScalingSnapshot): ScalingPlan {
     ]),
   );
   const granted = planBoots(unitsOf(plans, standby), limits.bootsPerRound, snapshot.seed);
-  const start = nameBoots(snapshot, plans, standby, granted);
+  const start = assignBootNames(snapshot, plans, standby, granted);
   const facts = { bootsPerRound: limits.bootsPerRound, nowMs };
   const started = new Set(plans.flatMap((plan) => startedBoots(plan, granted)));
   const waits = plans.flatMap((plan) => describeWait(plan, started, facts) ?? []);
@@ -316,7 +316,7 @@ function kindOf(boots: readonly NewNode[]): string {
   return [...new Set(kinds)].sort().join("\n\n");
 }
 
-function nameBoots(
+function assignBootNames(
   { seed, nodes, machines }: ScalingSnapshot,
   plans: readonly GroupPlan[],
   standby: ReadonlyMap<string, StandbyPlan>,

@@ -25,9 +25,9 @@ export type BootConditions = {
  */
 export function decideBoot(wish: Wish, pool: Pool, conditions: BootConditions): BootVerdict {
   const spot = wish.spot !== "Never";
-  const hindrance = hindranceOf(wish, pool);
+  const hindrance = findObstacle(wish, pool);
   if (hindrance !== undefined) return hindrance;
-  const tried = tryAll(wish, spot, pool, conditions);
+  const tried = decideFirstType(wish, spot, pool, conditions);
   if (tried.kind === "boot") return tried;
   if (wish.spot !== "Preferred") return buildBootWait([tried], conditions);
   const pauseLeftMs = tried.sinceMs + conditions.spotRequestPauseMs - conditions.nowMs;
@@ -35,7 +35,7 @@ export function decideBoot(wish: Wish, pool: Pool, conditions: BootConditions): 
     const because = `${describeShortages([tried])}; on-demand is requested in ${describeLeft(pauseLeftMs)}`;
     return { kind: "wait", code: "UNAVAILABLE", because };
   }
-  const onDemand = tryAll(wish, false, pool, conditions);
+  const onDemand = decideFirstType(wish, false, pool, conditions);
   return onDemand.kind === "boot" ? onDemand : buildBootWait([tried, onDemand], conditions);
 }
 
@@ -56,7 +56,7 @@ type Short = {
 type Zones = readonly (string | undefined)[];
 
 /** Returns a hindrance that neither another type nor a retry changes. */
-function hindranceOf(wish: Wish, pool: Pool): BootVerdict | undefined {
+function findObstacle(wish: Wish, pool: Pool): BootVerdict | undefined {
   const { name } = pool.policy;
   if (wish.instanceTypes.length === 0)
     return { kind: "wait", code: "TOO_LARGE", because: `no instance type of pool ${name} is large enough` };
@@ -67,7 +67,7 @@ function hindranceOf(wish: Wish, pool: Pool): BootVerdict | undefined {
   return undefined;
 }
 
-function tryAll(
+function decideFirstType(
   wish: Wish,
   spot: boolean,
   pool: Pool,

@@ -82,9 +82,9 @@ export type NodeClaim = {
  * - BOOT_REFUSED: the provider starts no instance, `decideBootOutcome` (`decide-boot-outcome.ts`)
  * - CORDONED: by another client, `planHealth` (`plan-heartbeat.ts`)
  * - NOT_OFFERED: it is ready, and the ledger does not offer it, `planHealth` (`plan-heartbeat.ts`)
- * - DRAIN_STALLS: pods on it are not evicted, `noteStall` (`rounds/reaper-round.ts`)
+ * - DRAIN_STALLS: pods on it are not evicted, `recordStall` (`rounds/reaper-round.ts`)
  * - STOP_FAILED: the provider does not stop the instance, `stop` (`rounds/reaper-round.ts`)
- * - PROVIDER_MISSING: no provider can stop the instance, `noteMissingProviders` (`rounds/reaper-round.ts`)
+ * - PROVIDER_MISSING: no provider can stop the instance, `recordMissingProviders` (`rounds/reaper-round.ts`)
  * - UNKNOWN: the record is of an earlier or a later version (`adapters/messages.ts`)
  */
 export const TROUBLE_CODES = [

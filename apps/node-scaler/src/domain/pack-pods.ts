@@ -40,7 +40,7 @@ export function packPods(pods: readonly PendingPod[], policies: ReadonlyMap<stri
   const apart = Map.groupBy(placeable.sort(largestFirst), ({ pool, zone }) => `${pool}\n${zone ?? ""}`);
   return [...apart.values()].flatMap((alike) => {
     const policy = policies.get(alike[0]?.pool ?? "");
-    return policy === undefined ? [] : packAlike(alike, policy).map((bin) => buildDemand(bin, policy));
+    return policy === undefined ? [] : packPodsOfPool(alike, policy).map((bin) => buildDemand(bin, policy));
   });
 }
 
@@ -48,7 +48,7 @@ export function packPods(pods: readonly PendingPod[], policies: ReadonlyMap<stri
 type BinsOfTypes = { readonly types: readonly InstanceType[]; readonly bins: Bin[]; readonly loads: NodeLoads };
 
 /** Packs pods of one pool that may share nodes, the largest first. */
-function packAlike(pods: readonly PendingPod[], policy: PoolPolicy): readonly Bin[] {
+function packPodsOfPool(pods: readonly PendingPod[], policy: PoolPolicy): readonly Bin[] {
   const bins: Bin[] = [];
   const kinds = new Map<string, BinsOfTypes>();
   const smallest = pods.reduce<NodeLoad>(computeMinLoad, FULL_LOAD);

@@ -78,7 +78,7 @@ export function planBindings(world: BindingWorld): BindingPlan {
     const round = startRound(world, released, verdicts);
     const plans = world.groups.map((group) => planGroup(group, round));
     const holders = plans.filter(({ group }) => group.demands.some(({ name }) => round.kept.has(name)));
-    const failed = holders.filter((plan) => plan.lacks.length > 0 || losesNode(plan, round));
+    const failed = holders.filter((plan) => plan.lacks.length > 0 || isBoundNodeLost(plan, round));
     if (failed.length === 0) return { plans, round };
     const inPart = holders.filter(({ group }) => !group.demands.every(({ name }) => round.kept.has(name)));
     for (const { group } of attempt < MAX_ATTEMPTS ? failed : [...failed, ...inPart]) released.add(group.name);
@@ -86,7 +86,7 @@ export function planBindings(world: BindingWorld): BindingPlan {
 }
 
 /** Whether a whole demand of the group gets another node than its present one. */
-function losesNode({ group, bound }: GroupPlan, { kept }: BindingRound): boolean {
+function isBoundNodeLost({ group, bound }: GroupPlan, { kept }: BindingRound): boolean {
   return group.demands.some(({ name }) => kept.has(name) && kept.get(name) !== bound.get(name));
 }
 

@@ -79,7 +79,7 @@ const WITH_INSTANCE: ReadonlySet<NodePhase> = new Set(["Created", "Available", "
 export function planScan(snapshot: ScanSnapshot): ScanPlan {
   const findings = [...findOrphans(snapshot), ...findVanished(snapshot), ...findStrayKubeNodes(snapshot)];
   const suspects = new Set(findings.map(({ suspect }) => suspect));
-  for (const suspect of snapshot.suspects) if (isOfSilent(suspect, snapshot.instances)) suspects.add(suspect);
+  for (const suspect of snapshot.suspects) if (isOfSilentProvider(suspect, snapshot.instances)) suspects.add(suspect);
   return {
     steps: findings.flatMap(({ suspect, steps }) => (snapshot.suspects.has(suspect) ? steps : [])),
     suspects,
@@ -220,7 +220,7 @@ function findStrayKubeNodes({ nodes, newcomers, instances, kubeNodes }: ScanSnap
   });
 }
 
-function isOfSilent(suspect: string, { silent }: Instances): boolean {
+function isOfSilentProvider(suspect: string, { silent }: Instances): boolean {
   const [kind, provider = ""] = suspect.split(" ");
   return kind === "node" ? silent.size > 0 : silent.has(provider);
 }

@@ -80,11 +80,11 @@ export function openSharedRooms(world: SharedWorld): SharedRooms {
       const place = of?.rooms.find(requests, getDemandClass(demand));
       const room = place === undefined ? undefined : of?.rooms.at(place);
       if (of === undefined || place === undefined || room === undefined) return undefined;
-      change({ rooms: of.rooms, place }, takeFrom(room, requests));
+      change({ rooms: of.rooms, place }, subtractRequest(room, requests));
       return of.nodes[place];
     },
     open: (node, requests) => {
-      change(places.get(node) ?? add(node.spec.pool, node, NO_ROOM), takeFrom(newRoom(node), requests));
+      change(places.get(node) ?? add(node.spec.pool, node, NO_ROOM), subtractRequest(newRoom(node), requests));
     },
     offer: (node) => {
       const room = "status" in node ? reserved.get(node) : newRoom(node);
@@ -153,7 +153,7 @@ function unusedRoom(size: NodeSize = UNKNOWN_SIZE, resources: ReadonlySet<string
 }
 
 /** Subtracts a request; one with an unknown amount takes all of it. */
-function takeFrom({ free, ...room }: NodeRoom, requests: Amounts): NodeRoom {
+function subtractRequest({ free, ...room }: NodeRoom, requests: Amounts): NodeRoom {
   const use = sumUse(requests);
   const left = new Map(subtractAmounts(free, use));
   for (const [resource, amount] of use) if (amount > 0 && left.get(resource) === Infinity) left.set(resource, 0);

@@ -69,11 +69,11 @@ export function transitionBootFailures(
     });
   }
   return [...failures.values()].filter(
-    (failure) => nowMs - failure.latestMs < KEPT_MS && !nodes.some((node) => isProven(node, failure, nowMs)),
+    (failure) => nowMs - failure.latestMs < KEPT_MS && !nodes.some((node) => isBootProven(node, failure, nowMs)),
   );
 }
 
-function isProven({ spec, status }: ScaledNode, failure: BootFailure, nowMs: number): boolean {
+function isBootProven({ spec, status }: ScaledNode, failure: BootFailure, nowMs: number): boolean {
   const { phase, phaseSinceMs, unhealthySinceMs } = status;
   if (phase !== "Available" || unhealthySinceMs !== undefined || keyOf(spec) !== keyOf(failure)) return false;
   return phaseSinceMs > failure.latestMs && nowMs - phaseSinceMs >= PROVEN_MS;

@@ -29,17 +29,17 @@ export async function runHeartbeatRound(scaler: Scaler): Promise<void> {
     machines,
     booting: new Set(memory.booting.keys()),
   });
-  noteBoots(scaler, await runInRoundSpan("heartbeat", steps, () => take(scaler, steps)), watched);
+  recordBoots(scaler, await runInRoundSpan("heartbeat", steps, () => take(scaler, steps)), watched);
   await removeStartupTaints(scaler);
   if (machines === undefined) return;
   const nodes = records.list();
   const claims = planNodeClaims({ nowMs: scaler.now(), nodes, policies, machines, pods: cluster.pods() });
-  noteBoots(scaler, await runInRoundSpan("heartbeat", claims, () => take(scaler, claims)), nodes);
+  recordBoots(scaler, await runInRoundSpan("heartbeat", claims, () => take(scaler, claims)), nodes);
   memory.hasObserved ||= cluster.nodes().known;
 }
 
 /** Records the boots that failed, and those whose nodes were used. */
-function noteBoots(
+function recordBoots(
   { memory, now }: Scaler,
   steps: readonly (HeartbeatStep | ClaimStep)[],
   nodes: readonly ScaledNode[],

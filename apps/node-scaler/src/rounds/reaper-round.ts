@@ -32,7 +32,7 @@ export async function runReaperRound(scaler: Scaler): Promise<void> {
     stops: memory.stops,
     booting: new Set(memory.booting.keys()),
   });
-  await noteMissingProviders(scaler, ending);
+  await recordMissingProviders(scaler, ending);
   const byNode = [...Map.groupBy(steps, ({ node }) => node)];
   const takeSteps = (): Promise<unknown> =>
     forEachSome(
@@ -52,7 +52,7 @@ export async function runReaperRound(scaler: Scaler): Promise<void> {
 }
 
 /** Notes the reason in the record, because a node without its provider never ends. */
-async function noteMissingProviders(
+async function recordMissingProviders(
   { providers, records, report }: Scaler,
   ending: readonly ScaledNode[],
 ): Promise<void> {
@@ -80,11 +80,11 @@ async function takeAll(scaler: Scaler, steps: readonly ReapStep[]): Promise<void
     else if (step.kind !== "look-for-pods") await act(scaler, step);
     else if ((await scaler.cluster.podsOn(step.kubeNode)).length > 0) return;
   }
-  if (draining !== undefined) await noteStall(scaler, draining.node, stays);
+  if (draining !== undefined) await recordStall(scaler, draining.node, stays);
 }
 
 /** Notes the reason in the record while a drain does not proceed. */
-async function noteStall({ records, report }: Scaler, node: string, stays: readonly string[]): Promise<void> {
+async function recordStall({ records, report }: Scaler, node: string, stays: readonly string[]): Promise<void> {
   const record = records.get(node);
   if (record === undefined) return;
   const { phase, trouble: before } = record.status;

@@ -83,7 +83,7 @@ export async function openDeps(
     capacity: config.capacity,
     asking: { ...makeExplainCalls(bus), whyNoQueue: (record, of) => queue.whyNone(buildMachineRequest(record), of) },
     cleaner,
-    foresee: foreseeWith(config, { ...known, secrets, workloads: served }),
+    foresee: makeForesee(config, { ...known, secrets, workloads: served }),
   };
   const grants = undo.use(await openGrants(bus));
   const sign = signResult(signer);
@@ -160,7 +160,7 @@ async function openKnown(
 
 type Known = Awaited<ReturnType<typeof openKnown>>;
 
-function foreseeWith(
+function makeForesee(
   { order, engine }: Pick<Config, "order" | "engine">,
   {
     view,

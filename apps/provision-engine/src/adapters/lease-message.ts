@@ -23,7 +23,7 @@ type SeenLeases = {
 type Message<Name extends "Lease" | "LeaseUser"> = PropertiesOf<(typeof muster.provision.v1)[Name]>;
 
 export function toWireLease(leases: SeenLeases, { record, revision }: StoredLease): Message<"Lease"> {
-  const { waitingBecause, isStuck: stuck, users } = seeLease(leases, record);
+  const { waitingBecause, isStuck: stuck, users } = toLeaseSeen(leases, record);
   return {
     record: toWireRecord(record),
     revision,
@@ -35,7 +35,7 @@ export function toWireLease(leases: SeenLeases, { record, revision }: StoredLeas
 }
 
 /** A lease with facts beyond its record: the reason for its wait, and whether it needs the operator. */
-function seeLease(leases: SeenLeases, record: LeaseRecord): LeaseSeen {
+function toLeaseSeen(leases: SeenLeases, record: LeaseRecord): LeaseSeen {
   const { holdings, nowNs } = leases;
   const users = record.phase === "DECOMMISSIONING" ? holdings.around(record.order).users : NO_USERS;
   return {
@@ -91,7 +91,7 @@ export async function explainAnswer(
   const whyNoQueue = isUnqueued ? await askQueue(calls, record) : undefined;
   const nowMs = Number(leases.nowNs() / 1_000_000n);
   const isOver = phase === "ENDED" || phase === "FAILED";
-  const seen = seeLease(leases, record);
+  const seen = toLeaseSeen(leases, record);
   const reason = explainLease({ ...seen, ...(whyNoQueue !== undefined && { whyNoQueue }) }, asked.seen, nowMs);
   return toWireExplanation({ kind: OWNER_KIND, name: order.id, ...getLeasePhase(record), isOver }, reason, asked);
 }

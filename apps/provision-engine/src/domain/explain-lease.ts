@@ -54,7 +54,7 @@ export function explainLease(seen: LeaseSeen, machines: SeenMachines | undefined
     case "FAILED":
       return {
         code: "FAILED",
-        message: whyOf(seen),
+        message: describeDifference(seen),
         next: "send its order again to retry it: the same file with this id as metadata.name",
       };
   }
@@ -107,7 +107,7 @@ function explainEnding(seen: LeaseSeen, nowMs: number): StateReason {
   if (isStuck)
     return {
       code: "NOT_TAKEN_DOWN",
-      message: `its resources cannot be removed, and the removal is retried: ${whyOf(seen)}`,
+      message: `its resources cannot be removed, and the removal is retried: ${describeDifference(seen)}`,
       next: "fix the cause; `muster doctor` checks the services",
     };
   if (users.count > 0) {
@@ -119,7 +119,7 @@ function explainEnding(seen: LeaseSeen, nowMs: number): StateReason {
     };
   }
   const how = waitingBecause === "" ? "it is taken down" : "its resources are removed, and the removal is retried";
-  return buildReason(code, `${how}: ${whyOf(seen)}`);
+  return buildReason(code, `${how}: ${describeDifference(seen)}`);
 }
 
 function explainEnded(seen: LeaseSeen): StateReason {
@@ -128,7 +128,7 @@ function explainEnded(seen: LeaseSeen): StateReason {
     result === undefined ? "it never became ACTIVE, and all of its resources are removed" : "all of it is taken down";
   return {
     code: ending?.cause ?? "ENDED",
-    message: `${down}: ${whyOf(seen)}`,
+    message: `${down}: ${describeDifference(seen)}`,
     next:
       ending?.cause === "CRASHED"
         ? "fix the workload before you order another one, which would end in the same way"
@@ -137,7 +137,7 @@ function explainEnded(seen: LeaseSeen): StateReason {
 }
 
 /** Describes why the lease differs from its order; empty if it does not. */
-function whyOf({ record, waitingBecause }: LeaseSeen): string {
+function describeDifference({ record, waitingBecause }: LeaseSeen): string {
   const { phase, ending, result } = record;
   if (phase === "FAILED" && result !== undefined) return withoutPrefix(result.message);
   const end = ending && [ending.cause, withoutPrefix(ending.message)].filter((each) => each !== "").join(": ");

@@ -60,7 +60,7 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
     using queued = makeDeadline(waitMsUntil(expiresAtNs, nowNs(), MAX_TIMER_MS), [cut]);
     const turns = name === "check" ? checking : provisioning;
     try {
-      return await turns(order.user, () => makeInTurn(options, name, { id: order.id, run }, cut), queued.signal);
+      return await turns(order.user, () => callInTurn(options, name, { id: order.id, run }, cut), queued.signal);
     } catch (error) {
       if (!queued.signal.aborted || error !== queued.signal.reason) throw error;
       return cut.aborted ? CANCELLED : EXPIRED;
@@ -107,7 +107,7 @@ export function callWorkloads(options: CallOptions): WorkloadCalls {
 }
 
 /** Starts a queued call, possibly long after it was requested. */
-async function makeInTurn(
+async function callInTurn(
   options: CallOptions,
   name: MakingCall,
   { id, run }: { readonly id: string; readonly run: number },

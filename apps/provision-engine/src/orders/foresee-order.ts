@@ -91,7 +91,7 @@ function withOrders(
   const named = new Map(around.named.map((each): [string, NeighbourLease] => [each.id, each]));
   for (const other of before) {
     const read = other.user === order.user && other.engine === order.engine ? readClaim(other) : undefined;
-    if (read?.ok !== true || other.id === order.id || !wouldBegin(phaseOf(other.id))) continue;
+    if (read?.ok !== true || other.id === order.id || !wouldStart(phaseOf(other.id))) continue;
     // A workload that is taken over is counted already.
     const takesOver = other.reference !== undefined && phaseOf(other.reference) !== undefined;
     if (!takesOver) held = addUnits(held, sumUnits(other, read.value, overheads));
@@ -107,6 +107,6 @@ function withOrders(
 }
 
 /** A lease that may hold resources is counted as it is, and an ended one never runs again. */
-function wouldBegin(phase: LeasePhase | undefined): boolean {
+function wouldStart(phase: LeasePhase | undefined): boolean {
   return phase === undefined || (!mayHoldResources(phase) && phase !== "ENDED");
 }

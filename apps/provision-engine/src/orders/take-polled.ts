@@ -33,7 +33,7 @@ const MAX_WAITING = 1000;
  * unreadable orders are reported to the controller. After the source ends, continues until no order waits.
  */
 export async function takePolled(deps: TakePolledDeps, source: LeaseSource, signal: AbortSignal): Promise<void> {
-  const { begin, settled } = concurrentById();
+  const { begin, settled } = makeSequencer();
   const waiting = makeWaitingOrders<OrderJob>(MAX_WAITING);
   const takeOne = (job: OrderJob): Promise<void> => takeOrWait(deps, waiting, job, signal);
   const histories = new Map<string, readonly string[]>();
@@ -84,7 +84,7 @@ type OrderJob = Extract<LeaseJob, { kind: "order" }>;
 type Begin = (id: string, work: () => Promise<void>) => Promise<{ readonly done: Promise<void> }>;
 
 /** Runs work of different ids concurrently, and of one id in sequence. */
-function concurrentById(): { readonly begin: Begin; settled(): Promise<void> } {
+function makeSequencer(): { readonly begin: Begin; settled(): Promise<void> } {
   const begins = takeTurns(1);
   const inFlight = new Map<string, Promise<void>>();
   const settled = async (): Promise<void> => {

@@ -46,7 +46,7 @@ export function openAlerts(options: AlertsOptions): SetAlerts {
   let sending: Promise<void> | undefined;
 
   const announce = (message: muster.farm.v1.Alert.$Properties): Promise<void> =>
-    sendPatiently(
+    sendWithRetries(
       stop.signal,
       () => publish(bus, message).then(() => true),
       (error) => {
@@ -61,7 +61,7 @@ export function openAlerts(options: AlertsOptions): SetAlerts {
   };
   const deliver = (url: string, alert: SetAlert): Promise<void> => {
     const body = JSON.stringify(alert);
-    return sendPatiently(
+    return sendWithRetries(
       stop.signal,
       () => post(url, body, stop.signal),
       () => {
@@ -105,7 +105,7 @@ export function openAlerts(options: AlertsOptions): SetAlerts {
 }
 
 /** Retries with back-off until the alert is sent or the signal is aborted; calls `givenUp` after the last attempt fails. */
-async function sendPatiently(
+async function sendWithRetries(
   signal: AbortSignal,
   send: () => Promise<boolean>,
   givenUp: (error: unknown) => void,

@@ -16,12 +16,12 @@ export type ExplainedSet = {
 
 /** Why the set is in its phase now. */
 export function explainAnswer(shown: ExplainedSet, nowMs: number): Explanation {
-  const seen = seenOf(shown);
+  const seen = toSetSeen(shown);
   const { name } = shown.set;
   return { kind: "replica-set", name, ...getSetPhase(seen), reasons: [explainSet(seen, nowMs)] };
 }
 
-function seenOf({ set, message, rollout, nodes }: ExplainedSet): SetSeen {
+function toSetSeen({ set, message, rollout, nodes }: ExplainedSet): SetSeen {
   const { farm, replicasDesired, healthy, replicas } = message;
   return {
     set,

@@ -48,7 +48,7 @@ export function makePods(calls: KubeCalls, namespace: string, installation: stri
   return {
     create: async (manifest) => {
       try {
-        return madeOf(await calls.create<V1Pod>(resource, toPodManifest(manifest)));
+        return toCreateOutcome(await calls.create<V1Pod>(resource, toPodManifest(manifest)));
       } catch (error) {
         const fault = requireKubeFault(error);
         if (fault.code === "already_exists") {
@@ -108,7 +108,7 @@ function ownedPod({ metadata, spec }: V1Pod, installation: string, overdueOn: No
   };
 }
 
-function madeOf({ metadata, spec }: V1Pod): CreateOutcome {
+function toCreateOutcome({ metadata, spec }: V1Pod): CreateOutcome {
   const gates = spec?.schedulingGates ?? [];
   const confirmed = !gates.some(({ name }) => name === schedulingGates.unconfirmed);
   return { kind: "made", uid: metadata?.uid ?? "", confirmed };
@@ -117,7 +117,7 @@ function madeOf({ metadata, spec }: V1Pod): CreateOutcome {
 function adopt(pod: V1Pod, { metadata }: PodManifest): CreateOutcome {
   const own = pod.metadata?.labels ?? {};
   const names = [labels.ownerKind, labels.owner, labels.ownerUid];
-  return names.every((name) => own[name] === metadata.labels[name]) ? madeOf(pod) : { kind: "name-taken" };
+  return names.every((name) => own[name] === metadata.labels[name]) ? toCreateOutcome(pod) : { kind: "name-taken" };
 }
 
 /** The pod was deleted between two calls; a retry succeeds. */

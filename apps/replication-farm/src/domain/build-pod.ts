@@ -55,7 +55,7 @@ export function buildPod(
   const template = readTemplate(spec.template);
   const { labels, annotations, schedulingGates } = keys;
   const name = buildPodName(set, ordinal);
-  const pod = objectAt(template, "spec");
+  const pod = getObjectAt(template, "spec");
   return {
     apiVersion: "v1",
     kind: "Pod",
@@ -63,7 +63,7 @@ export function buildPod(
       name,
       namespace,
       labels: {
-        ...objectAt(objectAt(template, "metadata"), "labels"),
+        ...getObjectAt(getObjectAt(template, "metadata"), "labels"),
         [labels.managedBy]: "muster",
         [labels.installation]: installation,
         [labels.ownerKind]: OWNER_KIND,
@@ -76,7 +76,7 @@ export function buildPod(
         ...(spec.pool !== undefined && { [labels.exclusive]: "true" }),
       },
       annotations: {
-        ...objectAt(objectAt(template, "metadata"), "annotations"),
+        ...getObjectAt(getObjectAt(template, "metadata"), "annotations"),
         ...(traceparent !== "" && { [annotations.traceparent]: traceparent }),
       },
     },
@@ -86,7 +86,7 @@ export function buildPod(
       // The gate keeps the pod from running until its creator has reread the record, because a frozen creator may create the pod long after its placement was
       // removed.
       schedulingGates: [...listAt(pod, "schedulingGates"), { name: schedulingGates.unconfirmed }],
-      affinity: buildAffinity(objectAt(pod, "affinity"), node, { [labels.podId]: spec.podId }),
+      affinity: buildAffinity(getObjectAt(pod, "affinity"), node, { [labels.podId]: spec.podId }),
       containers: listAt(pod, "containers").map((container) => withTrace(container, traceparent)),
     },
   };
@@ -108,13 +108,13 @@ function readTemplate(text: string): Item {
  */
 function buildAffinity(affinity: Item, node: string, podId: Readonly<Record<string, string>>): Item {
   const required = "requiredDuringSchedulingIgnoredDuringExecution";
-  const nodeAffinity = objectAt(affinity, "nodeAffinity");
-  const demanded = listAt(objectAt(nodeAffinity, required), "nodeSelectorTerms");
+  const nodeAffinity = getObjectAt(affinity, "nodeAffinity");
+  const demanded = listAt(getObjectAt(nodeAffinity, required), "nodeSelectorTerms");
   const nodeSelectorTerms = (demanded.length > 0 ? demanded : [{}]).map((term) => ({
     ...term,
     matchFields: [...listAt(term, "matchFields"), { key: "metadata.name", operator: "In", values: [node] }],
   }));
-  const apart = objectAt(affinity, "podAntiAffinity");
+  const apart = getObjectAt(affinity, "podAntiAffinity");
   const alone = { topologyKey: HOSTNAME, labelSelector: { matchLabels: podId } };
   return {
     ...affinity,
@@ -129,7 +129,7 @@ function withTrace(container: Item, traceparent: string): Item {
   return { ...container, env: [{ name: "TRACEPARENT", value: traceparent }, ...env] };
 }
 
-function objectAt(item: Item, key: string): Item {
+function getObjectAt(item: Item, key: string): Item {
   const value = item[key];
   if (value === undefined || value === null) return {};
   return isObject(value) ? value : refuse(key, "object");

@@ -22,7 +22,7 @@ export function findOverlap(
   nodes: readonly ObservedNode[],
 ): Overlap | undefined {
   for (const other of others) {
-    if (!isOlder(other, set) || !mayMeet(set, other) || share(set, other)) continue;
+    if (!isOlder(other, set) || !mayOverlap(set, other) || share(set, other)) continue;
     const found = compare(set, other, nodes);
     if (found !== undefined) return { with: other.name, ...found };
   }
@@ -52,7 +52,7 @@ export function findContestedNodes(
   if (set.disabled || set.deletion !== undefined || set.rollout !== undefined) return { nodes, yields };
   const known = [set, ...others];
   const everyPlace = new Set(known.flatMap(({ placements }) => placements.map(({ node }) => node)));
-  const rivals = known.filter((other) => mayMeet(set, other));
+  const rivals = known.filter((other) => mayOverlap(set, other));
   for (const other of rivals.filter((rival) => isOlder(rival, set))) {
     const placed = new Set(other.placements.map(({ node }) => node));
     const both = set.placements.map(({ node }) => node).filter((node) => placed.has(node));
@@ -86,7 +86,7 @@ function findShared(set: ReplicaSet, other: ReplicaSet, sights: readonly Observe
  */
 function findTakeable(other: ReplicaSet, rivals: readonly ReplicaSet[], shared: readonly ObservedNode[]): string[] {
   const granted = other.spec.pool === undefined ? undefined : new Set(other.machines.map(({ grant }) => grant?.node));
-  const elders = rivals.filter((rival) => isOlder(rival, other) && mayMeet(other, rival) && !share(other, rival));
+  const elders = rivals.filter((rival) => isOlder(rival, other) && mayOverlap(other, rival) && !share(other, rival));
   const usable = shared.filter(({ ready, schedulable }) => ready && schedulable).map(({ name }) => name);
   const taken = new Set(elders.flatMap((elder) => findShared(other, elder, shared).map(({ name }) => name)));
   return usable.filter((node) => granted?.has(node) !== false && !taken.has(node)).toSorted();
@@ -101,7 +101,7 @@ function missingOf({ rollout, spec, placements }: ReplicaSet): number {
   return spec.daemon ? Number.POSITIVE_INFINITY : Math.max(0, spec.replicasDesired - placements.length);
 }
 
-function mayMeet(set: ReplicaSet, other: ReplicaSet): boolean {
+function mayOverlap(set: ReplicaSet, other: ReplicaSet): boolean {
   if (other.name === set.name || other.disabled || other.deletion !== undefined) return false;
   if (other.spec.podId !== set.spec.podId || isSameRollout(set, other)) return false;
   // Machines of a pool have one owner each.

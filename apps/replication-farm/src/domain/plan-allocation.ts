@@ -51,7 +51,7 @@ export function planAllocation(
     const node = sight.kind === "granted" ? sight.node : undefined;
     const because = whyNot(wanted.get(number), sight.pool);
     if (failsafe && set.deletion === undefined) steps.push({ kind: "wait", number, because: "failsafe" });
-    else if (node !== undefined && !isClear(set, places, node))
+    else if (node !== undefined && !isNodeClearOf(set, places, node))
       steps.push({ kind: "wait", number, because: "pods-there" });
     else steps.push({ kind: "deallocate", number, reservation, node, because });
   }
@@ -71,7 +71,7 @@ function whyNot(wanted: string | undefined, pool: string): "not-wanted" | "other
 }
 
 /** Returns whether none of these pods is, or may still be scheduled, on the node. A pod without a node and without a placement may be scheduled anywhere. */
-export function isClear(set: ReplicaSet, pods: Iterable<PodPlace>, node: string): boolean {
+export function isNodeClearOf(set: ReplicaSet, pods: Iterable<PodPlace>, node: string): boolean {
   const wanted = new Set(set.placements.map(({ ordinal }) => buildPodName(set.name, ordinal)));
   for (const pod of pods) if (pod.node === node || (pod.node === "" && !wanted.has(pod.name))) return false;
   return true;

@@ -1,7 +1,7 @@
 import { renumberReplica } from "./places.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 import type { SetChange } from "./set-plan.ts";
-import { isWorse } from "./troubles.ts";
+import { isTroubleWorse } from "./troubles.ts";
 
 /** Why a pod could not be created: its name belongs to another owner, or the API server rejects it. */
 export type PodAnswer =
@@ -17,7 +17,7 @@ export function planAnswers(set: ReplicaSet, answers: readonly PodAnswer[], nowM
   const [message] = refusals;
   const { trouble } = set;
   const isKnown = trouble?.code === "POD_REFUSED" && refusals.includes(trouble.message);
-  const isHidden = trouble !== undefined && isWorse(trouble.code, "POD_REFUSED");
+  const isHidden = trouble !== undefined && isTroubleWorse(trouble.code, "POD_REFUSED");
   const next =
     message === undefined || isKnown || isHidden
       ? renumbered

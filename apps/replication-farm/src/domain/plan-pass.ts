@@ -163,7 +163,7 @@ function planRecord(record: ReplicaSet, seen: PassSnapshot, policy: PassPolicy):
     pods: pods.filter((step) => step.kind !== "wait").filter((step) => isDue(step, seen, snapshot)),
     machines,
     isOver: isSettled && isOver(record, snapshot),
-    isDone: waits.length === 0 && isAtRest(snapshot),
+    isDone: waits.length === 0 && isSteady(snapshot),
     atMs: nextAtMs(record, snapshot, policy),
   };
 }
@@ -216,7 +216,7 @@ function isOver(set: ReplicaSet, { pods, ledger }: SetSnapshot): boolean {
   return pods.size === 0 && outbox.length === 0 && isReleased;
 }
 
-function isAtRest({ set, rollout, pods, templateHash }: SetSnapshot): boolean {
+function isSteady({ set, rollout, pods, templateHash }: SetSnapshot): boolean {
   const isWhole = countHealthy(set, pods, templateHash) === set.placements.length;
   return rollout === undefined && set.transfer === undefined && isWhole;
 }

@@ -60,7 +60,7 @@ export function planPods(
     const seen = pods.get(pod);
     if (seen !== undefined) {
       const isGone = nodes !== undefined && !nodes.usable.has(node) && !nodes.unusable.has(node);
-      if (isWanted(seen)) steps.push(...tend(seen, ordinal, { isGone, isRenewed: isMakingPod(snapshot, node) }));
+      if (isWanted(seen)) steps.push(...planReplica(seen, ordinal, { isGone, isRenewed: isMakingPod(snapshot, node) }));
       continue;
     }
     const inTheWay = occupied.get(node);
@@ -82,7 +82,7 @@ export function isMakingPod(
   return !isFrozen(set, rollout) || node === set.transfer?.newNode;
 }
 
-function tend(
+function planReplica(
   { name: pod, uid, node, health, deleting }: SetPod,
   ordinal: number,
   { isGone, isRenewed }: { readonly isGone: boolean; readonly isRenewed: boolean },

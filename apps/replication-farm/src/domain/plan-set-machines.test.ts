@@ -2,7 +2,7 @@ import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import { describe, expect, it } from "vitest";
 import { makePod, makeRollout, makeSet, makeSnapshot, makeSpec, makePlacedSet, POLICY } from "../../test/a-set.ts";
 import { sweepReservations } from "../../test/sweep-plans.ts";
-import { isClear, planAllocation, type OwnedReservation } from "./plan-allocation.ts";
+import { isNodeClearOf, planAllocation, type OwnedReservation } from "./plan-allocation.ts";
 import {
   findMachineTrouble,
   buildMachineOwner,
@@ -258,10 +258,10 @@ describe("the requests to the ledger", () => {
   it("an unscheduled pod keeps every machine unless it has a placement", () => {
     const set = onMachines(["a"]);
     const [, own] = makePod(set, { node: "a", ordinal: 1, templateHash: "h1", sinceMs: 0, reservation: undefined });
-    expect(isClear(set, [{ ...own, node: "" }], "b")).toBe(true);
-    expect(isClear(set, [{ name: "web-9", node: "" }], "b")).toBe(false);
-    expect(isClear(set, [{ name: "web-9", node: "c" }], "b")).toBe(true);
-    expect(isClear(set, [{ name: "web-9", node: "b" }], "b")).toBe(false);
+    expect(isNodeClearOf(set, [{ ...own, node: "" }], "b")).toBe(true);
+    expect(isNodeClearOf(set, [{ name: "web-9", node: "" }], "b")).toBe(false);
+    expect(isNodeClearOf(set, [{ name: "web-9", node: "c" }], "b")).toBe(true);
+    expect(isNodeClearOf(set, [{ name: "web-9", node: "b" }], "b")).toBe(false);
   });
 });
 

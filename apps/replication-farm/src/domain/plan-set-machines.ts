@@ -17,7 +17,7 @@ export function planSetMachines(snapshot: SetSnapshot, policy: SetPolicy): SetPl
   const spare = set.machines.filter(({ grant }) => grant === undefined || !placed.has(grant.node));
   const fit = spare.filter((machine) => isFit(snapshot, policy, machine));
   const needed = countNeeded(snapshot, fit.length);
-  const kept = new Set(fit.toSorted(compareWorth).slice(0, needed));
+  const kept = new Set(fit.toSorted(compareForKeeping).slice(0, needed));
   const surplus = spare.filter((machine) => !kept.has(machine));
   if (surplus.length > 0) {
     if (snapshot.failsafe) return buildSetWait("failsafe", ...recorded.waits);
@@ -88,7 +88,7 @@ function countNeeded({ set, rollout }: SetSnapshot, fit: number): number {
 }
 
 /** Orders granted machines first, then earlier requests. */
-function compareWorth(a: ReplicaMachine, b: ReplicaMachine): number {
+function compareForKeeping(a: ReplicaMachine, b: ReplicaMachine): number {
   const waits = ({ grant }: ReplicaMachine): number => (grant === undefined ? 1 : 0);
   return waits(a) - waits(b) || a.number - b.number;
 }

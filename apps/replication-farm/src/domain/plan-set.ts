@@ -15,7 +15,7 @@ import { countDesiredInRollout } from "./rollout.ts";
 import { buildPodName, type ReplicaPlacement, type ReplicaSet, type SetTrouble } from "./replica-set.ts";
 import { buildSetWait, type SetPlan, type SetWait } from "./set-plan.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
-import { isWorse } from "./troubles.ts";
+import { isTroubleWorse } from "./troubles.ts";
 
 const MAX_NODES_NAMED = 3;
 /** Maximum number of nodes that one write adds, removes or renews. */
@@ -167,7 +167,7 @@ function withTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): SetPlan 
   if (waits.includes("nodes-unknown")) return { change: undefined, waits };
   const found = findTrouble(snapshot, waits);
   if (found?.code === set.trouble?.code && found?.message === set.trouble?.message) return { change: undefined, waits };
-  const isHidden = set.trouble !== undefined && (found === undefined || isWorse(set.trouble.code, found.code));
+  const isHidden = set.trouble !== undefined && (found === undefined || isTroubleWorse(set.trouble.code, found.code));
   if (isHidden && lasts(snapshot, set.trouble)) return { change: undefined, waits };
   const trouble = found && { ...found, sinceMs: nowMs };
   return { change: { next: { ...set, trouble }, because: "trouble-changed", audits: [] }, waits };

@@ -8,7 +8,7 @@ import type { ReplicaPlacement, ReplicaSet, PodTransfer } from "./replica-set.ts
 import { buildSetWait, type SetAudit, type SetChange, type SetPlan } from "./set-plan.ts";
 import type { ObservedNodes } from "./eligible-nodes.ts";
 import type { SetPolicy, SetSnapshot } from "./set-snapshot.ts";
-import { isWorse } from "./troubles.ts";
+import { isTroubleWorse } from "./troubles.ts";
 
 /**
  * Replaces a node that is no longer eligible: one at a time for each set, and none in a rolling update. No transfer removes a healthy pod from a set whose
@@ -124,7 +124,7 @@ function rollBack(
   const isRetried = !isOldFit && set.spec.allocationStrategy === "dynamic";
   const outlook = isRetried ? `attempt ${failures}` : "it is not retried";
   const message = `leaving ${oldNode} (${describeTransferReason(transfer.because)}) failed: ${why}; ${outlook}`;
-  const isHidden = set.trouble !== undefined && isWorse(set.trouble.code, "TRANSFER_FAILED");
+  const isHidden = set.trouble !== undefined && isTroubleWorse(set.trouble.code, "TRANSFER_FAILED");
   const back = { ...set, placements: set.placements.filter(({ node }) => node !== newNode), transfer: undefined };
   const next: ReplicaSet = isOldFit
     ? back

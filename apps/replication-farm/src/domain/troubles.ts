@@ -21,6 +21,6 @@ export const TROUBLES = [
 export type TroubleCode = (typeof TROUBLES)[number];
 
 /** Returns whether a set with both troubles shows the first. */
-export function isWorse(a: TroubleCode, b: TroubleCode): boolean {
+export function isTroubleWorse(a: TroubleCode, b: TroubleCode): boolean {
   return TROUBLES.indexOf(a) < TROUBLES.indexOf(b);
 }

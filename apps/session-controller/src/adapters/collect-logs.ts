@@ -93,7 +93,7 @@ async function keepLog(
   const patience: Patience = { ms: isResult ? reading.resultPatienceMs : reading.patienceMs, endMs: undefined };
   try {
     // Each attempt queues separately, so that a failing log does not block others between attempts.
-    return await patiently(reading, patience, () =>
+    return await retryUntilDeadline(reading, patience, () =>
       inTurn(reading, async (signal) => {
         patience.endMs ??= performance.now() + patience.ms;
         const tail = await reading.logs.readTail(pod, container, reading.limitBytes, signal);
@@ -101,7 +101,7 @@ async function keepLog(
           const log = await driverLogOf(reading, { pod, container, tail }, patience);
           of.result = pickResult(log, of.pod.leftText);
         }
-        await patiently(reading, patience, () => reading.store.keep({ session, pod, container }, tail));
+        await retryUntilDeadline(reading, patience, () => reading.store.keep({ session, pod, container }, tail));
         return tail.broken && `the end is missing: ${describeFault(tail.broken)}`;
       }),
     );
@@ -129,7 +129,7 @@ async function driverLogOf(
   if (tail.broken === undefined) return logOf(tail);
   const unreadable = describeFault(tail.broken);
   try {
-    const end = await patiently(reading, patience, async () => {
+    const end = await retryUntilDeadline(reading, patience, async () => {
       const read = await reading.logs.readEnd(pod, container, END, attempt(reading));
       return read.broken === undefined ? read : throwFault(read.broken);
     });
@@ -150,7 +150,7 @@ function logOf({ bytes, omittedBytes }: LogTail): DriverLog {
 type Patience = { readonly ms: number; endMs: number | undefined };
 
 /** Retries until the time has passed or an error is permanent. */
-async function patiently<Result>(
+async function retryUntilDeadline<Result>(
   { deadline }: LogReading,
   patience: Patience,
   work: () => Promise<Result>,

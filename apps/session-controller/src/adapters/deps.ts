@@ -321,7 +321,7 @@ function requestDeps(world: World, executor: RequestDeps["executor"]): RequestDe
     explain: (record) => explainWaiting(acting, record),
     askMachines: (record) => askMachinesOf(asking, record),
     announce: (record, from) => publishSessionEvents(bus, record, from),
-    forget: forgetter(world),
+    forget: makeForget(world),
     namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
     follow: (name) => followers.follow(name),
     keptLog: (name, range) => logStore.read(name, range),
@@ -344,11 +344,11 @@ function sweepDeps(world: World): LeadDeps["sweep"] {
     releaseReplacement: acting.ledger.replacements.release,
     limitSessions: () => acting.ledger.limitSessions(acting.maxExecutors),
     reportForeign: reportForeignObjects(context.logger, { what: "session", own: world.installation }),
-    forget: forgetter(world),
+    forget: makeForget(world),
   };
 }
 
-function forgetter({ records, logStore }: World): SweepDeps["forget"] {
+function makeForget({ records, logStore }: World): SweepDeps["forget"] {
   return async ({ record, revision }) => {
     for (const { pod } of record.components) await logStore.forget(record.name, pod);
     await records.delete(record.name, revision);

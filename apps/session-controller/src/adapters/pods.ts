@@ -65,7 +65,7 @@ export function makePods(calls: KubeCalls, namespace: string, installation: stri
       } catch (error) {
         const fault = requireKubeFault(error);
         if (fault.code === "already_exists") {
-          const pod = await readTaken(calls, pods, manifest.metadata.name, error);
+          const pod = await readExistingPod(calls, pods, manifest.metadata.name, error);
           return adoptPod(pod, record, { component, node: getPinnedNode(body), installation });
         }
         return decideRefusal(fault, component, error);
@@ -120,7 +120,7 @@ function ownerOf({ metadata }: V1Pod, installation: string): Pick<OwnedPod, "own
 }
 
 /** Reads the pod with the name; `taken`: the API server's refusal to create another pod of that name. */
-async function readTaken(calls: KubeCalls, pods: KubeResource, name: string, taken: unknown): Promise<V1Pod> {
+async function readExistingPod(calls: KubeCalls, pods: KubeResource, name: string, taken: unknown): Promise<V1Pod> {
   const pod = await withKubeFault(unlessMissing(calls.get<V1Pod>(pods, name)), `reading pod ${name}`);
   if (pod !== undefined) return pod;
   // The pod was removed between the two calls: the next attempt succeeds.

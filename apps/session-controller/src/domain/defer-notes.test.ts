@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { makeProvisioning, makeRecord, makeSnapshot } from "../../test/samples.ts";
-import { deferNotes, isFoundAgain } from "./defer-notes.ts";
+import { deferNotes, isRediscovered } from "./defer-notes.ts";
 import type { ComponentStatus, SessionRecord } from "./session.ts";
 import type { SessionStep } from "./session-steps.ts";
 import type { SessionOutcome } from "./transition-record.ts";
@@ -65,5 +65,5 @@ it.each<[string, SessionRecord, SessionOutcome, boolean]>([
   ["logs that were read", session, { kind: "logs-read", pod: "p", warnings: [], resultJson: undefined }, false],
   ["the first pod after a take-over, which proves progress", { ...session, attempts: 1 }, CREATED, false],
 ])("decides whether another executor finds %s", (_title, before, outcome, expected) => {
-  expect(isFoundAgain(before, outcome)).toBe(expected);
+  expect(isRediscovered(before, outcome)).toBe(expected);
 });

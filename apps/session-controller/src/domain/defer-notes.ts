@@ -33,7 +33,7 @@ export function deferNotes(
  * Returns whether another executor could find the outcome again from the names and states of the session's pods. The first outcome after a take-over is
  * written, because it proves progress.
  */
-export function isFoundAgain(record: SessionRecord, outcome: SessionOutcome): boolean {
+export function isRediscovered(record: SessionRecord, outcome: SessionOutcome): boolean {
   if (record.attempts > 0 || findEvent(record, "ACCEPT") === undefined) return false;
   return outcome.kind === "pod-created" || isNote(record, outcome);
 }
@@ -45,11 +45,11 @@ function isWritten({ kind }: SessionStep): boolean {
 
 function isNote(record: SessionRecord, step: SessionStep | SessionOutcome): boolean {
   if (step.kind !== "note-components") return step.kind === "explain-wait";
-  return step.components.every((component, index) => isBrief(component, record.components[index]));
+  return step.components.every((component, index) => isPodStateChange(component, record.components[index]));
 }
 
 /** Returns whether only the state of the same pod on the same machine differs. Such states are often brief. */
-function isBrief(now: ComponentStatus, before: ComponentStatus | undefined): boolean {
+function isPodStateChange(now: ComponentStatus, before: ComponentStatus | undefined): boolean {
   if (before === undefined || now.podUid !== before.podUid || now.node !== before.node) return false;
   return now.lostAtMs === before.lostAtMs && (now.state === before.state || !hasEnded(now));
 }

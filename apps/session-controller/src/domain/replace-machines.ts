@@ -116,11 +116,11 @@ function replaceMachine(snapshot: Snapshot, component: ComponentStatus): Compone
   const node = findGrantedNode(replacements.get(component.name));
   if (node !== undefined && !isLost(snapshot, component, node)) return { ...component, node, message: "" };
   // The session holds the machine all the time, and in a small pool no other may ever be free.
-  return isBack(snapshot, component) ? { ...component, node: component.lostNode, message: "" } : component;
+  return canReuseMachine(snapshot, component) ? { ...component, node: component.lostNode, message: "" } : component;
 }
 
 /** Returns whether the component can use its lost machine again: pods can start there, and its own fits beside the foreign ones. */
-function isBack({ nodesBack, crowded = [] }: Snapshot, { name, lostNode }: ComponentStatus): boolean {
+function canReuseMachine({ nodesBack, crowded = [] }: Snapshot, { name, lostNode }: ComponentStatus): boolean {
   return nodesBack.has(lostNode) && !crowded.some(({ component, node }) => component === name && node === lostNode);
 }
 

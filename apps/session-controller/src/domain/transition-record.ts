@@ -92,11 +92,11 @@ function transitionLive(
     case "record":
       return { ...record, events: withEvent(record.events, outcome.event) };
     case "pod-created":
-      return noteCreated(record, outcome);
+      return recordCreated(record, outcome);
     case "conclude":
       return record.verdict === undefined ? { ...record, verdict: outcome.verdict, waitingBecause: "" } : record;
     case "logs-read":
-      return noteLogsRead(record, outcome);
+      return recordLogsRead(record, outcome);
     case "confirm-logs-read":
       if (record.logsCollected) return record;
       return { ...record, logsCollected: true, logsRead: [], warnings: withWarnings(record, outcome.warnings) };
@@ -114,7 +114,7 @@ function withWarnings(record: SessionRecord, warnings: readonly SessionWarning[]
   return [...ofResult, ...all.filter(({ code }) => code !== "RESULT_LOST")].slice(0, MAX_WARNINGS);
 }
 
-function noteLogsRead(
+function recordLogsRead(
   record: SessionRecord,
   { pod, warnings, resultJson = record.resultJson }: LogsRead,
 ): SessionRecord {
@@ -146,7 +146,7 @@ function accept(record: SessionRecord, step: Extract<RecordStep, { kind: "accept
 }
 
 /** An earlier executor may have created the pod on another machine without recording it: that machine becomes the component's. */
-function noteCreated(
+function recordCreated(
   record: SessionRecord,
   { component: name, uid, node }: Extract<SessionOutcome, { kind: "pod-created" }>,
 ): SessionRecord {

@@ -1,7 +1,7 @@
 import type { Informer } from "@muster/kube";
 import type { View } from "@muster/store";
 import type { NodeState, WatchedNode } from "../domain/node-state.ts";
-import { isOther, isOwned, findChangedNodes, type ClusterPod, type OtherPod } from "../domain/node-use.ts";
+import { isOtherPod, isOwned, findChangedNodes, type ClusterPod, type OtherPod } from "../domain/node-use.ts";
 import type { NodesMark } from "../domain/plan-mark.ts";
 import type { WatcherSnapshot } from "../domain/plan-pass.ts";
 import type { PublishedState, InformerProgress, PublishedFields } from "../domain/plan-publish.ts";
@@ -89,8 +89,8 @@ export function makeObserver(sources: Sources): ClusterObserver {
       touched.nodes.clear();
       return {
         nowMs,
-        pods: { seen: seenPods, others, sight: sightOf(pods, nowMs) },
-        nodes: { seen: seenNodes, sight: sightOf(nodes, nowMs) },
+        pods: { seen: seenPods, others, sight: getProgress(pods, nowMs) },
+        nodes: { seen: seenNodes, sight: getProgress(nodes, nowMs) },
         goneNodes: goneNodes(seenPods, sources),
         ...rest,
         marked: scope === "all" ? publishedMark(sources) : undefined,
@@ -130,19 +130,19 @@ function touchChanges(
   });
   nodes.onChange(({ key }) => touch("nodes", key));
   podView.onChange((key) => {
-    const isNews = !isEchoOfLife(podSide, key);
+    const isNews = !isOwnWriteVisible(podSide, key);
     // Look up the removed pod immediately: a state with a short retention may be gone before the next snapshot.
     removed.unpublished(key, podSide.get(key)?.state);
     if (isNews) touch("pods", key);
   });
   nodeView.onChange((key) => {
-    if (!isEchoOfLife(nodeSide, key)) touch("nodes", key);
+    if (!isOwnWriteVisible(nodeSide, key)) touch("nodes", key);
   });
   return { touched, onChange: (listener) => void listeners.push(listener) };
 }
 
 /** Returns whether the view shows our own planned write of a live object. After an end, a successor or another end may follow. */
-function isEchoOfLife<State extends PublishedFields>(
+function isOwnWriteVisible<State extends PublishedFields>(
   side: Pick<StatePublication<State>, "get" | "isEcho">,
   key: string,
 ): boolean {
@@ -159,7 +159,7 @@ type Part = {
 };
 
 function splitPods(all: readonly ClusterPod[]): Pick<Part, "pods" | "others"> {
-  return { pods: all.filter(isOwned), others: all.filter(isOther) };
+  return { pods: all.filter(isOwned), others: all.filter(isOtherPod) };
 }
 
 /** Returns the nodes of these pods that were published as missing, with the time of their removal. */
@@ -199,10 +199,10 @@ function closure(
     for (const key of podKeys) for (const pod of index.byKey(key)) seen.add(pod);
     for (const name of nodeNames) for (const pod of index.onNode(name)) if (isOwned(pod)) podKeys.add(buildPodKey(pod));
   }
-  const others = [...nodeNames].flatMap((name) => index.onNode(name).filter(isOther));
+  const others = [...nodeNames].flatMap((name) => index.onNode(name).filter(isOtherPod));
   return { seen, others, podKeys, nodeNames };
 }
 
-function sightOf(followed: Followed<unknown>, nowMs: number): InformerProgress {
+function getProgress(followed: Followed<unknown>, nowMs: number): InformerProgress {
   return { version: Number(followed.resourceVersion() ?? 0), listedAtMs: nowMs - followed.listAgeMs() };
 }

@@ -32,7 +32,7 @@ export function makePublication<State>(
   function ownOf(key: string): OwnWrite<State> | undefined {
     const write = own.get(key);
     if (write === undefined) return undefined;
-    if (!isOvertaken(write, view.get(key)) && monotonicMs() - write.writtenAtMs < MAX_ECHO_DELAY_MS) return write;
+    if (!isWriteVisible(write, view.get(key)) && monotonicMs() - write.writtenAtMs < MAX_ECHO_DELAY_MS) return write;
     own.delete(key);
     return undefined;
   }
@@ -96,7 +96,7 @@ async function send<State>(
 }
 
 /** Returns whether the view shows this write or a later one. */
-function isOvertaken<State>(write: OwnWrite<State>, entry: Entry<State> | undefined): boolean {
+function isWriteVisible<State>(write: OwnWrite<State>, entry: Entry<State> | undefined): boolean {
   if (write.state === undefined) return entry === undefined || entry.revision > write.revision;
   return entry !== undefined && entry.revision >= write.revision;
 }

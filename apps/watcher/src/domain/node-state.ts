@@ -84,7 +84,7 @@ export function buildNodeRules(pods: InformerProgress): PublishRules<NodeState> 
     merge: ({ published, desired, newer }) => {
       if (newer && published.uid !== desired.uid) return desired;
       const node = newer ? desired : published;
-      const { occupants, occupantsVersion, ...known } = knowsUses(published, desired, pods) ? desired : published;
+      const { occupants, occupantsVersion, ...known } = areUsesNewer(published, desired, pods) ? desired : published;
       const omits = omitsAmounts(published, desired);
       const { allocatable } = omits ? desired : node;
       const { overhead, foreign, shared } = omits ? desired : known;
@@ -121,7 +121,7 @@ export function nextRegroupMs(
   let nextMs = Infinity;
   for (const { key, state } of desired) {
     const before = states.get(key);
-    if (before !== undefined && hasSeenMore(before, pods) && isWithheld(before, state)) {
+    if (before !== undefined && isPublishedNewer(before, pods) && isWithheld(before, state)) {
       nextMs = Math.min(nextMs, regroupMs(before));
     }
   }
@@ -129,11 +129,11 @@ export function nextRegroupMs(
 }
 
 /** Returns whether the desired uses replace the published ones. */
-function knowsUses(published: NodeState, desired: NodeState, pods: InformerProgress): boolean {
-  return hasSeenMore(published, pods) && !isWithheld(published, desired);
+function areUsesNewer(published: NodeState, desired: NodeState, pods: InformerProgress): boolean {
+  return isPublishedNewer(published, pods) && !isWithheld(published, desired);
 }
 
-function hasSeenMore(published: NodeState, pods: InformerProgress): boolean {
+function isPublishedNewer(published: NodeState, pods: InformerProgress): boolean {
   return !published.deleted && isObservedLater(pods, published.occupantsVersion, published.observedAtMs);
 }
 

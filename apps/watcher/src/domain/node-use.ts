@@ -75,7 +75,7 @@ export function isOwned(pod: ClusterPod): pod is WatchedPod {
   return "owner" in pod;
 }
 
-export function isOther(pod: ClusterPod): pod is OtherPod {
+export function isOtherPod(pod: ClusterPod): pod is OtherPod {
   return !isOwned(pod);
 }
 

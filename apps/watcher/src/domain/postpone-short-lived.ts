@@ -27,7 +27,7 @@ export function postponeShortLivedStates(
   for (const step of steps) {
     const before = published.get(step.key);
     const sinceMs = before === undefined ? createdAtMs.get(step.key) : before.observedAtMs;
-    if (sinceMs !== undefined && isYoung(sinceMs, seen.nowMs) && isBrief(step, before))
+    if (sinceMs !== undefined && isYoung(sinceMs, seen.nowMs) && isShortLived(step, before))
       postponed.push({ key: step.key, untilMs: sinceMs + MAX_POSTPONE_MS });
     else due.push(step);
   }
@@ -39,15 +39,15 @@ function isYoung(sinceMs: number, nowMs: number): boolean {
   return sinceMs <= nowMs && nowMs < sinceMs + MAX_POSTPONE_MS;
 }
 
-function isBrief(step: PublishStep<PodState>, before: PodState | undefined): boolean {
+function isShortLived(step: PublishStep<PodState>, before: PodState | undefined): boolean {
   if (step.kind !== "put") return false;
   const { state, because } = step;
-  if (because === "new") return isOnItsWay(state);
+  if (because === "new") return isStarting(state);
   if (because !== "changed" || before === undefined) return false;
-  return (isOnItsWay(before) && isOnItsWay(state)) || DECISIVE.every((field) => state[field] === before[field]);
+  return (isStarting(before) && isStarting(state)) || DECISIVE.every((field) => state[field] === before[field]);
 }
 
-function isOnItsWay({ health, podIp, deleting }: PodState): boolean {
+function isStarting({ health, podIp, deleting }: PodState): boolean {
   return podIp === "" && !deleting && (health === "NOT_READY" || health === "UNKNOWN");
 }
 

@@ -34,7 +34,7 @@ export function judgeRun({ shapes, jobs, teams = [] }: JudgedPlan, observed: Run
     ...judgeMachines(observed),
     ...judgeRoom(observed),
     ...judgeQueues(teams, observed),
-    ...judgeLeft(observed),
+    ...judgeLeftovers(observed),
   ];
 }
 
@@ -114,7 +114,7 @@ function judgePublished(session: SessionSeen, { published }: RunObservations): F
   return [{ work: session.name, rule: "published events equal recorded events", expected: recorded, found: kinds }];
 }
 
-function judgeLeft({ left }: RunObservations): Finding[] {
+function judgeLeftovers({ left }: RunObservations): Finding[] {
   const nothing = (rule: string, found: readonly string[]): Finding[] =>
     found.length === 0 ? [] : [{ work: undefined, rule, expected: "none", found: found.join(", ") }];
   return [

@@ -94,7 +94,7 @@ export function planFaults(seed: number, planned: PlannedWork, policy: FaultPoli
     const action: FaultAction = random.chance(0.7)
       ? { kind: "kill", ...target, awayMs: random.integer(0, 1500) }
       : { kind: "freeze", ...target, forMs: freezeMs(random, policy) };
-    return { id, trigger: atPhase(random, drawFor(random, planned, pair.service), pair.phase), action };
+    return { id, trigger: atPhase(random, drawWorkOf(random, planned, pair.service), pair.phase), action };
   });
 }
 
@@ -171,7 +171,7 @@ function planTrigger(random: Random, planned: PlannedWork, policy: FaultPolicy, 
   }
   if (random.chance(0.3)) {
     const service = "service" in action ? action.service : undefined;
-    return atPhase(random, drawFor(random, planned, service), random.pick(PHASES));
+    return atPhase(random, drawWorkOf(random, planned, service), random.pick(PHASES));
   }
   return { kind: "time", atMs: random.integer(0, policy.windowMs) };
 }
@@ -185,7 +185,7 @@ function atPhase(random: Random, work: Drawn, phase: Phase): Trigger {
 type Drawn = { readonly name: string; readonly pods: readonly string[] };
 
 /** Draws work of this service. */
-function drawFor(random: Random, planned: PlannedWork, service: Service | undefined): Drawn {
+function drawWorkOf(random: Random, planned: PlannedWork, service: Service | undefined): Drawn {
   if (service === "job-controller") return drawJob(random, planned);
   if (service === "session-controller") return drawSession(random, planned);
   return drawAny(random, planned);

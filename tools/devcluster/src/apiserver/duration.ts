@@ -5,18 +5,18 @@ export function formatHumanDuration(ms: number): string {
   if (seconds < 0) return "0s";
   if (seconds < 120) return `${seconds}s`;
   const minutes = Math.floor(seconds / 60);
-  if (minutes < 10) return withRest(minutes, "m", seconds % 60, "s");
+  if (minutes < 10) return formatWithRemainder(minutes, "m", seconds % 60, "s");
   if (minutes < 180) return `${minutes}m`;
   const hours = Math.floor(minutes / 60);
-  if (hours < 8) return withRest(hours, "h", minutes % 60, "m");
+  if (hours < 8) return formatWithRemainder(hours, "h", minutes % 60, "m");
   if (hours < 48) return `${hours}h`;
   const days = Math.floor(hours / 24);
-  if (hours < 192) return withRest(days, "d", hours % 24, "h");
+  if (hours < 192) return formatWithRemainder(days, "d", hours % 24, "h");
   if (days < 730) return `${days}d`;
   const years = Math.floor(days / 365);
-  return years < 8 ? withRest(years, "y", days % 365, "d") : `${years}y`;
+  return years < 8 ? formatWithRemainder(years, "y", days % 365, "d") : `${years}y`;
 }
 
-function withRest(amount: number, unit: string, rest: number, restUnit: string): string {
+function formatWithRemainder(amount: number, unit: string, rest: number, restUnit: string): string {
   return rest === 0 ? `${amount}${unit}` : `${amount}${unit}${rest}${restUnit}`;
 }

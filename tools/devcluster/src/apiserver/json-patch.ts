@@ -26,7 +26,7 @@ const unfit: Failure = {
 
 function apply(document: JsonValue, operation: JsonValue): JsonValue {
   if (!isObject(operation)) return fail(unfit);
-  const path = pointer(operation, "path");
+  const path = readPointer(operation, "path");
   const value = (): JsonValue => operation["value"] ?? (Object.hasOwn(operation, "value") ? null : fail(unfit));
   switch (getText(operation, "op")) {
     case "add":
@@ -36,9 +36,9 @@ function apply(document: JsonValue, operation: JsonValue): JsonValue {
     case "replace":
       return replace(document, path, value());
     case "copy":
-      return add(document, path, read(document, pointer(operation, "from")));
+      return add(document, path, read(document, readPointer(operation, "from")));
     case "move": {
-      const from = pointer(operation, "from");
+      const from = readPointer(operation, "from");
       return add(remove(document, from), path, read(document, from));
     }
     case "test":
@@ -48,7 +48,7 @@ function apply(document: JsonValue, operation: JsonValue): JsonValue {
   }
 }
 
-function pointer(operation: JsonObject, key: string): string[] {
+function readPointer(operation: JsonObject, key: string): string[] {
   const text = operation[key];
   if (typeof text !== "string" || (text !== "" && !text.startsWith("/"))) return fail(unfit);
   return text

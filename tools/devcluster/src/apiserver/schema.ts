@@ -116,7 +116,7 @@ function decodeModel(model: string, value: JsonObject, known: JsonValue | undefi
     const type = fields.get(key);
     if (type !== undefined && child === null) return undefined;
     const before = at(known, key);
-    if (type !== undefined && (child === before || isAsItIs(type, child))) return child;
+    if (type !== undefined && (child === before || isStoredUnchanged(type, child))) return child;
     const path = place.path === "" ? key : `${place.path}.${key}`;
     if (type === undefined) {
       place.warnings.push(`unknown field "${path}"`);
@@ -128,7 +128,7 @@ function decodeModel(model: string, value: JsonObject, known: JsonValue | undefi
 }
 
 /** Returns whether a value has the type and is stored unchanged. Most values are, and need no path for errors. */
-function isAsItIs(type: FieldType, value: JsonValue): boolean {
+function isStoredUnchanged(type: FieldType, value: JsonValue): boolean {
   switch (type.is) {
     case "text":
       return typeof value === "string";
@@ -161,7 +161,7 @@ function decodeValue({ type, value, known }: Encoded, place: Place, owner: strin
     case "boolean":
     case "number":
     case "int-or-string":
-      return isAsItIs(type, value) ? value : mismatch();
+      return isStoredUnchanged(type, value) ? value : mismatch();
     case "bytes":
       if (typeof value !== "string") return mismatch();
       return BASE64.test(value) ? value : place.wrong("illegal base64 data at input byte 0");

@@ -48,7 +48,7 @@ const DEFAULT_GRACE_SECONDS = 30;
 /** Decides whether the pod has to end, and by when. `pod` is undefined if the API server no longer has it. A later grace period can only shorten the first. */
 export function decideEnding(pod: V1Pod | undefined, snapshot: Omit<PodSnapshot, "pod">): Ending | undefined {
   const { ending, nowMs } = snapshot;
-  const wished = wishedEnding(pod, snapshot);
+  const wished = decideDesiredEnding(pod, snapshot);
   if (wished === undefined) return ending;
   const killAtMs = Math.min(ending?.killAtMs ?? Infinity, nowMs + wished.graceMs);
   // The status shows the first reason. A deleted pod has no status.
@@ -56,7 +56,7 @@ export function decideEnding(pod: V1Pod | undefined, snapshot: Omit<PodSnapshot,
   return { because, killAtMs };
 }
 
-function wishedEnding(
+function decideDesiredEnding(
   pod: V1Pod | undefined,
   { containers, startedAtMs, ending, nowMs }: Omit<PodSnapshot, "pod">,
 ): { because: Ending["because"]; graceMs: number } | undefined {

@@ -52,7 +52,7 @@ export function planNodeLifecycle(facts: NodeFacts, policy: { readonly graceMs: 
   const because = status === "True" ? "ready" : status === "Unknown" ? "unreachable" : "not-ready";
   steps.push(...planTaints(node, because, nowMs));
   if (because !== "ready") {
-    steps.push(...pods.filter(isCalledReady).map((pod) => ({ kind: "mark-pod-unready", pod, because }) as const));
+    steps.push(...pods.filter(isPodReady).map((pod) => ({ kind: "mark-pod-unready", pod, because }) as const));
   }
   return [...steps, ...pods.flatMap((pod) => planEviction(pod, facts, nowMs))];
 }
@@ -129,7 +129,7 @@ function toleratedMs(pod: V1Pod, taint: V1Taint): number {
   return Math.min(...tolerations.map((each) => Math.max(0, each.tolerationSeconds ?? Infinity) * 1000));
 }
 
-function isCalledReady(pod: V1Pod): boolean {
+function isPodReady(pod: V1Pod): boolean {
   return pod.status?.conditions?.some((each) => each.type === "Ready" && each.status === "True") ?? false;
 }
 

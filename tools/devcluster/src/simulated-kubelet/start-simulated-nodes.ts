@@ -143,7 +143,7 @@ export async function startSimulatedNodes(options: SimulatedNodesOptions): Promi
       if (!isFinished) throwFault({ code: "not_found", kind: "pod", id: key });
     },
     ...controls(nodes, pods, beats),
-    ...comingAndGoing(nodes, beats, make),
+    ...restartNodes(nodes, beats, make),
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
 }
@@ -193,7 +193,7 @@ function controls(
   };
 }
 
-function comingAndGoing(
+function restartNodes(
   nodes: Map<string, SimulatedNode>,
   beats: NodeBeats,
   make: MakeNode,

@@ -46,7 +46,10 @@ const PROPERTIES: readonly Property<PolicyDecision>[] = [
     rule: "2: what may not be preempted borrows nothing that another queue may reclaim",
     findBroken: findUnreclaimable,
   },
-  { rule: "3: the ledger grants what the naive ledger grants, until nothing that waits fits", findBroken: findUnlike },
+  {
+    rule: "3: the ledger grants what the naive ledger grants, until nothing that waits fits",
+    findBroken: findDifference,
+  },
   ...PREEMPTION_PROPERTIES,
   { rule: "6: a ledger that is rebuilt from its reservations decides the same", findBroken: findOtherDecision },
 ];
@@ -143,7 +146,7 @@ function findAboveLimit(before: Forest, after: Forest, queue: string, pair: stri
   return undefined;
 }
 
-function findUnlike(decision: PolicyDecision): string | undefined {
+function findDifference(decision: PolicyDecision): string | undefined {
   const { events, nodes, areAllKnown, before, nowMs } = decision;
   // Changes of queues are a decision of their own, before the next pass.
   if (!areAllKnown || events.some(({ kind }) => kind === "queueChanged" || kind === "queueRemoved")) return undefined;
@@ -151,7 +154,7 @@ function findUnlike(decision: PolicyDecision): string | undefined {
   if (isHoldPossible(before, decision) || isHoldPossible(after.ledger, decision)) return undefined;
   for (const { event, known } of eachGrant(decision)) {
     const next = nextGrant(known);
-    if (next !== event.sequence && (next !== undefined || !isLawful(event, known)))
+    if (next !== event.sequence && (next !== undefined || !isWithinRules(event, known)))
       return `r-${event.sequence} is granted, the naive ledger grants ${next === undefined ? "none" : `r-${next}`}`;
   }
   if (isContinued(decision, after.ledger)) return undefined;
@@ -160,7 +163,7 @@ function findUnlike(decision: PolicyDecision): string | undefined {
 }
 
 /** Whether the grant breaks no promise, where the naive ledger finds no nodes for it. */
-function isLawful({ sequence, machines }: Granted, known: KnownWorld): boolean {
+function isWithinRules({ sequence, machines }: Granted, known: KnownWorld): boolean {
   const world = naiveWorldOf(known);
   const work = world.work.find((each) => each.sequence === sequence);
   if (work === undefined) return false;
@@ -192,9 +195,9 @@ const CAUSES: ReadonlySet<LedgerEvent["kind"]> = new Set([
 type Start = Parameters<typeof settleGrants>[0];
 
 /** All grants, with as many passes as they take. */
-function settleWhole(start: Start, policy: ReservationPolicy, nowMs: number): readonly LedgerEvent[] {
+function settleAllGrants(start: Start, policy: ReservationPolicy, nowMs: number): readonly LedgerEvent[] {
   const { events, complete, world } = settleGrants(start, policy, nowMs);
-  return complete || events.length === 0 ? events : [...events, ...settleWhole(world, policy, nowMs)];
+  return complete || events.length === 0 ? events : [...events, ...settleAllGrants(world, policy, nowMs)];
 }
 
 function findOtherDecision({ before, events, nodes, areAllKnown, nowMs, policy }: PolicyDecision): string | undefined {
@@ -211,7 +214,7 @@ function findOtherDecision({ before, events, nodes, areAllKnown, nowMs, policy }
   const others = plans.map((plan) => describePlan(plan(start, policy, nowMs).events));
   if (others.includes(is)) return undefined;
   // A grant may let in a request that was refused before it: then the next pass grants that, or the decision whose request came with a grant of its own.
-  const whole = describePlan(settleWhole(start, policy, nowMs));
+  const whole = describePlan(settleAllGrants(start, policy, nowMs));
   return whole === is ? undefined : `it decides ${is}, a rebuilt one ${[...others, whole].join(", or ")}`;
 }
 

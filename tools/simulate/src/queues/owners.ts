@@ -170,7 +170,8 @@ async function advance(deps: OwnerDeps, job: Job, reservation: Reservation | und
   if (grant === undefined) return cancelMs;
   const dueMs = job.startedAtMs === undefined ? undefined : job.startedAtMs + plan.runMs - job.ranMs - nowMs;
   if (dueMs !== undefined && dueMs <= 0) return over(deps, job, "done");
-  if (grant.preemption !== undefined) return Math.min(await leave(deps, job, reservation), dueMs ?? cancelMs, cancelMs);
+  if (grant.preemption !== undefined)
+    return Math.min(await leaveMachines(deps, job, reservation), dueMs ?? cancelMs, cancelMs);
   if (dueMs !== undefined) return dueMs;
   await sleep(deps.world.random.integer(0, MAX_START_MS));
   // The reservation may have changed meanwhile.
@@ -181,7 +182,7 @@ async function advance(deps: OwnerDeps, job: Job, reservation: Reservation | und
 }
 
 /** Accepts the preemption, ends the pods, and then waits in the queue again. */
-async function leave(
+async function leaveMachines(
   { world, machines, service, gone }: OwnerDeps,
   job: Job,
   reservation: Reservation,

@@ -56,9 +56,9 @@ export async function actOnBatchJob(deps: BatchActDeps, { job, pods }: Work, ste
     case "reset-start":
       return patchJob(deps, job, { ...versionOf(job), status: { startTime: null } }, "status");
     case "gate":
-      return patchGates(deps, job, (gates) => [...gates.filter(isOther), { name: QUEUE_GATE }]);
+      return patchGates(deps, job, (gates) => [...gates.filter(isOtherGate), { name: QUEUE_GATE }]);
     case "ungate":
-      return patchGates(deps, job, (gates) => gates.filter(isOther));
+      return patchGates(deps, job, (gates) => gates.filter(isOtherGate));
     case "reserve":
       // A stale cache may hide the deletion of the Job, which then needs no machines.
       if ((await unlessMissing(deps.calls.get(resourceOf(job), job.name)))?.metadata?.uid !== job.uid) return false;
@@ -198,7 +198,7 @@ async function deletePod(
   return true;
 }
 
-function isOther({ name }: { readonly name: string }): boolean {
+function isOtherGate({ name }: { readonly name: string }): boolean {
   return name !== QUEUE_GATE;
 }
 
@@ -222,7 +222,7 @@ async function patchPod(
 }
 
 function openedSpec({ gates }: PodRow): object {
-  return { spec: { schedulingGates: gates.filter(isOther) } };
+  return { spec: { schedulingGates: gates.filter(isOtherGate) } };
 }
 
 /** Builds the patch that binds the pod, assigns it to the grant, and removes its gate. Kubernetes allows a change of the node affinity only for gated pods. */
@@ -242,7 +242,7 @@ function placement(
     [labels.installation]: installation,
   };
   const metadata = { labels: owner, ...(start !== undefined && progressOf(job, start)) };
-  return { metadata, spec: { affinity: { nodeAffinity }, schedulingGates: gates.filter(isOther) } };
+  return { metadata, spec: { affinity: { nodeAffinity }, schedulingGates: gates.filter(isOtherGate) } };
 }
 
 /** Releases a unit. The API server itself is asked for pods, because a release cannot be undone. Pods of a Job that has left its queue continue to run. */

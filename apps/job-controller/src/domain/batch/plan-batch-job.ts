@@ -177,11 +177,11 @@ function whyRequeue(
   if (job.start.regrouping) return "ready-timeout";
   const isLate = units.some((unit) => unit.state === "waiting" && nowMs - unit.sinceMs >= replacementWaitMs);
   if (isLate && [...gang.nodes.values()].some((node) => nodesLost.includes(node))) return "machine-lost";
-  return job.suspended && isOutgrown(gang, job.sets) ? "needs-changed" : undefined;
+  return job.suspended && isGrantTooSmall(gang, job.sets) ? "needs-changed" : undefined;
 }
 
 /** Whether the Job exceeds its grant: the template of a suspended Job may be changed. */
-function isOutgrown({ nodes, shares }: GrantedUnit, sets: readonly PodSet[]): boolean {
+function isGrantTooSmall({ nodes, shares }: GrantedUnit, sets: readonly PodSet[]): boolean {
   const needs = new Map(sets.map(({ name, need }) => [name, need]));
   return [...nodes.keys()].some((component) => {
     const need = needs.get(findPlaceSet(component));

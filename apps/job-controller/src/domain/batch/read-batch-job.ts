@@ -114,7 +114,7 @@ export function readBatchJob(object: BatchJobObject, defaults: KindDefaults): Ba
   const parent = readParent(metadata);
   const gates = spec.template?.spec?.schedulingGates ?? [];
   const suspended = spec.suspend === true;
-  const shapes = [{ name: ONLY_SET, replicas: 1, podsEach: podsLeft(spec, status) }];
+  const shapes = [{ name: ONLY_SET, replicas: 1, podsEach: countRemainingPods(spec, status) }];
   const isRead = queueOf(metadata) !== "" && parent === undefined;
   return {
     ...readIdentity(BATCH_JOB, metadata),
@@ -140,7 +140,7 @@ export function readJobSet(object: JobSetObject, defaults: KindDefaults): BatchJ
   const templates = jobs.map(({ template }) => template?.spec?.template?.spec);
   const suspended = spec.suspend === true;
   const shapes = jobs.map(({ name = "", replicas = 1, template }) => {
-    return { name, replicas, podsEach: podsLeft(template?.spec ?? {}, {}) };
+    return { name, replicas, podsEach: countRemainingPods(template?.spec ?? {}, {}) };
   });
   const specOf = (root: Fields, index: number): Fields | undefined =>
     root.object("spec")?.objects("replicatedJobs")[index]?.object("template")?.object("spec");
@@ -242,7 +242,7 @@ export function isQueueGate({ name }: { readonly name: string }): boolean {
 }
 
 /** Counts the pods still to run. Without completions, Kubernetes creates no pod after the first success. */
-function podsLeft(spec: JobSpec, status: NonNullable<BatchJobObject["status"]>): number {
+function countRemainingPods(spec: JobSpec, status: NonNullable<BatchJobObject["status"]>): number {
   const { parallelism = 1, completions } = spec;
   const succeeded = status.succeeded ?? 0;
   if (completions === undefined) return succeeded > 0 ? Math.min(parallelism, status.active ?? 0) : parallelism;

@@ -57,7 +57,7 @@ export function parseMachineName(object: KubeObject | undefined): string {
 function assign(before: HeldNodes, machines: readonly Machine[]): HeldNodes {
   const held = new Set(Object.values(before));
   const free = machines
-    .filter((machine) => !held.has(parseMachineName(machine)) && !isGoing(machine))
+    .filter((machine) => !held.has(parseMachineName(machine)) && !isBeingDeleted(machine))
     .toSorted(compareAges);
   const waiting = Object.keys(before).filter((name) => before[name] === null);
   if (free.length === 0 || waiting.length === 0) return before;
@@ -66,7 +66,7 @@ function assign(before: HeldNodes, machines: readonly Machine[]): HeldNodes {
 }
 
 /** Whether the machine is being deleted or marked for it: a node that got it would lose it. */
-function isGoing({ metadata }: Machine): boolean {
+function isBeingDeleted({ metadata }: Machine): boolean {
   return metadata?.deletionTimestamp !== undefined || metadata?.annotations?.[DELETE_ANNOTATION] !== undefined;
 }
 

@@ -15,7 +15,7 @@ import { listAhead } from "./explain-order.ts";
 import { explainParts } from "./explain-parts.ts";
 import { explainPreemption } from "./explain-preemption.ts";
 import { findHolds } from "./find-hold.ts";
-import { holdAheadOf, getRoomBehindHolds, type MachineHold, type HoldPolicy } from "./fit.ts";
+import { findHoldAhead, getRoomBehindHolds, type MachineHold, type HoldPolicy } from "./fit.ts";
 import { chooseReported, listOptions } from "./choose-option.ts";
 import { getReservation, limitOf, type Ledger } from "../ledger/ledger.ts";
 import { withoutHeldMinima } from "../ledger/held-minima.ts";
@@ -47,7 +47,7 @@ export function buildExplanation(
   const because = explainWaiting(reservation, world, holds);
   const place = reservation.grant === undefined ? getQueuePosition(reservation) : undefined;
   const options = listOptions(reservation);
-  const keptFor = place && holdAheadOf(chooseReported(options, world).demand, place, world, hold);
+  const keptFor = place && findHoldAhead(chooseReported(options, world).demand, place, world, hold);
   const needs = uniqueViews(options.flatMap(({ demand }) => demand.needs));
   const granted = findGranted(ledger);
   const facts = {

@@ -2,10 +2,10 @@ import type { Fault, ShortResource } from "@muster/faults";
 import { minimumOf, type Amounts } from "@muster/resources";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { findHolds } from "./find-hold.ts";
-import { assignMachines, holdAheadOf, findObstacle, type GrantObstacle, type WaitCode } from "./fit.ts";
+import { assignMachines, findHoldAhead, findObstacle, type GrantObstacle, type WaitCode } from "./fit.ts";
 import { findReservation, type Ledger, type LedgerEvent } from "../ledger/ledger.ts";
 import { chooseOption, chooseReported, listOptions, type Option } from "./choose-option.ts";
-import { isKeepingPlaces, buildWorldForOthers } from "./future.ts";
+import { arePlacesKept, buildWorldForOthers } from "./future.ts";
 import { withExcluded } from "./name-excluded.ts";
 import { fitTogether, countFittingParts } from "../ledger/can-hold.ts";
 import { mayFitUnsized, withAnySize, withoutHeldMinima } from "../ledger/held-minima.ts";
@@ -112,7 +112,7 @@ function decideWithinLimit(
   nowMs: number,
 ): Exclude<Verdict, { kind: "limit" }> {
   const existing = findReservation(world.ledger, request.owner);
-  if (existing !== undefined) return decideAgain(request, existing);
+  if (existing !== undefined) return decideRepeated(request, existing);
 
   const { owner, topology, queue } = request;
   const unknownQueue = queue === undefined ? undefined : findUnknownQueue(queue, world.ledger);
@@ -142,10 +142,10 @@ function decideWithinLimit(
 
   if (chosen !== undefined) {
     const { needs, demand, place } = chosen;
-    const ahead = holdAheadOf(demand, place, open, holds.machines);
+    const ahead = findHoldAhead(demand, place, open, holds.machines);
     const assigned = assignMachines({ ...gang, needs }, open.machines, ahead);
     const granted: LedgerEvent = { kind: "granted", sequence, ...assigned, atMs: nowMs };
-    if (isKeepingPlaces(world, [requested, granted]))
+    if (arePlacesKept(world, [requested, granted]))
       return { kind: "grant", sequence, events: [requested, granted], because: "FITS" };
   }
   if (!request.wait) return { kind: "refuse", fault: obstacle === undefined ? NOT_NOW : faultOf(obstacle, owner) };
@@ -178,7 +178,7 @@ export function findImpossible(gang: PoolGang, machines: Machines): Fault | unde
   );
 }
 
-function decideAgain(
+function decideRepeated(
   request: ReservationRequest,
   existing: Reservation,
 ): Extract<Verdict, { kind: "answer" | "refuse" }> {

@@ -143,19 +143,19 @@ function findHoldWithoutQueue(world: World, overdueSinceMs: number): MachineHold
   return undefined;
 }
 
-/** `isAlike`: whether machines may be kept for another option of the request as well. */
+/** `areOffersEqual`: whether machines may be kept for another option of the request as well. */
 function holdFor(
   { waiting, place, isBorrowing }: HoldOrder & { readonly waiting: WaitingClass },
   isAlike: (other: WaitingClass, at: QueuePosition) => boolean,
   world: World,
 ): MachineHold | undefined {
   if (isAtLimit(waiting, world)) return undefined;
-  const gangs = place.option === undefined ? [waiting] : listAlike(place, isAlike, world);
-  const needs = needsToHold(gangs, world.machines);
+  const gangs = place.option === undefined ? [waiting] : listSimilarNeeds(place, isAlike, world);
+  const needs = selectNeedsToHold(gangs, world.machines);
   return needs && { place, needs, queue: waiting.queue, isBorrowing };
 }
 
-function listAlike(
+function listSimilarNeeds(
   { sequence }: QueuePosition,
   isAlike: (other: WaitingClass, at: QueuePosition) => boolean,
   { ledger }: World,
@@ -171,7 +171,7 @@ function listAlike(
  * Selects the needs to keep machines for: of those that are possible, the ones in the pools and domain where most of them fit now. Younger work gets no kept
  * machine, so the choice stays first while its machines become free.
  */
-function needsToHold(gangs: readonly PoolGang[], machines: Machines): readonly PoolNeed[] | undefined {
+function selectNeedsToHold(gangs: readonly PoolGang[], machines: Machines): readonly PoolNeed[] | undefined {
   const possible = gangs
     .flatMap((gang) => listAlternatives(gang, machines))
     .filter((needs) => canHoldAll(machines, needs));

@@ -92,7 +92,7 @@ export function findVictims(
   let isLimited = false;
   for (const attempt of attempts(preemptor, candidates)) {
     const isOwn = attempt.reason === "WITHIN_QUEUE";
-    const victims = findEnough(preemptor, attempt);
+    const victims = findSmallestSet(preemptor, attempt);
     isLimited ||= victims === undefined && attempt.candidates.length >= MAX_VICTIMS;
     // Leave victims that all belong to the request's own queue to the last attempt.
     if (victims === undefined || (!isOwn && victims.every(({ node }) => node === preemptor.node))) continue;
@@ -179,7 +179,7 @@ function selecting(
 ): Select {
   const work = others.map(({ node, candidates }): QueueWork => ({
     node,
-    candidates: { [Symbol.iterator]: () => where(candidates, may) },
+    candidates: { [Symbol.iterator]: () => filter(candidates, may) },
   }));
   return (limit) => select(preemptor, work, limit);
 }
@@ -249,7 +249,7 @@ function isBehind({ priority, sequence }: PreemptionOrderKey, { place, node }: P
   return node.queue.withinQueue === "Any" && sequence > place.sequence;
 }
 
-function* where(candidates: Iterable<Candidate>, may: (candidate: Candidate) => boolean): Generator<Candidate> {
+function* filter(candidates: Iterable<Candidate>, may: (candidate: Candidate) => boolean): Generator<Candidate> {
   for (const candidate of candidates) if (may(candidate)) yield candidate;
 }
 
@@ -275,7 +275,7 @@ function takeWhile(candidates: Iterable<Candidate>, is: (candidate: Candidate) =
 const FEW_VICTIMS = 32;
 
 /** Returns the first candidates that suffice, without unnecessary ones; undefined: all candidates together do not suffice. */
-function findEnough(preemptor: Preemptor, { candidates, within }: Attempt): readonly Candidate[] | undefined {
+function findSmallestSet(preemptor: Preemptor, { candidates, within }: Attempt): readonly Candidate[] | undefined {
   const { world, node, asked } = preemptor;
   const fits = (after: World): boolean => {
     const { use, pools } = buildQuotaWorld(after);

@@ -136,7 +136,7 @@ function findChosenObstacle(
   const { queue, needs } = demand;
   const { machines } = world;
   if (queue === undefined || sumRequestedAmounts(needs, machines).isExact) return undefined;
-  const ahead = holdAheadOf(demand, place, world, hold);
+  const ahead = findHoldAhead(demand, place, world, hold);
   const chosen = chooseAlternative(demand, machines, ahead);
   const granted = [...new Set(chosen.map(({ pool }) => pool))].flatMap((pool) => {
     const ofPool = getNeeds(pool, chosen);
@@ -154,7 +154,7 @@ function findMachineObstacle(
   world: World,
   hold: MachineHold | undefined,
 ): MachineObstacle | undefined {
-  const ahead = holdAheadOf(demand, place, world, hold);
+  const ahead = findHoldAhead(demand, place, world, hold);
   const shortage = findShortage(withoutHeldMinima(demand.needs, world.machines), world.machines, ahead);
   if (shortage !== undefined || demand.topology === undefined) return shortage;
   return findTopologyShortage(demand, demand.topology, world.machines, ahead);
@@ -360,7 +360,7 @@ function setNode(nodes: Map<Need, string>, need: Need, node: string | undefined)
 }
 
 /** Returns the hold if this request is behind it: within one queue by priority and age, between queues after requests that do not borrow. */
-export function holdAheadOf(
+export function findHoldAhead(
   demand: QueueDemand,
   place: QueuePosition,
   world: World,

@@ -67,7 +67,7 @@ function listRevocable({ leaving, reservations }: Ledger): ReadonlySet<number> {
 }
 
 /** Whether the work is preempted for this request and its owner has not accepted the preemption. */
-function mayStay(reservation: Reservation | undefined, beneficiary: number | undefined): boolean {
+function isWithdrawable(reservation: Reservation | undefined, beneficiary: number | undefined): boolean {
   const preemption = reservation?.grant?.preemption;
   return preemption?.beneficiary !== undefined && preemption.beneficiary === beneficiary && !preemption.isAccepted;
 }
@@ -83,7 +83,7 @@ function buildFuture(world: World, count: number, without: number | undefined): 
   let after = world;
   for (const sequence of ledger.leaving.keys()) {
     const reservation = getReservation(ledger, sequence);
-    if (mayStay(reservation, without)) continue;
+    if (isWithdrawable(reservation, without)) continue;
     for (const { node } of reservation.grant?.machines ?? []) nodes.add(node);
     after = withoutWork(after, reservation);
   }
@@ -129,26 +129,26 @@ export function isPlaced(world: World, beneficiary: number): boolean {
  * Whether each beneficiary with machines in the future still has them after these events, or was granted. The same must hold in each future in which one other
  * beneficiary is cancelled, because its victims may stay.
  */
-export function isKeepingPlaces(world: World, events: readonly LedgerEvent[]): boolean {
+export function arePlacesKept(world: World, events: readonly LedgerEvent[]): boolean {
   if (world.ledger.beneficiaries.length === 0) return true;
   // Use copies, because results are cached by event, and these events may not be applied.
   const after = evolveWorld(
     world,
     events.map((event) => ({ ...event })),
   );
-  return isKeepingPlacesAfter(world, after);
+  return arePlacesKeptAfter(world, after);
 }
 
-/** As `isKeepingPlaces`, for a later world, whose computed futures are reused. */
-export function isKeepingPlacesAfter(world: World, after: World): boolean {
-  if (!keepsPlacesIn(world, after, {})) return false;
+/** As `arePlacesKept`, for a later world, whose computed futures are reused. */
+export function arePlacesKeptAfter(world: World, after: World): boolean {
+  if (!arePlacesKeptIn(world, after, {})) return false;
   const revocable = listRevocable(world.ledger);
   return world.ledger.beneficiaries.every(
-    ({ sequence }) => !revocable.has(sequence) || keepsPlacesIn(world, after, { without: sequence }),
+    ({ sequence }) => !revocable.has(sequence) || arePlacesKeptIn(world, after, { without: sequence }),
   );
 }
 
-function keepsPlacesIn(before: World, after: World, options: FutureOptions): boolean {
+function arePlacesKeptIn(before: World, after: World, options: FutureOptions): boolean {
   const isGranted = (sequence: number): boolean => after.ledger.reservations.get(sequence)?.grant !== undefined;
   const kept = [...buildFutureWorld(before, options).placed].filter((sequence) => !isGranted(sequence));
   if (kept.length === 0) return true;

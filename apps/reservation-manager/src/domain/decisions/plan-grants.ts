@@ -1,6 +1,6 @@
 import { findCandidateClasses } from "./find-candidate-classes.ts";
 import { findHolds } from "./find-hold.ts";
-import { assignMachines, holdAheadOf, type MachineHold, type HoldPolicy } from "./fit.ts";
+import { assignMachines, findHoldAhead, type MachineHold, type HoldPolicy } from "./fit.ts";
 import { getReservation, type LedgerEvent } from "../ledger/ledger.ts";
 import { shareBytes, type Grant } from "../ledger/reservation.ts";
 import { countAhead, getNeedsAt, findNextRequest, type QueuePosition } from "../ledger/waiting-queue.ts";
@@ -69,7 +69,7 @@ function planRound(
     if (first === undefined) break;
     const [place, waiting] = first;
     candidates = rest;
-    const step = planGrant(place, world, holdAheadOf(waiting, place, world, holds.machines));
+    const step = planGrant(place, world, findHoldAhead(waiting, place, world, holds.machines));
     steps.push(step);
     budget -= weigh(step);
     world = evolveWorld(world, [buildGrantEvent(step, nowMs)]);

@@ -11,7 +11,7 @@ import { isPreemptible } from "./is-preemptible.ts";
 import { findFirstHead, type QueueHead } from "./first-in-order.ts";
 import { findHolds } from "./find-hold.ts";
 import { assignMachines, findObstacle } from "./fit.ts";
-import { buildFutureWorld, isChanging, isPlaced, isKeepingPlacesAfter } from "./future.ts";
+import { buildFutureWorld, isChanging, isPlaced, arePlacesKeptAfter } from "./future.ts";
 import type { GrantPolicy } from "./plan-grants.ts";
 
 export type PreemptStep = {
@@ -127,7 +127,7 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
       found.set(place, search.victims);
       return MAX_LEVEL + computeVictimRank(search.victims);
     };
-    const first = firstHelped(listCandidates(future, isChanging(world)), future, rankHelp);
+    const first = findFirstHelped(listCandidates(future, isChanging(world)), future, rankHelp);
     if (first === undefined) return { againAtMs, limits };
     const [place] = first;
     const victims = found.get(place);
@@ -143,7 +143,7 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
  * Finds the first helped candidate in order. The first of each queue is found before queues are compared, because it decides how its subtree compares with
  * others. `rankHelp`: undefined if nothing helps; of the options of one request, the lowest rank counts.
  */
-function firstHelped(
+function findFirstHelped(
   candidates: SortedMap<QueuePosition, WaitingClass>,
   world: World,
   rankHelp: (waiting: WaitingClass, place: QueuePosition) => number | undefined,
@@ -171,7 +171,7 @@ function isServed(world: World, beneficiary: number, victims: Victims, nowMs: nu
     return { kind: "preempted", sequence, beneficiary, reason, atMs: nowMs, deadlineMs: nowMs };
   });
   const after = evolveWorld(world, events);
-  return isPlaced(after, beneficiary) && isKeepingPlacesAfter(world, after);
+  return isPlaced(after, beneficiary) && arePlacesKeptAfter(world, after);
 }
 
 /** Lists the first request of each class of queues that may preempt. While work is leaving, all other classes are candidates for its machines. */

@@ -4,7 +4,7 @@ import { assignMachines } from "./fit.ts";
 import {
   chooseForBeneficiary,
   buildFutureWorld,
-  isKeepingPlaces,
+  arePlacesKept,
   buildWorldForOthers,
   withoutRequests,
 } from "./future.ts";
@@ -39,7 +39,7 @@ export function settleGrants(start: World, policy: GrantPolicy, nowMs: number): 
     let isRefused = false;
     for (const step of plan.steps) {
       const event = buildGrantEvent(step, nowMs);
-      isRefused = !isKeepingPlaces(world, [event]);
+      isRefused = !arePlacesKept(world, [event]);
       if (isRefused) {
         refused.add(step.sequence);
         break;
@@ -103,7 +103,7 @@ function grantBeneficiaries(start: World, { machinesPerPlan }: GrantPolicy, nowM
   for (let index = 0; index < world.ledger.beneficiaries.length;) {
     const step = planFirstGrant(world, index);
     const next = step && planWithSpared(step, world, nowMs);
-    if (step === undefined || next === undefined || !isKeepingPlaces(world, next)) {
+    if (step === undefined || next === undefined || !arePlacesKept(world, next)) {
       index += 1;
       continue;
     }

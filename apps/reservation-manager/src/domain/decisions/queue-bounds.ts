@@ -378,8 +378,8 @@ function boundsAbove(
   pools: PairAmounts,
 ): AdmittedBounds | undefined {
   const { node, used, pastShare } = tree;
-  const needed = neededByAll(tree, below.needed, pools);
-  const besideKept = neededByAll(tree, below.besideKept, pools);
+  const needed = computeCommonMinimum(tree, below.needed, pools);
+  const besideKept = computeCommonMinimum(tree, below.besideKept, pools);
   if (needed === undefined || besideKept === undefined) return undefined;
   const usedThen = new Map(used);
   const asked = new Map<string, number>();
@@ -394,7 +394,11 @@ function boundsAbove(
   return { ...below, needed, besideKept, asked, best };
 }
 
-function neededByAll({ node, used }: WaitingTree, needed: PairAmounts, pools: PairAmounts): PairAmounts | undefined {
+function computeCommonMinimum(
+  { node, used }: WaitingTree,
+  needed: PairAmounts,
+  pools: PairAmounts,
+): PairAmounts | undefined {
   const above = new Map<string, number>();
   for (const [pair, amount] of needed) {
     const ofParent = findNeededAbove(node, pair, { needed: amount, used: used.get(pair) ?? 0, pools });

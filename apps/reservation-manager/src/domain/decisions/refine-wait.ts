@@ -1,6 +1,6 @@
 import { buildAmountsKey, sumUse, type Amounts } from "@muster/resources";
 import { findImpossible } from "./decide-reservation.ts";
-import { holdAheadOf, findObstacle, type OverdueHolds, type GrantObstacle } from "./fit.ts";
+import { findHoldAhead, findObstacle, type OverdueHolds, type GrantObstacle } from "./fit.ts";
 import { findQueueObstacle, computeDemandLevel } from "./find-queue-obstacle.ts";
 import type { Option } from "./choose-option.ts";
 import { buildFutureWorld, isChanging } from "./future.ts";
@@ -51,7 +51,7 @@ function refineHeld(
   world: World,
   { machines: hold }: OverdueHolds,
 ): PreciseWait | undefined {
-  if (holdAheadOf(demand, place, world, hold) === undefined || hold === undefined) return undefined;
+  if (findHoldAhead(demand, place, world, hold) === undefined || hold === undefined) return undefined;
   const behind = hold.place.sequence;
   const isBorrowing = demand.queue !== hold.queue && computeDemandLevel(demand, world) > 0;
   if (isBorrowing && !hold.isBorrowing) return { code: "BEHIND_FAIR_SHARE", behind };

@@ -37,7 +37,7 @@ export function selectByShare(
       const first = firstByShare(need.node.path.at(-1) ?? need.node, borrowers, use, shares);
       if (first === undefined) break;
       borrowers.get(first.node)?.take();
-      if (isFair(need, first, rule, use, shares)) {
+      if (isShareRuleMet(need, first, rule, use, shares)) {
         selected.push(first);
         use = withoutUse(use, first);
       } else passed.set(first.node, [...(passed.get(first.node) ?? []), first]);
@@ -47,7 +47,7 @@ export function selectByShare(
   return selected;
 }
 
-function isFair(
+function isShareRuleMet(
   { node, asked }: QuotaNeed & { readonly asked: PairAmounts },
   candidate: Candidate,
   rule: Rule,

@@ -194,7 +194,7 @@ function withoutBeneficiary(known: readonly Beneficiary[], sequence: number): re
 }
 
 /** Adds the nodes of released work to its beneficiary. Without one, the first beneficiary may count on them. */
-function withVacated(known: readonly Beneficiary[], { owner, grant: granted }: Reservation): readonly Beneficiary[] {
+function vacateGrant(known: readonly Beneficiary[], { owner, grant: granted }: Reservation): readonly Beneficiary[] {
   if (granted?.preemption === undefined) return known;
   const { beneficiary } = granted.preemption;
   const target = known.find(({ sequence }) => sequence === beneficiary) ?? known[0];
@@ -447,7 +447,7 @@ function release(ledger: Ledger, reservation: Reservation): Ledger {
     parts,
     grantedByKind: addTo(ledger.grantedByKind, owner.kind, -1),
     leaving: ledger.leaving.delete(sequence),
-    beneficiaries: withVacated(beneficiaries, reservation),
+    beneficiaries: vacateGrant(beneficiaries, reservation),
     ...(queue !== undefined && countInQueue(ledger, reservation, { atMs: granted.atMs, use: granted.use }, -1)),
   };
 }

@@ -280,12 +280,12 @@ function replaceRecord(machines: Machines, name: string, next: MachineRecord): M
     if (pool !== undefined) updateViews({ pool, before: machines.pools, after: pools }, { before, next, isResized });
   }
   const known = next.facts !== undefined || next.holder !== undefined || next.parts !== undefined;
-  const sizesMark = isResized && !isAlike(before?.facts, next.facts) ? {} : machines.sizesMark;
+  const sizesMark = isResized && !areOffersEqual(before?.facts, next.facts) ? {} : machines.sizesMark;
   return { complete, nodes: known ? nodes.set(name, next) : nodes.delete(name), pools, sizesMark };
 }
 
 /** Returns whether both nodes offer the same to the same needs while no part of them is granted. */
-function isAlike(before: NodeFacts | undefined, after: NodeFacts | undefined): boolean {
+function areOffersEqual(before: NodeFacts | undefined, after: NodeFacts | undefined): boolean {
   if (before === undefined || after === undefined) return before === after;
   return sizeKey(before) === sizeKey(after);
 }
@@ -519,7 +519,7 @@ export function findUncountedUse(
 ): NodeUse | undefined {
   const uses = ownerUses.flatMap(({ owner, use }) => {
     if (holder !== undefined && canOccupy(owner, holder)) return [];
-    return beyond(
+    return findUseBeyondParts(
       use,
       parts.filter((part) => canOccupy(owner, part.owner)),
     );
@@ -529,7 +529,7 @@ export function findUncountedUse(
 }
 
 /** The use of an owner's pods beyond the parts that the owner holds. */
-function beyond({ pods, requests, examples }: NodeUse, parts: readonly HeldPart[]): readonly NodeUse[] {
+function findUseBeyondParts({ pods, requests, examples }: NodeUse, parts: readonly HeldPart[]): readonly NodeUse[] {
   const granted = parts.reduce((left, part) => subtractAmounts(left, part.requests), requests);
   const more = [...granted].filter(([, amount]) => amount > 0);
   const morePods = Math.max(0, pods - parts.length);

@@ -113,13 +113,13 @@ function placeOne(room: Room, request: Amounts, search: Search): Found | undefin
   const same = search.at && room.partial.get(search.at);
   if (search.at !== undefined && same !== undefined && canFit(request, same.free))
     return take(room, search.at, same, request, search);
-  const plain = search.isSpecial ? undefined : placeAmong(room, request, search);
+  const plain = search.isSpecial ? undefined : findPlace(room, request, search);
   if (plain !== undefined) return plain;
   const special = search.isSpecial ? search : { ...startSearch(search.key), isSpecial: true };
-  return placeAmong(room, request, special);
+  return findPlace(room, request, special);
 }
 
-function placeAmong(room: Room, request: Amounts, search: Search): Found | undefined {
+function findPlace(room: Room, request: Amounts, search: Search): Found | undefined {
   const { isSpecial, partialFrom, freeFrom } = search;
   const mayFit = (most: Amounts): boolean => canFit(request, most);
   for (const [at, node] of room.partial.search(freeOfPartial, mayFit, partialFrom))

@@ -48,7 +48,7 @@ const EVERYTHING: readonly JsonObject[] = [
 function grantsOf(user: User, namespace: string, book: RoleBook): Grant[] {
   if (hasAllRights(user)) return EVERYTHING.map((rule) => ({ rule, because: "" }));
   const bound = book.bindings(namespace).flatMap((binding): Grant[] => {
-    const subject = getList(binding, "subjects").find((one) => isMeant(one, user, getNamespace(binding)));
+    const subject = getList(binding, "subjects").find((one) => isSubjectOf(one, user, getNamespace(binding)));
     if (subject === undefined) return [];
     const because = explain(binding, subject);
     const [kind, name] = [getText(binding, "roleRef", "kind"), getText(binding, "roleRef", "name")];
@@ -97,7 +97,7 @@ function covers(rule: JsonValue, attributes: Attributes): boolean {
   return names("apiGroups", group) && isNamed && (only.length === 0 || only.includes(name));
 }
 
-function isMeant(subject: JsonValue, user: User, bindingNamespace: string): boolean {
+function isSubjectOf(subject: JsonValue, user: User, bindingNamespace: string): boolean {
   const name = getText(subject, "name");
   switch (getText(subject, "kind")) {
     case "User":

@@ -1,5 +1,5 @@
 import { isList, isObject, type JsonValue, type JsonObject, mapEntries, mapItems } from "../json.ts";
-import { findFieldSchema, findItemSchema, isKeepingUnknown, type StructuralSchema } from "./structural.ts";
+import { findFieldSchema, findItemSchema, areUnknownFieldsKept, type StructuralSchema } from "./structural.ts";
 
 /** Fields that every Kubernetes object has, whatever its schema defines. */
 const OBJECT_FIELDS = ["apiVersion", "kind", "metadata"];
@@ -38,7 +38,7 @@ function pruneObject(
     const place = path === "" ? key : `${path}.${key}`;
     const field = findFieldSchema(schema, key);
     if (field !== undefined) return pruneValue(field, child, place, unknown);
-    if (isKeepingUnknown(schema) || schema["additionalProperties"] === true) return child;
+    if (areUnknownFieldsKept(schema) || schema["additionalProperties"] === true) return child;
     unknown.push(place);
     return undefined;
   });

@@ -28,7 +28,7 @@ export function listChildren(schema: StructuralSchema): StructuralSchema[] {
 }
 
 /** Returns whether fields without a schema are kept. */
-export function isKeepingUnknown(schema: StructuralSchema): boolean {
+export function areUnknownFieldsKept(schema: StructuralSchema): boolean {
   return schema["x-kubernetes-preserve-unknown-fields"] === true;
 }
 

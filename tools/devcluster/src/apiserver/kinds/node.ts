@@ -22,7 +22,7 @@ export const nodes: Resource = defineResource({
     defineColumn("Internal-IP", (node) => formatOrNone(getAddress(node, "InternalIP")), "wide"),
     defineColumn("External-IP", (node) => formatOrNone(getAddress(node, "ExternalIP")), "wide"),
     defineColumn("OS-Image", (node) => orUnknown(getText(node, "status", "nodeInfo", "osImage")), "wide"),
-    defineColumn("Kernel-Version", kernel, "wide"),
+    defineColumn("Kernel-Version", getKernelVersion, "wide"),
     defineColumn(
       "Container-Runtime",
       (node) => orUnknown(getText(node, "status", "nodeInfo", "containerRuntimeVersion")),
@@ -66,7 +66,7 @@ function roles(node: JsonObject): string {
   );
 }
 
-function kernel(node: JsonObject): string {
+function getKernelVersion(node: JsonObject): string {
   const version = getText(node, "status", "nodeInfo", "kernelVersion");
   const architecture = getText(node, "status", "nodeInfo", "architecture");
   return version === "" || architecture === "" ? orUnknown(version) : `${version} (${architecture})`;
