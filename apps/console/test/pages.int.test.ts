@@ -151,10 +151,11 @@ describe.skipIf(browserMissing)(`the pages of the console${browserMissing ? ` ($
     expect(second).toMatch(/job\/train[\s\S]*POOL_AVAILABILITY/);
   });
 
-  it("shows the nodes that the scaler makes and for whom, and terminates one after a confirmation", async () => {
+  it("shows what the scaler makes, for whom and at what cost, and terminates one after a confirmation", async () => {
     world.answers["terminateNode"] = () => ({});
     await go("/nodes");
-    await page.getByRole("row", { name: /scaled-1 .*CREATING .*p5.48xlarge .*job\/train\/0/ }).waitFor();
+    await page.getByRole("row", { name: /scaled-1 .*CREATING .*p5.48xlarge .*98.32 .*job\/train\/0/ }).waitFor();
+    await page.getByText("4 of 4, 393.28 an hour").waitFor();
     await page.getByRole("row", { name: /scaled-4 .*CLAIMED .*session\/bench-0/ }).waitFor();
     await page.getByRole("button", { name: "Terminate scaled-4…" }).click();
     await page.getByText("It works for session/bench-0.").waitFor();

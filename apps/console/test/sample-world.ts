@@ -169,7 +169,8 @@ function sampleQueues(name: (text: string) => string): muster.reservation.v1.Que
 
 function sampleNodes(name: (text: string) => string, nowMs: number): muster.node.v1.NodeRecord.$Properties[] {
   const { CREATING, CREATED, AVAILABLE, CLAIMED } = enums.NodePhase.numbers;
-  const spec = { pool: name(GPU), instanceType: "p5.48xlarge", zone: "eu-north-1a", provider: "aws", gpus: 8 };
+  const type = { instanceType: "p5.48xlarge", gpus: 8, pricePerHourMicros: 98_320_000 };
+  const spec = { ...type, pool: name(GPU), zone: "eu-north-1a", provider: "aws" };
   const since = { phaseSinceMs: nowMs - 2 * MINUTE_MS, createdAtMs: nowMs - 9 * MINUTE_MS };
   return [
     { ...since, name: name("scaled-1"), spec, phase: CREATING, boundTo: `job/${name("train")}/0` },

@@ -195,8 +195,11 @@ function specOf(
   snapshot: ScalingSnapshot,
   asked: Pick<NodeSpec, "instanceType" | "spot" | "zone" | "gpus" | "privateIpOnly" | "volumeGib">,
 ): NodeSpec {
-  const { name, provider } = pool;
-  return { ...asked, pool: name, provider, bootImage: snapshot.bootImages.get(name) ?? "", terminate: undefined };
+  const { name, provider, instanceTypes } = pool;
+  const type = instanceTypes.find((each) => each.name === asked.instanceType);
+  const pricePerHourMicros = asked.spot ? type?.spotPricePerHourMicros : type?.pricePerHourMicros;
+  const bootImage = snapshot.bootImages.get(name) ?? "";
+  return { ...asked, pool: name, provider, bootImage, terminate: undefined, pricePerHourMicros };
 }
 
 function sparesOf(

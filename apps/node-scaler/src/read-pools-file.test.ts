@@ -63,7 +63,7 @@ pools:
     provider: cluster
     max: 20
     instanceTypes:
-      - { name: large, cpu: 500m, memory: 16Gi, gpus: 8 }
+      - { name: large, cpu: 500m, memory: 16Gi, gpus: 8, pricePerHour: 98.32, spotPricePerHour: 0.0000014 }
       - { name: unknown }
     spot: Preferred
     standby: [{ instanceType: large, count: 2, spot: true }]
@@ -86,7 +86,10 @@ pools:
     ]);
     expect(pools[0]).toMatchObject({
       instanceTypes: [
-        { name: "large", cpuMilli: 500, memoryBytes: 16 * 2 ** 30, gpus: 8 },
+        {
+          ...{ name: "large", cpuMilli: 500, memoryBytes: 16 * 2 ** 30, gpus: 8 },
+          ...{ pricePerHourMicros: 98_320_000, spotPricePerHourMicros: 1 },
+        },
         { name: "unknown", cpuMilli: undefined, memoryBytes: undefined, gpus: 0 },
       ],
       standby: [{ instanceType: "large", count: 2, spot: true }],
@@ -113,6 +116,16 @@ pools:
       "a negative count",
       pool(`${TYPES}, standby: [{ instanceType: small, count: -1 }]`),
       "pools[0].standby[0].count is -1: at least 0 is needed",
+    ],
+    [
+      "a negative price",
+      pool("instanceTypes: [{ name: small, pricePerHour: -1 }]"),
+      "pools[0].instanceTypes[0].pricePerHour is -1: at least 0 is needed",
+    ],
+    [
+      "a price with a currency",
+      pool('instanceTypes: [{ name: small, spotPricePerHour: "1 EUR" }]'),
+      'pools[0].instanceTypes[0].spotPricePerHour is "1 EUR": a number is needed',
     ],
     [
       "a part of a node",

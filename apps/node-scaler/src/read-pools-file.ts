@@ -100,6 +100,12 @@ const quantity = (resource: "cpu" | "memory" | "storage", example: string, min =
 
 const count = (max: number) => z.int().min(0).max(max);
 const text = z.string().min(1);
+const MICROS = 1_000_000;
+const price = z
+  .number()
+  .min(0)
+  .max(MICROS)
+  .transform((amount) => Math.round(amount * MICROS));
 const spotPolicy = z.enum(["Never", "Always", "Preferred"]);
 
 const instanceType = z
@@ -108,12 +114,18 @@ const instanceType = z
     cpu: quantity("cpu", "4 or 500m").describe("Processors, to pack foreign pods and needs of parts.").optional(),
     memory: quantity("memory", "16Gi", MIB).describe("Memory, to pack foreign pods and needs of parts.").optional(),
     gpus: count(1000).default(0).describe("GPUs."),
+    pricePerHour: price
+      .describe("Price of an on-demand node for an hour, in your currency. It is shown, and decides nothing.")
+      .optional(),
+    spotPricePerHour: price.describe("Price of a spot node for an hour. It is shown, and decides nothing.").optional(),
   })
-  .transform(({ name, cpu, memory, gpus }) => ({
+  .transform(({ name, cpu, memory, gpus, pricePerHour, spotPricePerHour }) => ({
     name,
     cpuMilli: cpu,
     memoryBytes: memory,
     gpus,
+    ...(pricePerHour !== undefined && { pricePerHourMicros: pricePerHour }),
+    ...(spotPricePerHour !== undefined && { spotPricePerHourMicros: spotPricePerHour }),
   }));
 
 const standby = z.strictObject({

@@ -13,7 +13,7 @@ export function aPool(differences: Partial<PoolPolicy> = {}): PoolPolicy {
     provider: "cloud",
     max: 100,
     instanceTypes: [
-      { name: "large", cpuMilli: undefined, memoryBytes: undefined, gpus: 0 },
+      { name: "large", cpuMilli: undefined, memoryBytes: undefined, gpus: 0, spotPricePerHourMicros: 61_000 },
       { name: "huge", cpuMilli: undefined, memoryBytes: undefined, gpus: 0 },
     ],
     spot: "Never",

@@ -33,6 +33,7 @@ export {
   type Toleration,
 } from "./node-selection.ts";
 export { indexPoolLists } from "./pool-lists.ts";
+export { describePrices, formatPrice } from "./prices.ts";
 export {
   listAcceptedPools,
   countPoolOptions,

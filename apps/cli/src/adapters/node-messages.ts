@@ -26,6 +26,8 @@ export function toListedNode(message = muster.node.v1.NodeRecord.create(), machi
     instanceType: spec?.instanceType ?? "",
     spot: spec?.spot ?? false,
     zone: spec?.zone ?? "",
+    /** In millionths of the currency of the file of pools; undefined: the file has no price. */
+    pricePerHourMicros: unlessDefault(spec?.pricePerHourMicros ?? 0),
     phase: nameOf(enums.NodePhase, message.phase),
     ...pickFields(message, "phaseSinceMs", "createdAtMs", "instanceId", "kubernetesNode", "addresses", "boundTo"),
     holder: holder ? `${holder.kind}/${holder.id}` : "",

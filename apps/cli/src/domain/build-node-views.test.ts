@@ -4,6 +4,7 @@ import type { ListedNode, MachineState, ScaledNode } from "../adapters/node-mess
 
 const node: ScaledNode = {
   ...{ name: "elastic-7f3k2", pool: "elastic", instanceType: "c7i.4xlarge", spot: true, zone: "eu-central-1a" },
+  pricePerHourMicros: undefined,
   ...{ phase: "CREATING", phaseSinceMs: 0, createdAtMs: 0, instanceId: "", kubernetesNode: "", addresses: [] },
   ...{ boundTo: "session/benchmark/0", holder: "", terminate: undefined },
   ...{ unhealthySinceMs: undefined, idleSinceMs: undefined, trouble: "", machine: undefined },
@@ -15,6 +16,19 @@ it("shows below the table the text that its rows had to cut", () => {
   const lines = buildNodeTable(nodes, 1000, { columns: 80, colours: false });
   expect(lines.slice(3)).toEqual(["", `elastic-2: ${trouble}`]);
   expect(lines.slice(0, 3).every((line) => line.length <= 80)).toBe(true);
+});
+
+it("shows the price of each node, and of all that exist, where the file of pools has prices", () => {
+  const nodes = [
+    { ...node, pricePerHourMicros: 192_000 },
+    { ...node, name: "elastic-2", pricePerHourMicros: 400_000, phase: "TERMINATED" },
+    { ...node, name: "elastic-3" },
+  ];
+  const [header, first, second, third, ...rest] = buildNodeTable(nodes, 1000, { columns: 200, colours: false });
+  expect(header).toMatch(/PRICE\/H/);
+  expect([first, second, third].map((line) => /\s(\S+)\s*$/.exec(line ?? "")?.[1])).toEqual(["0.192", "0.4", "-"]);
+  expect(rest).toEqual(["", "0.192 an hour, without the 1 of unknown price"]);
+  expect(buildNodeTable([node], 1000, { columns: 200, colours: false })[0]).not.toContain("PRICE");
 });
 
 it("shows nothing twice if the rows have room", () => {

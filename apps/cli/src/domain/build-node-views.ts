@@ -1,4 +1,5 @@
 import { formatElapsed } from "@muster/faults";
+import { describePrices, formatPrice } from "@muster/resources";
 import { buildSection, buildTable, escapeControls, type Cell, type TableStyle } from "./build-table.ts";
 import { describePoolTrouble } from "./describe-pool-trouble.ts";
 import { getColour } from "./paint.ts";
@@ -40,10 +41,14 @@ function foreignCell(machine: ListedNode["machine"]): string {
     : `${formatCount(foreign.pods, "pod")}, ${describeShare(roundShare(foreign.requests))}`;
 }
 
-/** Builds the table of nodes; text that exceeds a row follows below. The column of standings exists only if a node can be granted in parts. */
+/**
+ * Builds the table of nodes; the price of all, and text that exceeds a row, follow below. The column of standings exists only if a node can be granted in
+ * parts.
+ */
 export function buildNodeTable(nodes: readonly ListedNode[], nowMs: number, style: TableStyle): string[] {
   const isStandingShown = nodes.some(({ phase, machine }) => phase === STATIC || IN_PARTS.has(machine?.standing ?? ""));
   const room = buildRoomColumns(nodes.flatMap(({ machine }) => machine ?? []));
+  const prices = describePrices(nodes.filter(({ phase }) => phase !== STATIC && phase !== "TERMINATED"));
   const isForeignShown = nodes.some(({ machine }) => machine?.foreign !== undefined);
   // An empty column of troubles is omitted where the table needs its width.
   const isTroubleShown = room.length === 0 || nodes.some((node) => describeNodeTrouble(node) !== "");
@@ -51,6 +56,7 @@ export function buildNodeTable(nodes: readonly ListedNode[], nowMs: number, styl
     ...(isStandingShown ? NODE_HEADER.toSpliced(6, 0, "STANDING") : NODE_HEADER),
     ...room.map((column) => column.header),
     ...(isForeignShown ? ["FOREIGN"] : []),
+    ...(prices === undefined ? [] : ["PRICE/H"]),
     ...(isTroubleShown ? ["TROUBLE"] : []),
   ];
   const rows = nodes.map((node): Cell[] => [
@@ -65,6 +71,7 @@ export function buildNodeTable(nodes: readonly ListedNode[], nowMs: number, styl
     orDash(holderOf(node)),
     ...room.map(({ cellOf }) => cellOf(node.machine)),
     ...(isForeignShown ? [foreignCell(node.machine)] : []),
+    ...(prices === undefined ? [] : [priceCell(node)]),
     ...(isTroubleShown ? [describeNodeTrouble(node)] : []),
   ]);
   const lines = buildTable(header, rows, style);
@@ -72,7 +79,12 @@ export function buildNodeTable(nodes: readonly ListedNode[], nowMs: number, styl
     const trouble = escapeControls(describeNodeTrouble(node));
     return lines[index + 1]?.includes(trouble) === true ? [] : `${escapeControls(node.name)}: ${trouble}`;
   });
-  return cut.length === 0 ? lines : [...lines, "", ...cut];
+  const notes = [...(prices === undefined ? [] : [prices]), ...cut];
+  return notes.length === 0 ? lines : [...lines, "", ...notes];
+}
+
+function priceCell({ pricePerHourMicros }: ListedNode): string {
+  return pricePerHourMicros === undefined ? "-" : formatPrice(pricePerHourMicros);
 }
 
 /** Returns the owners of the node or of its parts, otherwise the demand for which it is kept. */

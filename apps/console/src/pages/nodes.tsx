@@ -1,3 +1,4 @@
+import { describePrices, formatPrice } from "@muster/resources";
 import { useMemo, useState, type ReactNode } from "react";
 import type { NodeRecord } from "../adapters/messages.ts";
 import { ask } from "../adapters/request.ts";
@@ -25,7 +26,9 @@ export function Nodes(): ReactNode {
   const [ending, setEnding] = useState<NodeRecord>();
   const { q = "", sort, desc } = search;
   const shown = useMemo(() => selectNodes(nodes.list, q), [nodes.list, q]);
-  const columns = useMemo(() => columnsAt(nowMs, setEnding), [nowMs]);
+  const prices = useMemo(() => describePricesOf(shown), [shown]);
+  const hasPrices = prices !== undefined;
+  const columns = useMemo(() => columnsAt(nowMs, { hasPrices, terminate: setEnding }), [nowMs, hasPrices]);
   return (
     <div className="page-list">
       <h1>Nodes</h1>
@@ -47,6 +50,7 @@ export function Nodes(): ReactNode {
         </label>
         <output>
           {shown.length} of {nodes.list.length}
+          {prices !== undefined && `, ${prices}`}
         </output>
       </form>
       <DataTable
@@ -66,6 +70,10 @@ export function Nodes(): ReactNode {
   );
 }
 
+function describePricesOf(nodes: readonly NodeRecord[]): string | undefined {
+  return describePrices(nodes.filter(({ phase }) => phase !== "TERMINATED").map(({ spec }) => spec ?? {}));
+}
+
 function describeNone(isCurrent: boolean): string {
   return isCurrent ? "The scaler has made no nodes." : "The list is not current.";
 }
@@ -83,16 +91,26 @@ function Terminate({ node, onClose }: { readonly node: NodeRecord; readonly onCl
   );
 }
 
-function columnsAt(nowMs: number, terminate: (node: NodeRecord) => void): Column<NodeRecord>[] {
+const NAME: Column<NodeRecord> = {
+  id: "name",
+  header: "Name",
+  accessorKey: "name",
+  cell: ({ row }) => <span title={row.original.kubernetesNode || row.original.instanceId}>{row.original.name}</span>,
+};
+const POOL: Column<NodeRecord> = { id: "pool", header: "Pool", accessorFn: ({ spec }) => spec?.pool ?? "" };
+const PRICE: Column<NodeRecord> = {
+  id: "price",
+  header: "Price/h",
+  accessorFn: ({ spec }) => spec?.pricePerHourMicros ?? 0,
+  cell: ({ row: { original: node } }) =>
+    node.spec?.pricePerHourMicros ? formatPrice(node.spec.pricePerHourMicros) : "-",
+};
+
+type ColumnOptions = { readonly hasPrices: boolean; readonly terminate: (node: NodeRecord) => void };
+
+function columnsAt(nowMs: number, { hasPrices, terminate }: ColumnOptions): Column<NodeRecord>[] {
   return [
-    {
-      id: "name",
-      header: "Name",
-      accessorKey: "name",
-      cell: ({ row }) => (
-        <span title={row.original.kubernetesNode || row.original.instanceId}>{row.original.name}</span>
-      ),
-    },
+    NAME,
     {
       id: "phase",
       header: "Phase",
@@ -103,12 +121,13 @@ function columnsAt(nowMs: number, terminate: (node: NodeRecord) => void): Column
         </Badge>
       ),
     },
-    { id: "pool", header: "Pool", accessorFn: ({ spec }) => spec?.pool ?? "" },
+    POOL,
     {
       id: "type",
       header: "Type",
       accessorFn: ({ spec }) => [spec?.instanceType, spec?.spot ? "spot" : "", spec?.zone].filter(Boolean).join(" "),
     },
+    ...(hasPrices ? [PRICE] : []),
     {
       id: "whom",
       header: "For",

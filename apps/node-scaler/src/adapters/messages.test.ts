@@ -20,6 +20,7 @@ const nodes: fc.Arbitrary<ScaledNode> = fc.record({
     gpus: fc.nat(100),
     volumeGib: optional(fc.integer({ min: 1, max: 1000 })),
     privateIpOnly: fc.boolean(),
+    pricePerHourMicros: optional(fc.integer({ min: 1, max: 1_000_000_000_000 })),
     terminate: optional(
       fc.record({
         code: fc.constantFrom("IDLE" as const, "UNHEALTHY" as const, "RESTARTED" as const, "REQUESTED" as const),

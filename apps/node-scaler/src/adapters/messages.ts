@@ -97,6 +97,7 @@ function toSpec(spec = wire.NodeSpec.create()): NodeSpec {
     volumeGib: numberOf(spec.volumeGib),
     privateIpOnly: spec.privateIpOnly,
     terminate: spec.terminate && toTermination(spec.terminate),
+    pricePerHourMicros: numberOf(spec.pricePerHourMicros),
   };
 }
 

@@ -219,7 +219,7 @@ describe("machines that the scaler did not create", () => {
 });
 
 describe("new nodes", () => {
-  it("have the demand's requests, the pool's volume if it requests none, and the pool's image", () => {
+  it("have the demand's requests, the pool's volume if it requests none, the pool's image, and the price of the type", () => {
     const [first, second] = computeScaling(
       aSnapshot({
         demands: [
@@ -243,6 +243,7 @@ describe("new nodes", () => {
         volumeGib: 50,
         privateIpOnly: true,
         terminate: undefined,
+        pricePerHourMicros: 61_000,
       },
     });
     expect(second?.spec).toMatchObject({ volumeGib: 20, zone: undefined });

@@ -21,7 +21,7 @@ import { planBindings, type DemandGroup, type GroupPlan } from "./plan-bindings.
 import { planRoom } from "./plan-room.ts";
 import { planStandby, type StandbyPlan } from "./plan-standby.ts";
 import { getIdleSinceMs, planSurplus, type StopStep } from "./plan-surplus.ts";
-import type { PoolPolicy } from "./pool.ts";
+import { findPricePerHourMicros, type PoolPolicy } from "./pool.ts";
 import { planBoots, type BootUnit } from "./ration-boots.ts";
 import { indexDomains, type TopologyDomains, type ZoneCounts } from "./topology.ts";
 import { buildShortages } from "./unavailability.ts";
@@ -141,7 +141,7 @@ export function computeScaling(snapshot: ScalingSnapshot): ScalingPlan {
     ]),
   );
   const granted = planBoots(unitsOf(plans, standby), limits.bootsPerRound, snapshot.seed);
-  const start = assignBootNames(snapshot, plans, standby, granted);
+  const start = buildStartSteps(snapshot, plans, standby, granted);
   const facts = { bootsPerRound: limits.bootsPerRound, nowMs };
   const started = new Set(plans.flatMap((plan) => startedBoots(plan, granted)));
   const waits = plans.flatMap((plan) => describeWait(plan, started, facts) ?? []);
@@ -316,8 +316,9 @@ function kindOf(boots: readonly NewNode[]): string {
   return [...new Set(kinds)].sort().join("\n\n");
 }
 
-function assignBootNames(
-  { seed, nodes, machines }: ScalingSnapshot,
+/** Completes the boots with the names and prices of their nodes. */
+function buildStartSteps(
+  { seed, nodes, machines, pools }: ScalingSnapshot,
   plans: readonly GroupPlan[],
   standby: ReadonlyMap<string, StandbyPlan>,
   granted: ReadonlyMap<string, number>,
@@ -329,7 +330,7 @@ function assignBootNames(
   );
   return [...demanded, ...spares].map(({ spec, boundTo }) => ({
     name: nextName(spec.pool),
-    spec,
+    spec: { ...spec, pricePerHourMicros: findPricePerHourMicros(pools.get(spec.pool), spec) },
     boundTo,
     because: boundTo === undefined ? "STANDBY" : "DEMAND",
   }));

@@ -64,6 +64,8 @@ export type NodeSpec = {
   readonly volumeGib: number | undefined;
   readonly privateIpOnly: boolean;
   readonly terminate: Termination | undefined;
+  /** Price of an hour in the file of pools when the node was created, in millionths of its currency; absent: the file had no price. */
+  readonly pricePerHourMicros?: number | undefined;
 };
 
 /** A node to create, and its demand. Undefined if it stands by. */

@@ -40,4 +40,17 @@ export type InstanceType = {
   readonly cpuMilli: number | undefined;
   readonly memoryBytes: number | undefined;
   readonly gpus: number;
+  /** Price of an hour on demand, in millionths of the currency of the file; absent: unknown. It decides nothing. */
+  readonly pricePerHourMicros?: number;
+  /** As `pricePerHourMicros`, for a spot node. */
+  readonly spotPricePerHourMicros?: number;
 };
+
+/** Returns the price of an hour of such a node, in millionths of the currency of the file; undefined: the file has no price for it. */
+export function findPricePerHourMicros(
+  policy: PoolPolicy | undefined,
+  { instanceType, spot }: { readonly instanceType: string; readonly spot: boolean },
+): number | undefined {
+  const type = policy?.instanceTypes.find(({ name }) => name === instanceType);
+  return spot ? type?.spotPricePerHourMicros : type?.pricePerHourMicros;
+}
