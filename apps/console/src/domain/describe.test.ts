@@ -56,6 +56,34 @@ it.each<[because: Partial<WaitReason>, text: string]>([
     { code: "BEHIND_HIGHER_PRIORITY", ahead: 1 },
     "the machines or quota that it needs are kept for a request of higher priority",
   ],
+  [{ code: "HELD_FOR_OLDER" }, "machines are kept for an older request"],
+  [{ code: "CONCURRENCY_LIMIT" }, "as many of this kind have machines as the limit allows"],
+  [{ code: "POOLS_NOT_KNOWN_YET" }, "the watcher has not listed all nodes yet"],
+  [
+    { code: "POOL_TOO_SMALL", pool: "gpu", requested: 9 },
+    "9 machines of gpu are needed, which is more than the pool has",
+  ],
+  [
+    { code: "WAITING_FOR_TOPOLOGY", pool: "gpu", requested: 4, available: 2 },
+    "4 machines of gpu are needed in one domain, and 2 are free",
+  ],
+  [{ code: "WAITING_FOR_QUOTA", queue: "a" }, "the quota of a does not suffice"],
+  [
+    {
+      code: "WAITING_FOR_QUOTA",
+      queue: "a",
+      quota: { queue: "a", pool: "gpu", resource: "cpu", requested: 2000, available: 500 },
+    },
+    "a needs 2 cpu, and can get 0.5",
+  ],
+  [{ code: "KEPT_FOR_OWNER" }, "the quota that it would borrow is kept for its owner"],
+  [{ code: "BEHIND_STRICT_HEAD", queue: "a" }, "a is strict, and another request is first"],
+  [{ code: "QUEUE_UNKNOWN", queue: "a" }, "queue a does not exist"],
+  [
+    { code: "BEHIND_FAIR_SHARE" },
+    "the machines or quota that it needs are kept for a request of a queue that has less of its share",
+  ],
+  [{ code: "WAITING_FOR_PREEMPTED" }, "the work that is preempted for it has not ended yet"],
   [{ code: "SOMETHING_NEW", ahead: 2 }, "2 requests are ahead"],
   [{ code: "SOMETHING_NEW", ahead: 0 }, ""],
 ])("%j is explained as: %s", (because, text) => {
@@ -74,6 +102,11 @@ it("drops the oldest lines beyond the limit, and keeps their numbers", () => {
     { number: 3, line: "c" },
     { number: 4, line: "d" },
   ]);
+});
+
+it("shortens a line that is too long to show", () => {
+  const [short, long] = ["x".repeat(4000), "x".repeat(4001)];
+  expect(appendLog(EMPTY_LOG, `${short}\n${long}`).lines).toEqual([short, `${short}…`]);
 });
 
 it("finds lines in any letter case", () => {

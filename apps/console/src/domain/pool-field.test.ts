@@ -29,6 +29,11 @@ it.each<[title: string, groups: readonly FieldGroup[], shown: readonly string[]]
     buildPoolField(pool({ held: 1 }), [holds("b", ["n1"]), holds("a", ["n1"])], []),
     ["1 shared session/a, session/b [n1]"],
   ],
+  [
+    "a machine of which one owner holds two parts, once",
+    buildPoolField(pool({ held: 1 }), [holds("a", ["n1", "n1"])], []),
+    ["1 held session/a [n1]"],
+  ],
   ["only its own machines", buildPoolField(pool({ held: 0 }), [holds("a", ["n1"], "other")], []), []],
   [
     "holders whose reservations are not shown",

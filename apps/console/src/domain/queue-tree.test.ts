@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { QueueState, Reservation } from "../adapters/messages.ts";
-import { barsOfQueue, placeQueues, waitingIn } from "./queue-tree.ts";
+import { barsOfQueue, describeQueueProblem, placeQueues, waitingIn } from "./queue-tree.ts";
 
 const queue = (name: string, parent = ""): QueueState => ({ queue: { name, parent } }) as QueueState;
 const placed = (...queues: readonly QueueState[]) =>
@@ -22,9 +22,20 @@ it.each<[title: string, placed: string, expected: string]>([
   expect(order).toBe(expected);
 });
 
+it.each([
+  ["PARENT_MISSING", "its parent does not exist"],
+  ["CYCLE", "it is below itself"],
+  ["TOO_DEEP", "its tree is too deep"],
+  ["UNREADABLE", "its resource cannot be read"],
+  ["HELD", "it is held"],
+  ["OF_A_LATER_VERSION", "OF_A_LATER_VERSION"],
+])("explains the problem %s", (problem, text) => {
+  expect(describeQueueProblem(problem)).toBe(text);
+});
+
 it("has one bar for each resource that is used, borrowed or owned", () => {
   const use = (amounts: Record<string, number>) => [{ pool: "gpu", amounts }];
-  const state = { used: use({ cpu: 12, gpus: 3 }), borrowed: use({ cpu: 2 }), quota: use({ cpu: 10 }) };
+  const state = { used: use({ gpus: 3, cpu: 12 }), borrowed: use({ cpu: 2 }), quota: use({ cpu: 10 }) };
   expect(barsOfQueue(state as unknown as QueueState)).toEqual([
     { pool: "gpu", resource: "cpu", used: 12, nominal: 10, borrowed: 2 },
     { pool: "gpu", resource: "gpus", used: 3, nominal: 0, borrowed: 0 },

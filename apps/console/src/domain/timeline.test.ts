@@ -1,11 +1,12 @@
 import { expect, it } from "vitest";
-import type { Job, JobEvent, Lease, LeaseEvent, Session } from "../adapters/messages.ts";
+import type { Job, JobEvent, Lease, LeaseEvent, ReplicaSet, Session } from "../adapters/messages.ts";
 import {
   placeBar,
   timelineOfJob,
   timelineOfLease,
   timelineOfMembers,
   timelineOfSession,
+  timelineOfSet,
   type Bar,
 } from "./timeline.ts";
 
@@ -161,6 +162,31 @@ it("shows a lease by its history, or by its order if it has none", () => {
     "PROVISIONED running 30-50",
     "FAILED failed 50-50",
   ]);
+});
+
+it("shows a lease without an order by its history alone", () => {
+  expect(timelineOfLease({ record: undefined } as unknown as Lease, [], NOW_MS)).toEqual([]);
+});
+
+it("shows the nodes of a replica set by the health of their replicas, and the transfer in progress", () => {
+  const placements = ["a", "b", "c", "d"].map((node, index) => ({ node, sinceMs: 10 * (index + 1) }));
+  const replicas = [
+    { node: "a", health: "READY" },
+    { node: "b", health: "FAILED" },
+    { node: "c", health: "PENDING" },
+  ];
+  const set = (record: object) => ({ record, replicas }) as unknown as ReplicaSet;
+  const places = ["a running 10-100…", "b failed 20-100…", "c starting 30-100…", "d starting 40-100…"];
+  const bars = timelineOfSet(set({ placements }), NOW_MS);
+  expect(shown(bars)).toEqual(places);
+  expect(bars.map(({ note }) => note)).toEqual(["READY", "FAILED", "PENDING", ""]);
+
+  const transfer = { oldNode: "a", newNode: "", startedAtMs: 50, because: "NODE_INELIGIBLE" };
+  const [last] = timelineOfSet(set({ placements, transfer }), NOW_MS).slice(-1);
+  expect(last).toMatchObject({ label: "a to ?", stage: "starting", fromMs: 50, note: "NODE_INELIGIBLE" });
+  const chosen = timelineOfSet(set({ placements, transfer: { ...transfer, newNode: "e" } }), NOW_MS);
+  expect(shown(chosen)).toEqual([...places, "a to e starting 50-100…"]);
+  expect(timelineOfSet({ replicas: [] } as unknown as ReplicaSet, NOW_MS)).toEqual([]);
 });
 
 it("places bars within the whole, and shows bars without a duration", () => {

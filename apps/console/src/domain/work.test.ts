@@ -63,6 +63,29 @@ it.each<[title: string, item: WorkItem, shown: string]>([
     set({ deletion: {} }),
     "replica-set web ending DELETING : 3 of 3 replicas are healthy",
   ],
+  ["a set that lacks replicas", set({}, 1), "replica-set web starting INCOMPLETE : 1 of 3 replicas are healthy"],
+  ["a disabled set", set({ disabled: true }), "replica-set web running DISABLED : 3 of 3 replicas are healthy"],
+  [
+    "a set in a rolling update",
+    set({ roll: "web" }, 2),
+    "replica-set web starting ROLLING : 2 of 3 replicas are healthy",
+  ],
+  [
+    "a set that moves a replica",
+    set({ transfer: {} }),
+    "replica-set web running TRANSFERRING : 3 of 3 replicas are healthy",
+  ],
+  [
+    "a lease that waits",
+    lease("ORDERED", {}, { waitingBecause: "no machine" }),
+    "lease 3-1 waiting ORDERED WAITING: no machine",
+  ],
+  [
+    "a lease that cannot be provided",
+    lease("ENDED", { ending: { cause: "PROVISION_FAILED", message: "" }, trouble: "refused" }),
+    "lease 3-1 failed ENDED PROVISION_FAILED: refused",
+  ],
+  ["a lease that failed without a cause", lease("FAILED"), "lease 3-1 failed FAILED FAILED: "],
   ["an active lease", lease("ACTIVE"), "lease 3-1 running ACTIVE : "],
   [
     "a lease that has run out",
