@@ -232,6 +232,18 @@ describe("reclaim", () => {
       [runs("a", "right", 4, { priority: -1 }), runs("b", "right", 2), waits("x", "left", 4, { priority: 1 })],
       "x: RECLAIM a",
     ],
+    [
+      "reclaims nothing above that priority while it borrows",
+      twoOf(4, { reclaim: "Any", whileBorrowing: -1 }),
+      [runs("a", "right", 4), runs("b", "right", 2), waits("x", "left", 4, { priority: 1 })],
+      "none",
+    ],
+    [
+      "reclaims what a queue of weight 0 borrows, and nothing that it owns",
+      leftRight({ reclaim: "Any" }, { weightMilli: 0 }),
+      [runs("a", "right", 4), runs("b", "right", 2), waits("x", "left", 6)],
+      "x: RECLAIM b",
+    ],
   ]);
 });
 

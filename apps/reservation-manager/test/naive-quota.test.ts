@@ -511,6 +511,13 @@ const weights = (left: number, right: number) => [
   queue("root/left", {}, { weightMilli: left }),
   queue("root/right", {}, { weightMilli: right }),
 ];
+/** After one more for each, the shares are 1000k + 1 and 1000k + 1/1.001 over the same amount, with the weights 1 and 1.001. */
+const FOUR_MILLION_MILLIONS = 4e12;
+const huge = [
+  queue("root", { cpu: Number.MAX_SAFE_INTEGER }),
+  queue("root/left"),
+  queue("root/right", {}, { weightMilli: 1001 }),
+];
 const strict = (path: string) => queue(path, { cpu: 6 }, { strategy: "StrictFIFO" });
 
 /** The sequence of the request that the ledger grants next. */
@@ -554,6 +561,20 @@ it.each<[title: string, Forest, waiting: readonly QueuedRequest[], winner: numbe
     "a queue with the weight 0 within its own 6 before one that borrows",
     forest([queue("root", { cpu: 2 }), queue("root/left", { cpu: 6 }, { weightMilli: 0 }), queue("root/right")]),
     [wait("right", { cpu: 1 }, { priority: 9 }), wait("left", { cpu: 6 })],
+    1,
+  ],
+  [
+    "of one department the request that its quota covers before one that needs that of the root, whatever the share",
+    forest([queue("root", { cpu: 10 }), queue("root/dep", { cpu: 6 }), queue("dep/x"), queue("dep/y")], {
+      x: { cpu: 5 },
+    }),
+    [wait("y", { cpu: 2 }, { priority: 9 }), wait("x", { cpu: 1 })],
+    1,
+  ],
+  [
+    "the lower share, compared as an exact fraction where the decimals are equal",
+    forest(huge, { left: { cpu: 1000 * FOUR_MILLION_MILLIONS }, right: { cpu: 1001 * FOUR_MILLION_MILLIONS } }),
+    [wait("left", { cpu: 1 }, { priority: 9 }), wait("right", { cpu: 1 })],
     1,
   ],
   [
@@ -609,6 +630,12 @@ it.each<[title: string, Forest, waiting: readonly QueuedRequest[], winner: numbe
     "in a StrictFIFO leaf nothing while the older 5 does not fit",
     forest([queue("root"), strict("root/left")], { left: { cpu: 3 } }),
     [wait("left", { cpu: 5 }), wait("left", { cpu: 2 })],
+    undefined,
+  ],
+  [
+    "in a StrictFIFO leaf nothing before the head, which has the highest priority although it is younger",
+    forest([queue("root"), strict("root/left")], { left: { cpu: 3 } }),
+    [wait("left", { cpu: 2 }), wait("left", { cpu: 5 }, { priority: 1, createdAtMs: 1 })],
     undefined,
   ],
   [

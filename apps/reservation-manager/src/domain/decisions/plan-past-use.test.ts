@@ -180,6 +180,20 @@ describe("the order of queues", () => {
     expect(granted(run)).toEqual(["w"]);
   });
 
+  it("is never decided by past use where work is preempted", () => {
+    const run = runOf(root, ai, { ...web, fairSharing: "Any" });
+    reserve(run, "old", "ai", 8);
+    pass(run, 32);
+    release(run, "old");
+    reserve(run, "a", "ai", 4);
+    reserve(run, "b", "web", 4);
+    // Afterwards web would use 5/8, above the 4/8 of ai, which borrowed more in the past.
+    reserve(run, "w", "web", 1);
+    expect(pastOf(run, "ai")).toBeGreaterThan(400_000);
+    expect(run.world.ledger.leaving.size).toBe(0);
+    expect(granted(run)).toEqual(["a", "b"]);
+  });
+
   it("is by age if no past use is known", () => {
     const run = runOf(makeQueue("root", { [CPU]: 8 }), ai, web, ops);
     reserve(run, "busy", "ops", 8);
