@@ -309,6 +309,12 @@ describe("fair sharing", () => {
       "x: FAIR_SHARING s",
     ],
     [
+      "takes the youngest where shares are equal",
+      [...twoOf(6, { fairSharing: "Any" }), queue("root/mid", 2)],
+      [runs("m", "mid", 5), runs("r", "right", 5), waits("x", "left", 3)],
+      "x: FAIR_SHARING r",
+    ],
+    [
       "compares the shares of departments where the queues meet below their parent",
       [
         queue("root", 8),

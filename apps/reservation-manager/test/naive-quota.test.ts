@@ -472,6 +472,15 @@ it.each<[title: string, Forest, name: string, share: `${number}/${number}`, isLa
     "1/5",
     false,
   ],
+  [
+    "2 of pods, which its leaf names and it does not",
+    forest([queue("root", { cpu: 9 }), queue("root/dep"), queue("dep/leaf", { cpu: 0, pods: 1 })], {
+      leaf: { pods: 2 },
+    }),
+    "dep",
+    "0/1",
+    false,
+  ],
   ["2 of pods, which no queue names", forest(weightsAlone, { left: { pods: 2 } }, { pods: 5 }), "left", "0/1", false],
 ])("computes the share: %s", (_title, world, name, expected, isLast) => {
   const share = shareOf(world, name);
