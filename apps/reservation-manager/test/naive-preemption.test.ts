@@ -737,6 +737,19 @@ describe("protocol", () => {
     expect(script.does("requeue", "b")).toEqual(["requeued b", "granted x"]);
   });
 
+  it("does not preempt for a victim the work that it was preempted for", () => {
+    const queues = [queue("root/left", 2, { fairSharing: "Any" }), queue("root/right", 4, { reclaim: "Any" })];
+    const script = new Script([queue("root", 0), ...queues, queue("root/mid", 2)]);
+    script.reserve("m", "mid", 2);
+    script.reserve("a", "right", 2);
+    script.reserve("v", "right", 4);
+    expect(script.reserve("x", "left", 3)).toEqual(["preempted v for x: FAIR_SHARING, 30000 ms"]);
+    expect(script.does("requeue", "v")).toEqual(["requeued v", "granted x"]);
+    // Now v is within its own quota, of which x borrows 1.
+    expect(script.does("release", "a")).toEqual(["released a"]);
+    expect(script.reserve("w", "right", 4)).toEqual(["preempted x for w: RECLAIM, 30000 ms"]);
+  });
+
   it("preempts as soon as the minimum run time is over", () => {
     const script = new Script(leftRight({ reclaim: "Any" }, { minRunTimeMs: 1000 }));
     script.reserve("a", "right", 8);
