@@ -521,7 +521,7 @@ const weights = (left: number, right: number) => [
   queue("root/right", {}, { weightMilli: right }),
 ];
 /** After one more for each, the shares are 1000k + 1 and 1000k + 1/1.001 over the same amount, with the weights 1 and 1.001. */
-const FOUR_MILLION_MILLIONS = 4e12;
+const k = 4e12;
 const huge = [
   queue("root", { cpu: Number.MAX_SAFE_INTEGER }),
   queue("root/left"),
@@ -582,7 +582,7 @@ it.each<[title: string, Forest, waiting: readonly QueuedRequest[], winner: numbe
   ],
   [
     "the lower share, compared as an exact fraction where the decimals are equal",
-    forest(huge, { left: { cpu: 1000 * FOUR_MILLION_MILLIONS }, right: { cpu: 1001 * FOUR_MILLION_MILLIONS } }),
+    forest(huge, { left: { cpu: 1000 * k }, right: { cpu: 1001 * k } }),
     [wait("left", { cpu: 1 }, { priority: 9 }), wait("right", { cpu: 1 })],
     1,
   ],

@@ -203,7 +203,7 @@ describe("a pod of the cluster", () => {
     ["while its node does not answer", {}, "Unknown", false],
     ["until it has succeeded, whatever its labels", { labels: { app: "web" } }, "Succeeded", true],
     ["until it has failed, although it is not deleted yet", { deletionTimestamp: created }, "Failed", true],
-  ])("of others counts %s", (_title, metadata, phase, finished) => {
+  ])("that is not Muster's counts %s", (_title, metadata, phase, finished) => {
     expect(read(metadata, { phase })).toMatchObject({ group: "foreign", finished });
   });
 
