@@ -5,6 +5,7 @@ import {
   makeEndedPod,
   makeGrantedUnit,
   makePodFact,
+  makeReplica,
   POLICY,
   makeReplicaSeen,
   makeSnapshot,
@@ -93,8 +94,11 @@ function failureOf(step: JobStep["kind"]): Error {
 
 function after(now: Snapshot, step: JobStep): Snapshot {
   switch (step.kind) {
-    case "reserve":
-      return { ...now, units: [makeGrantedUnit("worker-0", "worker-1")] };
+    case "reserve": {
+      const { id, needs } = step.unit;
+      const granted = { ...makeGrantedUnit(...needs.map(({ component }) => component)), id };
+      return { ...now, units: [...now.units.filter((unit) => unit.id !== id), granted] };
+    }
     case "create-pods":
       return { ...now, replicas: [makeReplicaSeen("worker", [makePodFact("worker-0"), makePodFact("worker-1")])] };
     case "sync-budget":
@@ -114,6 +118,19 @@ describe("a pass", () => {
     expect((await pass()).did).toEqual(["reserve", "create-pods", "create-service", "sync-budget", "write"]);
     expect((await pass()).did).toEqual(["write"]);
     expect((await pass()).did).toEqual([]);
+  });
+
+  it("requests the members of an elastic gang beyond its minimum, as reservations of their own, once the gang is granted", async () => {
+    const worker = makeReplica("worker", 4, { elastic: { minReplicas: 2, maxReplicas: 4 } });
+    const slots = [undefined, undefined, undefined, undefined];
+    const { pass, snapshot } = world({
+      ...fresh,
+      spec: makeSpec({ replicas: [worker] }),
+      replicas: [makeReplicaSeen("worker", slots)],
+    });
+    expect((await pass()).did.slice(0, 3)).toEqual(["reserve", "reserve", "reserve"]);
+    const held = snapshot().units.map((unit) => (unit.state === "granted" ? [...unit.nodes.keys()] : []));
+    expect(held).toEqual([["worker-0", "worker-1"], ["worker-2"], ["worker-3"]]);
   });
 
   it("records ends of pods after their counts, and before any step that follows from them", async () => {

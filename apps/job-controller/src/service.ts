@@ -6,6 +6,7 @@ import { runWhileLeader, type Leadership } from "@muster/store";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import type { KindRuntime } from "./adapters/kind-runtime.ts";
 import { describePassError } from "./adapters/passes.ts";
+import { REPORT_EVERY_MS } from "./adapters/report-queues.ts";
 import type { Config } from "./config.ts";
 import { JOB_KIND } from "./domain/kind-job.ts";
 
@@ -17,8 +18,6 @@ const STALE_RETRY_MS = 1000;
 const BEGIN_EVERY_MS = 1000;
 /** The bucket of queues is compared with the Queues at least this often; each change of a Queue triggers it earlier. */
 const MIRROR_EVERY_MS = 15_000;
-/** The status of a queue is written at most this often, and is at most this old while it changes. */
-const REPORT_EVERY_MS = 2000;
 /** The service is not ready without its own kind. */
 const OWN_MISSING = `the CustomResourceDefinition ${JOB_KIND.plural}.${JOB_KIND.group} is not installed: kubectl apply --server-side -f deploy/crds/muster.dev_jobs.yaml`;
 const OWN_UNKNOWN = "the API server has not answered yet which kinds of job it has";

@@ -88,6 +88,9 @@ describe.skipIf(real.skip || lack !== undefined)(
         metadata: { name: "team-a" },
         spec: { namespaceSelector: { matchLabels: { team: "a" } }, quotas: [{ pool: "workers", resources: AMPLE }] },
       });
+      const classes = { apiVersion: "scheduling.k8s.io/v1", plural: "priorityclasses" };
+      await calls.create(classes, { metadata: { name: "urgent" }, value: 700 });
+      await calls.create(classes, { metadata: { name: "usual" }, value: 7, globalDefault: true });
       controller = await world.startController(ENV);
     }, 240_000);
     afterAll(() => stack.disposeAsync());
@@ -181,6 +184,17 @@ describe.skipIf(real.skip || lack !== undefined)(
       ]);
       await until("the watcher counts them as the grant", async () => (await foreignPods()) === 0, PATIENCE);
       await remove("plain");
+      await untilReleased();
+    });
+
+    it("have the priority of the PriorityClass of their template, otherwise of the default class of the cluster", async () => {
+      const spec = { suspend: true };
+      await calls.create(jobs, batchJob("first", { cpu: "100m", spec, pod: { priorityClassName: "urgent" } }));
+      await calls.create(jobs, batchJob("second", { cpu: "100m", spec }));
+      for (const name of ["first", "second"]) await untilPlaced(name, 1);
+      const priorities = (await reservations()).map(({ owner, priority }) => [owner?.id.split("-")[2], priority]);
+      expect(Object.fromEntries(priorities)).toEqual({ first: 700, second: 7 });
+      for (const name of ["first", "second"]) await remove(name);
       await untilReleased();
     });
 

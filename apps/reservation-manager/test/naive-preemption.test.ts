@@ -1,10 +1,15 @@
 import { describe, expect, it } from "vitest";
+import { planGrants } from "../src/domain/decisions/plan-grants.ts";
+import { planPreemptions } from "../src/domain/decisions/plan-preemptions.ts";
 import { buildPairKey, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
 import { NaivePreemption, type PreemptionEvent, type PreemptionOperation } from "./naive-preempting-ledger.ts";
 import { isEnough, isMinimal, planPreemption, victimsOf } from "./naive-preemption.ts";
 import { grantable, type PreemptionPolicy, type PreemptionWorld, type Work } from "./naive-world.ts";
 import { listFaults, listForgotten, listUnserved } from "./preemption-history.ts";
-import { toAmounts, makeNode, makeOwner } from "./random-world.ts";
+import { printEvents, printNaive, stepReal } from "./preemption-driver.ts";
+import { PATIENT } from "./queue-run.ts";
+import { toAmounts, makeNode, makeOwner, startRun, type LedgerRun } from "./random-world.ts";
+import { restoreWorld } from "./restored-worlds.ts";
 
 const CPU = buildPairKey("a", "cpu");
 
@@ -58,13 +63,21 @@ function world(queues: readonly Queue[], lines: readonly Line[], nodeCpu = 1000)
   return { queues, nodes: [node], work, nowMs: NOW_MS };
 }
 
-/** `beneficiary: REASON victim, ...`, or `none`. */
-function planned(queues: readonly Queue[], lines: readonly Line[], nodeCpu?: number): string {
-  const plan = planPreemption(world(queues, lines, nodeCpu));
-  if (plan === undefined) return "none";
-  const nameOf = (sequence: number): string => lines[sequence - 1]?.name ?? "";
-  const victims = plan.victims.map(({ sequence, reason }) => `${reason} ${nameOf(sequence)}`);
-  return `${nameOf(plan.beneficiary)}: ${victims.join(", ")}`;
+/** What the reference and the ledger preempt: `beneficiary: REASON victim, ...`, or `none`. */
+function planned(start: PreemptionWorld): { readonly reference: string; readonly ledger: string } {
+  const nameOf = (sequence = 0): string => start.work[sequence - 1]?.owner.id.slice(1) ?? "";
+  const print = (beneficiary: number | undefined, victims: readonly { sequence: number; reason: string }[]): string => {
+    if (victims.length === 0) return "none";
+    return `${nameOf(beneficiary)}: ${victims.map(({ sequence, reason }) => `${reason} ${nameOf(sequence)}`).join(", ")}`;
+  };
+  const plan = planPreemption(start);
+  const preempted = planPreemptions(restoreWorld(start), PATIENT, start.nowMs).events.flatMap((event) =>
+    event.kind === "preempted" ? [event] : [],
+  );
+  return {
+    reference: print(plan?.beneficiary, plan?.victims ?? []),
+    ledger: print(preempted[0]?.beneficiary, preempted),
+  };
 }
 
 /** Two queues: left owns 6, right 4. */
@@ -106,7 +119,7 @@ type Case = readonly [
 function all(cases: readonly Case[]): void {
   for (const [title, queues, lines, expected, nodeCpu] of cases)
     it(title, () => {
-      expect(planned(queues, lines, nodeCpu)).toBe(expected);
+      expect(planned(world(queues, lines, nodeCpu))).toEqual({ reference: expected, ledger: expected });
     });
 }
 
@@ -219,6 +232,18 @@ describe("reclaim", () => {
       [runs("a", "right", 4, { priority: -1 }), runs("b", "right", 2), waits("x", "left", 4, { priority: 1 })],
       "x: RECLAIM a",
     ],
+    [
+      "reclaims nothing above that priority while it borrows",
+      twoOf(4, { reclaim: "Any", whileBorrowing: -1 }),
+      [runs("a", "right", 4), runs("b", "right", 2), waits("x", "left", 4, { priority: 1 })],
+      "none",
+    ],
+    [
+      "reclaims what a queue of weight 0 borrows, and nothing that it owns",
+      leftRight({ reclaim: "Any" }, { weightMilli: 0 }),
+      [runs("a", "right", 4), runs("b", "right", 2), waits("x", "left", 6)],
+      "x: RECLAIM b",
+    ],
   ]);
 });
 
@@ -282,6 +307,12 @@ describe("fair sharing", () => {
       [...twoOf(6, { fairSharing: "Any" }), queue("root/mid", 2)],
       [runs("r", "right", 5), runs("s", "right", 1), runs("m", "mid", 3), runs("n", "mid", 1), waits("x", "left", 3)],
       "x: FAIR_SHARING s",
+    ],
+    [
+      "takes the youngest where shares are equal",
+      [...twoOf(6, { fairSharing: "Any" }), queue("root/mid", 2)],
+      [runs("m", "mid", 5), runs("r", "right", 5), waits("x", "left", 3)],
+      "x: FAIR_SHARING r",
     ],
     [
       "compares the shares of departments where the queues meet below their parent",
@@ -523,6 +554,7 @@ it.each<[title: string, PreemptionPolicy["reclaim"], cpu: number, permits: boole
   const before = world(queues, [waits("x", "right", cpu, { notPreemptible: true })]);
   const [x] = before.work;
   expect(x && grantable(before, x) !== undefined).toBe(isGranted);
+  expect(planGrants(restoreWorld(before), PATIENT, NOW_MS).steps).toHaveLength(isGranted ? 1 : 0);
 });
 
 it.each<[kind: string, isPreempted: boolean]>([
@@ -536,12 +568,14 @@ it.each<[kind: string, isPreempted: boolean]>([
 ])("preempts the work of a %s: %s", (kind, isPreempted) => {
   const before = world(alone("LowerPriority"), [runs("o", "left", 6), waits("x", "left", 6, { priority: 1 })]);
   const work = before.work.map((each) => (each.grant === undefined ? each : { ...each, owner: makeOwner("o", kind) }));
-  expect(planPreemption({ ...before, work }) !== undefined).toBe(isPreempted);
+  const expected = isPreempted ? "x: WITHIN_QUEUE o" : "none";
+  expect(planned({ ...before, work })).toEqual({ reference: expected, ledger: expected });
 });
 
-/** The ledger of a cluster with these queues; it runs short commands and returns their events. */
+/** The reference with these queues, beside the ledger, which must make the same decisions. It runs short commands and returns their events. */
 class Script {
-  readonly #ledger: NaivePreemption;
+  readonly #reference: NaivePreemption;
+  readonly #ledger: LedgerRun;
   readonly #names = new Map<number, string>();
 
   /** One node for each number of cpu. */
@@ -550,12 +584,13 @@ class Script {
     const nodes = sizes.map((cpu, index) =>
       makeNode(`n${index}`, "a", { allocatable: toAmounts({ cpu, pods: 1000 }) }),
     );
-    this.#ledger = new NaivePreemption(nodes);
-    for (const each of queues) this.#ledger.step({ kind: "put", queue: each });
+    this.#reference = new NaivePreemption(nodes);
+    this.#ledger = startRun(nodes);
+    for (const each of queues) this.#do({ kind: "put", queue: each });
   }
 
   get world(): PreemptionWorld {
-    return this.#ledger.world;
+    return this.#reference.world;
   }
 
   reserve(
@@ -577,8 +612,11 @@ class Script {
   }
 
   #do(operation: PreemptionOperation): string[] {
-    const { events } = this.#ledger.step(operation);
-    for (const { sequence, owner } of this.#ledger.world.work) this.#names.set(sequence, owner.id.slice(1));
+    const { events } = this.#reference.step(operation);
+    const before = this.#ledger.events.length;
+    stepReal(this.#ledger, operation);
+    expect(printEvents(this.#ledger.events.slice(before)).toSorted()).toEqual(printNaive(events).toSorted());
+    for (const { sequence, owner } of this.#reference.world.work) this.#names.set(sequence, owner.id.slice(1));
     return events.filter(({ kind }) => kind !== "requested").map((event) => this.#print(event));
   }
 
@@ -697,6 +735,19 @@ describe("protocol", () => {
     expect(script.reserve("y", "left", 2)).toEqual(["preempted a for y: RECLAIM, 31000 ms"]);
     expect(script.does("requeue", "a")).toEqual(["requeued a", "granted y"]);
     expect(script.does("requeue", "b")).toEqual(["requeued b", "granted x"]);
+  });
+
+  it("does not preempt for a victim the work that it was preempted for", () => {
+    const queues = [queue("root/left", 2, { fairSharing: "Any" }), queue("root/right", 4, { reclaim: "Any" })];
+    const script = new Script([queue("root", 0), ...queues, queue("root/mid", 2)]);
+    script.reserve("m", "mid", 2);
+    script.reserve("a", "right", 2);
+    script.reserve("v", "right", 4);
+    expect(script.reserve("x", "left", 3)).toEqual(["preempted v for x: FAIR_SHARING, 30000 ms"]);
+    expect(script.does("requeue", "v")).toEqual(["requeued v", "granted x"]);
+    // Now v is within its own quota, of which x borrows 1.
+    expect(script.does("release", "a")).toEqual(["released a"]);
+    expect(script.reserve("w", "right", 4)).toEqual(["preempted x for w: RECLAIM, 30000 ms"]);
   });
 
   it("preempts as soon as the minimum run time is over", () => {

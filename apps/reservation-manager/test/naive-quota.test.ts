@@ -1,5 +1,16 @@
 import { expect, it } from "vitest";
+import { planGrants } from "../src/domain/decisions/plan-grants.ts";
+import { getForest, sumLimitedAmounts, type QueueNode } from "../src/domain/ledger/queue-forest.ts";
 import { buildPairKey, type PairAmounts, type Queue, type Quota } from "../src/domain/ledger/queue.ts";
+import {
+  computeFreeQuota,
+  computeMaxUse,
+  computeQuotaLevel,
+  computeQuotaTotal,
+  findShortage,
+  type QuotaWorld,
+} from "../src/domain/ledger/quota.ts";
+import { computeShare } from "../src/domain/ledger/share.ts";
 import {
   borrowedOf,
   canEverFit,
@@ -19,6 +30,8 @@ import {
   type Forest,
   type QueuedRequest,
 } from "./naive-quota.ts";
+import { PATIENT } from "./queue-run.ts";
+import { restoreForest } from "./restored-worlds.ts";
 
 /** Amounts of pool p, unless the resource name starts with another pool's name. */
 type Amounts = Readonly<Record<string, number>>;
@@ -76,6 +89,14 @@ function wait(name: string | undefined, ask: Amounts, more: Partial<QueuedReques
     createdAtMs: 0,
     ...more,
   };
+}
+
+/** The queue in the ledger, and what its quotas are compared with. */
+function inLedger(world: Forest, name: string): { readonly node: QueueNode; readonly quotas: QuotaWorld } {
+  const { ledger } = restoreForest(world, []);
+  const node = getForest(ledger.queues).get(name);
+  if (node === undefined) throw new Error(`${name} is missing`);
+  return { node, quotas: { use: ledger.use.tree, pools: world.allocatable } };
 }
 
 const left6right4 = [queue("root"), queue("root/left", { cpu: 6 }), queue("root/right", { cpu: 4 })];
@@ -211,6 +232,13 @@ it.each<[title: string, Forest, Readonly<Record<string, readonly number[]>>]>([
     return [name, amounts];
   });
   expect(Object.fromEntries(computed)).toEqual(expected);
+  const ofLedger = Object.keys(expected).map((name) => {
+    const { node, quotas } = inLedger(world, name);
+    const [used, guaranteed] = [quotas.use.get(name)?.get(CPU) ?? 0, node.guaranteed.get(CPU) ?? 0];
+    const [free, most] = [computeFreeQuota(node, CPU, quotas), computeMaxUse(node, CPU, quotas.pools)];
+    return [name, [computeQuotaTotal(node, CPU, quotas.pools), guaranteed, used, free, most]];
+  });
+  expect(Object.fromEntries(ofLedger)).toEqual(expected);
 });
 
 it.each<[title: string, Forest, name: string, ask: Amounts, fit: "now" | "later" | "never"]>([
@@ -292,6 +320,13 @@ it.each<[title: string, Forest, name: string, ask: Amounts, fit: "now" | "later"
 ])("decides whether a request fits now, later or never: %s", (_title, world, name, ask, fit) => {
   expect(fits(world, name, pairs(ask))).toBe(fit === "now");
   expect(canEverFit(world, name, pairs(ask))).toBe(fit !== "never");
+  const { node, quotas } = inLedger(world, name);
+  const asked = sumLimitedAmounts(node, pairs(ask));
+  const shortages = [
+    findShortage(asked, (pair) => computeFreeQuota(node, pair, quotas)),
+    findShortage(asked, (pair) => computeMaxUse(node, pair, quotas.pools)),
+  ];
+  expect(shortages.map((shortage) => shortage === undefined)).toEqual([fit === "now", fit !== "never"]);
 });
 
 it("admits nothing to a queue that is missing, held, broken, inner, in a cycle, below one, or below a missing parent", () => {
@@ -312,6 +347,9 @@ it("admits nothing to a queue that is missing, held, broken, inner, in a cycle, 
   const names = [...world.queues.map(({ name }) => name), "missing"];
   expect(names.filter((name) => problemOf(world, name) === undefined)).toEqual(["good", "leaf"]);
   expect(names.filter((name) => problemOf(world, name) === "QUEUE_UNKNOWN")).toEqual(["missing"]);
+  const inForest = [...getForest(restoreForest(world, []).ledger.queues).values()];
+  const admitting = inForest.filter(({ problem }) => problem === undefined).map(({ queue: { name } }) => name);
+  expect(admitting.toSorted()).toEqual(["good", "leaf"]);
 });
 
 const levels = [
@@ -338,6 +376,8 @@ it.each<[title: string, own: Readonly<Record<string, Amounts>>, ask: Amounts, le
   ["9 pods, which no queue names", {}, { pods: 9 }, 0],
 ])("finds the level whose total covers the use after the grant: %s", (_title, own, ask, level) => {
   expect(levelOf(forest(levels, own), "leaf", pairs(ask))).toBe(level);
+  const { node, quotas } = inLedger(forest(levels, own), "leaf");
+  expect(computeQuotaLevel(node, sumLimitedAmounts(node, pairs(ask)), quotas)).toBe(level);
 });
 
 const weighted = (weightMilli: number) => [
@@ -432,12 +472,24 @@ it.each<[title: string, Forest, name: string, share: `${number}/${number}`, isLa
     "1/5",
     false,
   ],
+  [
+    "2 of pods, which its leaf names and it does not",
+    forest([queue("root", { cpu: 9 }), queue("root/dep"), queue("dep/leaf", { cpu: 0, pods: 1 })], {
+      leaf: { pods: 2 },
+    }),
+    "dep",
+    "0/1",
+    false,
+  ],
   ["2 of pods, which no queue names", forest(weightsAlone, { left: { pods: 2 } }, { pods: 5 }), "left", "0/1", false],
 ])("computes the share: %s", (_title, world, name, expected, isLast) => {
   const share = shareOf(world, name);
   const [numerator = 0n, denominator = 0n] = expected.split("/").map(BigInt);
   expect(compareShares(share, { numerator, denominator, isLast })).toBe(0);
   expect(share.isLast).toBe(isLast);
+  const { node, quotas } = inLedger(world, name);
+  const ofLedger = computeShare(node, quotas.use.get(name) ?? new Map<string, number>(), quotas);
+  expect(compareShares(ofLedger, { numerator, denominator, isLast })).toBe(0);
 });
 
 it("orders a share where nothing can be lent after every number, and before the weight 0", () => {
@@ -468,7 +520,19 @@ const weights = (left: number, right: number) => [
   queue("root/left", {}, { weightMilli: left }),
   queue("root/right", {}, { weightMilli: right }),
 ];
+/** After one more for each, the shares are 1000k + 1 and 1000k + 1/1.001 over the same amount, with the weights 1 and 1.001. */
+const k = 4e12;
+const huge = [
+  queue("root", { cpu: Number.MAX_SAFE_INTEGER }),
+  queue("root/left"),
+  queue("root/right", {}, { weightMilli: 1001 }),
+];
 const strict = (path: string) => queue(path, { cpu: 6 }, { strategy: "StrictFIFO" });
+
+/** The sequence of the request that the ledger grants next. */
+function grantedNext(world: Forest, waiting: readonly QueuedRequest[]): number | undefined {
+  return planGrants(restoreForest(world, waiting), PATIENT, 0).steps[0]?.sequence;
+}
 
 /** The winner is its index among the waiting requests. */
 it.each<[title: string, Forest, waiting: readonly QueuedRequest[], winner: number | undefined]>([
@@ -506,6 +570,20 @@ it.each<[title: string, Forest, waiting: readonly QueuedRequest[], winner: numbe
     "a queue with the weight 0 within its own 6 before one that borrows",
     forest([queue("root", { cpu: 2 }), queue("root/left", { cpu: 6 }, { weightMilli: 0 }), queue("root/right")]),
     [wait("right", { cpu: 1 }, { priority: 9 }), wait("left", { cpu: 6 })],
+    1,
+  ],
+  [
+    "of one department the request that its quota covers before one that needs that of the root, whatever the share",
+    forest([queue("root", { cpu: 10 }), queue("root/dep", { cpu: 6 }), queue("dep/x"), queue("dep/y")], {
+      x: { cpu: 5 },
+    }),
+    [wait("y", { cpu: 2 }, { priority: 9 }), wait("x", { cpu: 1 })],
+    1,
+  ],
+  [
+    "the lower share, compared as an exact fraction where the decimals are equal",
+    forest(huge, { left: { cpu: 1000 * k }, right: { cpu: 1001 * k } }),
+    [wait("left", { cpu: 1 }, { priority: 9 }), wait("right", { cpu: 1 })],
     1,
   ],
   [
@@ -564,6 +642,12 @@ it.each<[title: string, Forest, waiting: readonly QueuedRequest[], winner: numbe
     undefined,
   ],
   [
+    "in a StrictFIFO leaf nothing before the head, which has the highest priority although it is younger",
+    forest([queue("root"), strict("root/left")], { left: { cpu: 3 } }),
+    [wait("left", { cpu: 2 }), wait("left", { cpu: 5 }, { priority: 1, createdAtMs: 1 })],
+    undefined,
+  ],
+  [
     "in a StrictFIFO leaf past a 7 that can never fit into 6",
     forest([queue("root"), strict("root/left")], { left: { cpu: 3 } }),
     [wait("left", { cpu: 7 }), wait("left", { cpu: 2 })],
@@ -577,8 +661,10 @@ it.each<[title: string, Forest, waiting: readonly QueuedRequest[], winner: numbe
   ],
 ])("grants next: %s", (_title, world, waiting, winner) => {
   const expected = winner === undefined ? undefined : waiting[winner];
-  expect(findNextGrant(world, waiting)).toBe(expected);
-  expect(findNextGrant(world, waiting.toReversed())).toBe(expected);
+  for (const order of [waiting, waiting.toReversed()]) {
+    expect(findNextGrant(world, order)).toBe(expected);
+    expect(grantedNext(world, order)).toBe(expected?.sequence);
+  }
 });
 
 /** The left queue owns 6 and uses nothing; the right one owns 4 and uses 7, which leaves 3 free. */
@@ -638,4 +724,5 @@ it.each<
   const world = forest([queue("root"), left, queue("root/right", { cpu: 4 })], { right: { cpu: 7 } });
   expect(keptOf(world, "left", waiting)).toBe(kept === undefined ? undefined : waiting[kept]);
   expect(findNextGrant(world, waiting)).toBe(winner === undefined ? undefined : waiting[winner]);
+  expect(grantedNext(world, waiting)).toBe(winner === undefined ? undefined : waiting[winner]?.sequence);
 });

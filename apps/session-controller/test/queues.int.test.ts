@@ -157,5 +157,17 @@ for (const server of API_SERVERS) {
         "CANCELLED",
       ]);
     });
+
+    it("have at most the maxPriority of their queue, and a warning if it lowers their priority", async () => {
+      await put(Object.assign(queueOf("team-c", "c"), { maxPriority: 10 }));
+      await label({ team: "c" });
+      await submitSession(world, "urgent", driver(), { priority: 50 });
+      await waitForEvent(world, "urgent", "RUN");
+      expect(await reservationOf("urgent")).toMatchObject({ queue: "team-c", priority: 10 });
+      const { session } = await world.sessions.getSession({ name: "urgent" });
+      const message = "the priority 50 is lowered to 10, the maxPriority of the queue team-c";
+      expect(session?.warnings).toMatchObject([{ code: "PRIORITY_LOWERED", message }]);
+      await cancel("urgent");
+    });
   });
 }

@@ -1,9 +1,10 @@
+import { runPeriodically } from "@muster/controller";
 import { FaultError } from "@muster/faults";
 import { DELETING } from "@muster/ledger-client/choose-queue";
 import { expect, it } from "vitest";
 import type { LedgerQueue } from "../domain/queues/describe-queue.ts";
 import { QUEUE_FINALIZER, readQueueRow, type QueueObject, type QueueRow } from "../domain/queues/queue-row.ts";
-import { makeQueueReports, type ReportDeps } from "./report-queues.ts";
+import { makeQueueReports, REPORT_EVERY_MS, type ReportDeps } from "./report-queues.ts";
 
 const isHeld = (): boolean => true;
 type State = LedgerQueue & { readonly queue: { readonly name: string; readonly problem: string } };
@@ -76,6 +77,28 @@ it("writes the status of every queue once, and again only if it differs", async 
   await round(isHeld);
   expect(world.patches.slice(5)).toEqual(["d status"]);
   expect(world.objects.get("d")?.status).toMatchObject({ pending: 2, reason: "ADMITTING" });
+});
+
+it("writes the status of a queue at most once a second, which is never older than a few seconds", async () => {
+  const { world, round } = opened("a");
+  const stop = new AbortController();
+  const writtenAtMs: number[] = [];
+  let nowMs = 0;
+  const work = async (): Promise<void> => {
+    world.states = [stateOf("a", { pending: nowMs })];
+    const before = world.patches.length;
+    await round(isHeld);
+    writtenAtMs.push(...world.patches.slice(before).map(() => nowMs));
+  };
+  const rest = (ms: number): Promise<void> => {
+    nowMs += ms;
+    if (nowMs > 20_000) stop.abort();
+    return Promise.resolve();
+  };
+  await runPeriodically({ name: "tested", work, everyMs: REPORT_EVERY_MS, rest, stop: stop.signal });
+  const pausesMs = writtenAtMs.slice(1).map((atMs, index) => atMs - (writtenAtMs[index] ?? 0));
+  expect(Math.min(...pausesMs)).toBeGreaterThanOrEqual(1000);
+  expect(Math.max(...pausesMs)).toBeLessThanOrEqual(3000);
 });
 
 it("sends no request without a queue, and writes nothing without the lead", async () => {

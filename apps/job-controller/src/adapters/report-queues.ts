@@ -18,6 +18,8 @@ export type ReportDeps = {
   readonly elapsedMs: () => number;
 };
 
+/** The status of a queue is written at most this often, and is at most this old while it changes. */
+export const REPORT_EVERY_MS = 2000;
 /** Maximum number of concurrent writes in one round. */
 const MAX_CONCURRENT = 8;
 const LEDGER_TIMEOUT_MS = 5000;

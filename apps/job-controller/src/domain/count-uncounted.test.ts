@@ -68,6 +68,11 @@ describe("a row of uncounted restarts", () => {
       makePodFact("worker-1", { deleting: true }),
       "2 disrupted uid-before",
     ],
+    [
+      "does not grow by a preempted pod, whatever its end",
+      makeEndedPod("worker-1", 42, { preempted: true, conditions: DISRUPTED }),
+      "2 disrupted uid-before",
+    ],
     ["does not grow by a counted failure", makeEndedPod("worker-1", 1), "2 disrupted uid-before"],
     [
       "does not grow by a pod that was already counted",

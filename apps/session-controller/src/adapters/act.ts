@@ -205,7 +205,14 @@ async function reserve(
     ...inQueue(queueOf(choice)),
   };
   const needs = neededOf(record, podPolicy.poolLabel, podDefaults?.());
-  return reserveOrAdopt(ledger.sessions, record.name, needs, options);
+  return withLowered(await reserveOrAdopt(ledger.sessions, record.name, needs, options), priority, choice);
+}
+
+/** Adds the limit of the queue if it lowers the priority. */
+function withLowered(seen: ReservationSeen, priority: number, choice: QueueChoice): ReservationSeen {
+  if (choice.kind !== "queue" || choice.maxPriority === undefined || priority <= choice.maxPriority) return seen;
+  const { name: queue, maxPriority } = choice;
+  return seen.state === "waiting" || seen.state === "granted" ? { ...seen, lowered: { queue, maxPriority } } : seen;
 }
 
 function queueOf(choice: QueueChoice): string | undefined {

@@ -39,7 +39,7 @@ function filled(made: SessionRecord): SessionRecord {
   const granted = { kind: "ACCEPT", atMs: START_MS, description: "\u20ac".repeat(1024), reason: "" } as const;
   const uid = "0".repeat(36);
   const outcomes: SessionOutcome[] = [
-    { kind: "note-reservation", reservationId: "r".repeat(64), because: "ledger-answered" },
+    { kind: "note-reservation", reservationId: "r".repeat(64), warnings: [], because: "ledger-answered" },
     { kind: "accept", event: granted, machines, because: "machines-granted" },
     ...made.components.map(
       ({ name }) => ({ kind: "pod-created", component: name, uid, node: "n".repeat(253) }) as const,

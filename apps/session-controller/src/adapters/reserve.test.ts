@@ -145,6 +145,17 @@ it("is refused permanently for a limit of the ledger, with a text that names the
 const TEAM_A: QueueChoice = { kind: "queue", name: "team-a" };
 const UNKNOWN: QueueChoice = { kind: "unknown", message: "no queue serves the namespace" };
 
+it.each([
+  [50, { queue: "team-a", maxPriority: 10 }],
+  [10, undefined],
+])("knows whether its queue lowers the priority %i", async (priority, lowered) => {
+  const session = makeRecord({}, makeSpec({ priority }));
+  const choice: QueueChoice = { kind: "queue", name: "team-a", maxPriority: 10 };
+  const seen = await reserving(undefined, PLAIN, session, undefined, { choice }).step(RESERVE);
+  expect(seen).toMatchObject({ state: "granted" });
+  expect(seen && "lowered" in seen ? seen.lowered : undefined).toEqual(lowered);
+});
+
 it("requests its machines in its queue, and that of the reservation for a machine in place of a lost one", async () => {
   const chosen = reserving(undefined, PLAIN, SESSION, undefined, { choice: TEAM_A });
   await chosen.step(RESERVE);

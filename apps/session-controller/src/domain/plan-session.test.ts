@@ -11,8 +11,10 @@ import {
   START_MS,
 } from "../../test/samples.ts";
 import { planSession, computeWakeAtMs } from "./plan-session.ts";
-import type { Snapshot } from "./snapshot.ts";
+import type { SessionRecord } from "./session.ts";
+import type { ReservationSeen, Snapshot } from "./snapshot.ts";
 import type { PodSeen } from "./summarise-components.ts";
+import { transitionRecord } from "./transition-record.ts";
 
 /** Prints a step per line: kind, object, reason. */
 function plan(more: Partial<Snapshot>): string[] {
@@ -64,6 +66,23 @@ it("announces the pods of the kinds of components that the session has", () => {
   };
   expect(described(["driver", "server", "client"])).toBe("creating pods: servers, clients, driver");
   expect(described(["driver"])).toBe("creating pods: driver");
+});
+
+it("warns once of a priority that is above the maxPriority of its queue, and lowered to it", () => {
+  const waiting = (id: string): ReservationSeen => {
+    return { state: "waiting", id, because: undefined, lowered: { queue: "team-a", maxPriority: 10 } };
+  };
+  const noteOn = (record: SessionRecord, id: string) =>
+    planSession(makeSnapshot({ record, reservation: waiting(id) }), POLICY).flatMap((step) =>
+      step.kind === "note-reservation" ? [step] : [],
+    );
+  const record = makeRecord({}, makeSpec({ priority: 50 }));
+  const warned = noteOn(record, "r-1").reduce<SessionRecord>(transitionRecord, record);
+  expect(warned.warnings).toEqual([
+    { code: "PRIORITY_LOWERED", message: "the priority 50 is lowered to 10, the maxPriority of the queue team-a" },
+  ]);
+  expect(noteOn(record, "r-1").reduce<SessionRecord>(transitionRecord, warned)).toEqual(warned);
+  expect(noteOn(warned, "r-2").reduce<SessionRecord>(transitionRecord, warned).warnings).toEqual(warned.warnings);
 });
 
 describe("a session in the queue", () => {

@@ -14,8 +14,9 @@ import {
   type SessionEvent,
   type ComponentKind,
   type SessionRecord,
+  type SessionWarning,
 } from "./session.ts";
-import type { SessionPolicy, Snapshot } from "./snapshot.ts";
+import type { LoweredPriority, SessionPolicy, Snapshot } from "./snapshot.ts";
 import { summariseComponents } from "./summarise-components.ts";
 
 /**
@@ -114,7 +115,18 @@ function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
 function planReservationNote({ record, reservation }: Snapshot): RecordStep[] {
   if (reservation.state !== "waiting" && reservation.state !== "granted") return [];
   if (findEvent(record, "ACCEPT") !== undefined || reservation.id === record.reservationId) return [];
-  return [{ kind: "note-reservation", reservationId: reservation.id, because: "ledger-answered" }];
+  const warnings = listPriorityWarnings(record, reservation.lowered);
+  return [{ kind: "note-reservation", reservationId: reservation.id, warnings, because: "ledger-answered" }];
+}
+
+function listPriorityWarnings(
+  { spec: { priority }, warnings }: SessionRecord,
+  lowered: LoweredPriority | undefined,
+): readonly SessionWarning[] {
+  if (lowered === undefined || warnings.some(({ code }) => code === "PRIORITY_LOWERED")) return [];
+  const { queue, maxPriority } = lowered;
+  const message = `the priority ${priority} is lowered to ${maxPriority}, the maxPriority of the queue ${queue}`;
+  return [{ code: "PRIORITY_LOWERED", message }];
 }
 
 function planNotes(record: SessionRecord, components: readonly ComponentStatus[]): RecordStep[] {

@@ -19,7 +19,12 @@ export type RecordStep =
       readonly components: readonly ComponentStatus[];
       readonly because: "pods-changed";
     }
-  | { readonly kind: "note-reservation"; readonly reservationId: string; readonly because: "ledger-answered" }
+  | {
+      readonly kind: "note-reservation";
+      readonly reservationId: string;
+      readonly warnings: readonly SessionWarning[];
+      readonly because: "ledger-answered";
+    }
   | { readonly kind: "explain-wait"; readonly text: string; readonly because: "wait-changed" }
   /** The executor that took the session over has survived everything there was to do. */
   | { readonly kind: "confirm-quiet"; readonly because: "nothing-to-do" | "survived" }

@@ -122,7 +122,14 @@ export type ComponentStatus = {
 };
 
 /** OTHER: a word that this version does not know. */
-export const WARNING_CODES = ["LOGS_LOST", "RESULT_LOST", "PODS_NOT_GONE", "NOT_RELEASED", "OTHER"] as const;
+export const WARNING_CODES = [
+  "LOGS_LOST",
+  "RESULT_LOST",
+  "PODS_NOT_GONE",
+  "NOT_RELEASED",
+  "PRIORITY_LOWERED",
+  "OTHER",
+] as const;
 
 export type SessionWarning = {
   readonly code: (typeof WARNING_CODES)[number];

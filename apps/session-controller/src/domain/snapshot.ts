@@ -61,13 +61,22 @@ export type ReservationSeen =
       readonly state: "waiting";
       readonly id: string;
       readonly because: WaitReason | undefined;
+      readonly lowered?: LoweredPriority;
     }
-  | { readonly state: "granted"; readonly id: string; readonly machines: readonly GrantedMachine[] }
+  | {
+      readonly state: "granted";
+      readonly id: string;
+      readonly machines: readonly GrantedMachine[];
+      readonly lowered?: LoweredPriority;
+    }
   | {
       readonly state: "refused";
       readonly fault: LedgerRefusal;
       /** An explanation; absent: the fault is clear without one. */ readonly text?: string;
     };
+
+/** The queue has lowered the priority of the session to its `maxPriority`. */
+export type LoweredPriority = { readonly queue: string; readonly maxPriority: number };
 
 /** As `ReservationSeen`, for a replacement machine. `released`: it was released. */
 export type ReplacementSeen = ReservationSeen | { readonly state: "released" };

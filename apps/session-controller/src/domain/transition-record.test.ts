@@ -43,7 +43,7 @@ it.each<[string, SessionOutcome, number]>([
   ["does not count when it handed the session back", { kind: "hand-back" }, 1],
   [
     "clears the count when it got further",
-    { kind: "note-reservation", reservationId: "r-2", because: "ledger-answered" },
+    { kind: "note-reservation", reservationId: "r-2", warnings: [], because: "ledger-answered" },
     0,
   ],
   [

@@ -82,7 +82,7 @@ function transitionLive(
     case "note-components":
       return record.verdict === undefined ? { ...record, components: outcome.components } : record;
     case "note-reservation":
-      return { ...record, reservationId: outcome.reservationId };
+      return noteReservation(record, outcome);
     case "explain-wait":
       return { ...record, waitingBecause: outcome.text };
     case "confirm-quiet":
@@ -103,6 +103,14 @@ function transitionLive(
     case "finish":
       return finish(record, outcome);
   }
+}
+
+function noteReservation(
+  record: SessionRecord,
+  { reservationId, warnings }: Extract<RecordStep, { kind: "note-reservation" }>,
+): SessionRecord {
+  if (reservationId === record.reservationId) return record;
+  return { ...record, reservationId, warnings: withWarnings(record, warnings) };
 }
 
 const MAX_WARNINGS = 32;

@@ -150,11 +150,11 @@ describe("a pod of the cluster", () => {
     workNamespace: "ns",
   });
   const containers = [{ name: "main", image: "i", resources: { requests: { cpu: "250m", memory: "1Gi" } } }];
-  const read = ({
-    labels: own = {},
-    ...metadata
-  }: { readonly labels?: object } & Readonly<Record<string, unknown>> = {}) => {
-    const { metadata: all, ...rest } = pod({ spec: { containers }, owner: own });
+  const read = (
+    { labels: own = {}, ...metadata }: { readonly labels?: object } & Readonly<Record<string, unknown>> = {},
+    status: object = {},
+  ) => {
+    const { metadata: all, ...rest } = pod({ spec: { containers }, owner: own, status });
     return readPod(json({ ...rest, metadata: { ...all, annotations: {}, ...metadata } }) as V1Pod);
   };
   const service = { "app.kubernetes.io/part-of": "muster" };
@@ -196,6 +196,15 @@ describe("a pod of the cluster", () => {
         ["memory", 2 ** 30],
       ]),
     });
+  });
+
+  it.each([
+    ["while it is being deleted", { deletionTimestamp: created }, "Running", false],
+    ["while its node does not answer", {}, "Unknown", false],
+    ["until it has succeeded, whatever its labels", { labels: { app: "web" } }, "Succeeded", true],
+    ["until it has failed, although it is not deleted yet", { deletionTimestamp: created }, "Failed", true],
+  ])("that is not Muster's counts %s", (_title, metadata, phase, finished) => {
+    expect(read(metadata, { phase })).toMatchObject({ group: "foreign", finished });
   });
 
   const own = { [labels.ownerKind]: "job", [labels.owner]: "j" };
@@ -304,6 +313,7 @@ describe("a watched node", () => {
     const allocatable = {
       cpu: "3920m",
       memory: "2Gi",
+      "ephemeral-storage": "3Gi",
       pods: "110",
       "nvidia.com/gpu": "8",
       "example.com/x": "1E",
@@ -312,6 +322,7 @@ describe("a watched node", () => {
     expect(toWatchedNode(json({ metadata: { name: "n" }, status: { allocatable } }) as V1Node).allocatable).toEqual({
       cpu: 3920,
       memory: 2 ** 31,
+      "ephemeral-storage": 3 * 2 ** 30,
       pods: 110,
       "nvidia.com/gpu": 8,
       "example.com/x": Number.MAX_SAFE_INTEGER,

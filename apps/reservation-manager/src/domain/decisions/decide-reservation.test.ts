@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { makeNode, makeOwner, policy, makeRequest, startRun, stepRun } from "../../../test/random-world.ts";
+import { makeNode, makeOwner, policy, makeRequest, startRun, stepRun, toAmounts } from "../../../test/random-world.ts";
 import { MAX_NEEDS, type ReservationRequest } from "./check-request.ts";
 import { decideReservation } from "./decide-reservation.ts";
 import { emptyLedger } from "../ledger/ledger.ts";
@@ -211,6 +211,18 @@ describe("a grant", () => {
       { component: "c0", pool: "b", node: "b1" },
       { component: "c1", pool: "a", node: "a1" },
       { component: "c2", pool: "b", node: "b2" },
+    ]);
+  });
+
+  it("gives whole machines with extended resources last, whatever their names and sizes", () => {
+    const special = { allocatable: toAmounts({ cpu: 4, memory: 8, pods: 5, "example.com/gpu": 2 }) };
+    const run = startRun([makeNode("a1", "a", special), makeNode("a2", "a"), makeNode("a3", "a")]);
+    stepRun(run, { kind: "reserve", request: makeRequest("x", ["a", "a"]) });
+    stepRun(run, { kind: "reserve", request: makeRequest("y", ["a"]) });
+    expect([...run.world.ledger.holders.entries()]).toEqual([
+      ["a1", 2],
+      ["a2", 1],
+      ["a3", 1],
     ]);
   });
 

@@ -113,6 +113,20 @@ describe("past borrowing", () => {
     expect(run.world.ledger.pastUse.size).toBe(0);
   });
 
+  it("is never used by preemption", () => {
+    const run = runOf(root, ai, { ...web, fairSharing: "Any" });
+    reserve(run, "old", "ai", 8);
+    pass(run, 32);
+    release(run, "old");
+    reserve(run, "a", "ai", 4);
+    reserve(run, "b", "web", 4);
+    // Afterwards web would use 5/8, above the 4/8 of ai, which borrowed more in the past.
+    reserve(run, "w", "web", 1);
+    expect(pastOf(run, "ai")).toBeGreaterThan(400_000);
+    expect(run.world.ledger.leaving.size).toBe(0);
+    expect(granted(run)).toEqual(["a", "b"]);
+  });
+
   it("is kept by a snapshot", async () => {
     const run = runOf(root, ai);
     reserve(run, "1", "ai", 4);

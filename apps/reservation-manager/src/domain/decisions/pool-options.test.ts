@@ -82,6 +82,27 @@ describe("a request that accepts several pools", () => {
     expect(granted(run)).toEqual({ x: "b1", y: "a1" });
   });
 
+  it("uses what its queue owns in another pool after a wait, too", () => {
+    const root = makeQueue("root", { "a cpu": 8, "b cpu": 0 });
+    const leaf = makeQueue("leaf", { "a cpu": 0, "b cpu": 8 }, { parent: "root" });
+    const run = worldOf(["a1", "b1"], root, leaf);
+    ask(run, "both", [...cpuOf("a"), { ...cpuOf("b")[0]!, component: "c1" }]);
+    ask(run, "x", cpuOf("a", "b"), { queue: "leaf" });
+    expect(granted(run)).toEqual({ both: "a1 b1", x: "" });
+    stepRun(run, { kind: "release", owner: makeOwner("both") });
+    expect(granted(run)).toEqual({ x: "b1" });
+  });
+
+  it("borrows in another pool before it reclaims its own quota in the preferred one", () => {
+    const root = makeQueue("root", { "a cpu": 8, "b cpu": 8 });
+    const owner = makeQueue("owner", { "a cpu": 8, "b cpu": 0 }, { parent: "root", reclaim: "Any" });
+    const run = worldOf(["a1", "b1"], root, owner, makeQueue("borrower", {}, { parent: "root" }));
+    ask(run, "p", cpuOf("a"), { queue: "borrower", owner: makeOwner("p", "job") });
+    ask(run, "x", cpuOf("a", "b"), { queue: "owner" });
+    expect(granted(run)).toEqual({ p: "a1", x: "b1" });
+    expect(run.world.ledger.leaving.size).toBe(0);
+  });
+
   it("has a hold where most of it fits, and is blocked by none of its own options", () => {
     const run = worldOf(["a1", "a2", "b1", "b2"]);
     ask(run, "a", [

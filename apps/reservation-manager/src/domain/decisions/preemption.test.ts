@@ -421,6 +421,14 @@ it("asks the work of a drained queue to end, until the queue is no longer draine
   expect(show(run)).toBe("P Q");
 });
 
+it("asks the work of all queues below a drained queue to end", () => {
+  const run = worldOf([root, borrower, makeQueue("other", { [CPU]: 1 })]);
+  ask(run, "p", "borrower", 1);
+  ask(run, "q", "other", 1);
+  stepRun(run, { kind: "queue", queue: { ...root, stopPolicy: "HoldAndDrain" } });
+  expect(show(run)).toBe("P>DRAIN Q");
+});
+
 it("asks the work of a drained queue to end, even if the parent of the queue is missing", () => {
   const run = worldOf([root, borrower]);
   ask(run, "p", "borrower", 1);

@@ -131,6 +131,26 @@ describe("a queue with a quota", () => {
     expect(buildQueuePage(run.world, { limit: 10 }).reports[0]?.used.get(CPU)).toBe(8);
   });
 
+  it("checks with the smallest machine of the pool whether a whole one can ever fit", () => {
+    const verdictOf = (cpu: number) => {
+      const size = toAmounts({ cpu: 20, memory: 16, pods: 5 });
+      const run = startWithQueues(
+        [makeNode("large", "a", { allocatable: size }), makeNode("small", "a")],
+        [makeQueue("ai", { [CPU]: cpu, "a memory": 100 })],
+      );
+      return stepRun(run, { kind: "reserve", request: makeRequest("x", ["a"], { queue: "ai" }) });
+    };
+    expect(verdictOf(8)?.kind).toBe("grant");
+    expect(verdictOf(7)).toMatchObject({ fault: { code: "quota_exceeded", resource: "cpu", requested: 8, most: 7 } });
+  });
+
+  it("counts use in the pool that the grant names, whatever pool its node is in later", () => {
+    const run = startWithQueues([makeNode("n0", "a")], [makeQueue("ai", { [CPU]: 8, "b cpu": 8 })]);
+    ask(run, "x", "ai", 4);
+    stepRun(run, { kind: "node", facts: makeNode("n0", "b") });
+    expect(buildQueuePage(run.world, { limit: 1 }).reports[0]?.used).toEqual(new Map([[CPU, 4]]));
+  });
+
   it("does not limit requests without a queue", () => {
     const run = worldOf(makeQueue("ai", { [CPU]: 1 }));
     expect(ask(run, "x", undefined, 900)).toBe("grant");
@@ -204,6 +224,17 @@ describe("borrowing", () => {
       "queue ai would have to borrow cpu in pool a, which is kept for a queue that waits for its own",
     );
     expect(ask(run, "small", "web", 2)).toBe("grant");
+  });
+
+  it("keeps no quota from borrowers for a queue that may reclaim it from any priority", () => {
+    const codeWith = (reclaim: "LowerPriority" | "Any"): string => {
+      const [all, ai, web] = tree({ reclaim });
+      const run = worldOf(all!, { ...ai!, minRunTimeMs: 1000 }, web!);
+      ask(run, "b1", "ai", 15);
+      expect(ask(run, "own", "web", 8)).toBe("WAITING_FOR_QUOTA");
+      return ask(run, "b2", "ai", 1);
+    };
+    expect([codeWith("LowerPriority"), codeWith("Any")]).toEqual(["KEPT_FOR_OWNER", "grant"]);
   });
 
   it("is limited to the pools' allocatable amounts if no queue of the tree has a quota, so weights alone work", () => {
@@ -346,6 +377,20 @@ it("ends no work when a quota is lowered: the excess counts as borrowed, and not
   expect(buildQueuePage(run.world, { limit: 10 }).reports[0]?.borrowed.get(CPU)).toBe(6);
   expect(ask(run, "y", "web", 5)).toBe("WAITING_FOR_QUOTA");
   expect(ask(run, "z", "web", 4)).toBe("grant");
+});
+
+it("ends no work when a queue moves to another tree, where the excess counts as borrowed", () => {
+  const run = worldOf(
+    makeQueue("old", { [CPU]: 10 }),
+    makeQueue("new", { [CPU]: 6 }),
+    makeQueue("ai", { [CPU]: 4 }, { parent: "old" }),
+    makeQueue("web", {}, { parent: "new" }),
+  );
+  ask(run, "x", "ai", 14);
+  stepRun(run, { kind: "queue", queue: makeQueue("ai", { [CPU]: 4 }, { parent: "new" }) });
+  expect(granted(run)).toEqual(["x"]);
+  expect(buildQueuePage(run.world, { name: "ai", limit: 1 }).reports[0]?.borrowed.get(CPU)).toBe(10);
+  expect(ask(run, "y", "web", 1)).toBe("WAITING_FOR_QUOTA");
 });
 
 it("requests no nodes for work that its quota does not admit", () => {

@@ -72,6 +72,14 @@ describe("parts of machines", () => {
     expect(standings(run)).toEqual(["a1 shared", "a2 shared", "a3 free"]);
   });
 
+  it("go to the most allocated of several nodes with room, whatever their names", () => {
+    const run = runOf(makeNode("a1", "a"), makeNode("a2", "a"));
+    ask(run, "first", [{ cpu: 4 }]);
+    ask(run, "second", [{ cpu: 5 }]);
+    ask(run, "third", [{ cpu: 1 }]);
+    expect(["first", "second", "third"].map((id) => nodesOf(run, id))).toEqual([["a1"], ["a2"], ["a2"]]);
+  });
+
   it.each<[string, readonly Requests[], readonly string[]]>([
     ["the largest first, nodes in the order of the needs", [{ cpu: 3 }, { cpu: 8 }, { cpu: 5 }], ["a2", "a1", "a2"]],
     ["equal ones by name", [{ cpu: 4 }, { cpu: 4 }, { cpu: 4 }], ["a1", "a1", "a2"]],
