@@ -198,6 +198,16 @@ describe("a pod of the cluster", () => {
     });
   });
 
+  it("counts until it is gone or finished, while it terminates too", () => {
+    const finishedOf = (phase: string) => {
+      const { metadata, ...rest } = pod({ spec: { containers }, owner: {} });
+      const deleted = { ...metadata, deletionTimestamp: "2026-01-01T00:00:00Z" };
+      return readPod(json({ ...rest, metadata: deleted, status: { phase } }) as V1Pod);
+    };
+    expect(finishedOf("Running")).toMatchObject({ group: "foreign", finished: false });
+    expect(finishedOf("Succeeded")).toMatchObject({ group: "foreign", finished: true });
+  });
+
   const own = { [labels.ownerKind]: "job", [labels.owner]: "j" };
   it.each([
     ["exclusive pods of Muster with their requests, whatever namespace they are in", "kube-system", "true"],
