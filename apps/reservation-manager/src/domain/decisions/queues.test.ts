@@ -93,6 +93,20 @@ describe("a queue with a quota", () => {
     });
   });
 
+  it("limits ephemeral storage only where it names it", () => {
+    const disk = "a ephemeral-storage";
+    const run = startWithQueues(
+      [makeNode("n0", "a", { allocatable: toAmounts({ cpu: 100, "ephemeral-storage": 100, pods: 100 }) })],
+      [makeQueue("ai", { [CPU]: 10, [disk]: 5 }), makeQueue("web", { [CPU]: 10 })],
+    );
+    const askDisk = (id: string, queue: string) => {
+      const needs = makeParts("a", { cpu: 1, "ephemeral-storage": 4 });
+      return sayVerdict(stepRun(run, { kind: "reserve", request: makeRequest(id, [], { needs, queue }) }));
+    };
+    expect([askDisk("x", "ai"), askDisk("y", "ai")]).toEqual(["grant", "WAITING_FOR_QUOTA"]);
+    expect([askDisk("v", "web"), askDisk("w", "web")]).toEqual(["grant", "grant"]);
+  });
+
   it("limits pods only where it names them", () => {
     const run = worldOf(makeQueue("ai", { [CPU]: 10, "a pods": 1 }), makeQueue("web", { [CPU]: 10 }));
     expect(ask(run, "x", "ai", 1)).toBe("grant");
