@@ -76,7 +76,10 @@ const LEDGER: Handlers<typeof ReservationService> = {
   listDemand: notAsked,
   listMachines: notAsked,
   listUsage: notAsked,
-  explainReservation: () => Promise.resolve(EXPLANATION),
+  explainReservation: ({ owner }) =>
+    owner?.kind === "batch-job"
+      ? throwFault({ code: "not_found", kind: "reservation", id: owner.id })
+      : Promise.resolve(EXPLANATION),
   listReservations: () => Promise.resolve({ reservations: [...RESERVATIONS] }),
   listPools: () => Promise.resolve({ pools: [{ name: "h100", capacity: 2, allocatable: { [GPU]: 8 } }] }),
   // A page contains one queue, so that the command must request the next.
@@ -90,16 +93,29 @@ const LEDGER: Handlers<typeof ReservationService> = {
   },
 };
 
-const JOBS = {
-  explainJob: () =>
-    Promise.resolve({
-      explanation: {
-        ...{ kind: "job", name: "train", phase: "QUEUED", sinceMs: Date.now() },
-        reasons: [{ code: EXPLANATION.code, message: EXPLANATION.message, next: "wait" }],
-        reservation: EXPLANATION,
-      },
-    }),
+const PAUSE =
+  "its pods were not ready in time, 1 time in a row; its machines are requested again at 2026-01-01T00:00:00Z";
+
+const JOBS: Pick<Handlers<typeof JobService>, "explainJob"> = {
+  explainJob: ({ key }) =>
+    key?.kind === "batch-job"
+      ? explainPause(key)
+      : Promise.resolve({
+          explanation: {
+            ...{ kind: "job", name: "train", phase: "QUEUED", sinceMs: Date.now() },
+            reasons: [{ code: EXPLANATION.code, message: EXPLANATION.message, next: "wait" }],
+            reservation: EXPLANATION,
+          },
+        }),
 };
+
+/** The job-controller knows one Job of Kubernetes, in the namespace ai. */
+function explainPause({ kind, name, namespace }: wire.job.v1.JobKey) {
+  if (name !== "ai-train-0a1b2c3d4e5f" || (namespace !== "" && namespace !== "ai"))
+    return throwFault({ code: "not_found", kind, id: name });
+  const reasons = [{ code: "READY_TIMEOUT", message: PAUSE, next: "correct it" }];
+  return Promise.resolve({ explanation: { kind, name, phase: "", sinceMs: 0, reasons } });
+}
 
 let server: TestNats;
 let bus: NatsBus;
@@ -176,6 +192,19 @@ it("explains a job that waits for quota: the queue, the numbers, and the remedy"
   expect(code).toBe(0);
   const json = JSON.parse((await muster("explain", "job/train", "-o", "json")).out.join("\n")) as object;
   expect(json).toMatchObject({ queue: { name: "team-a", shortage: { requested: "4", available: "0" }, ahead: [] } });
+});
+
+it("explains a batch/v1 Job in its pause after the readyTimeout, which has no request in the ledger: why it waits and until when", async () => {
+  const { code, out } = await muster("explain", "batch-job/ai-train-0a1b2c3d4e5f");
+  expect(out).toEqual(["batch-job ai-train-0a1b2c3d4e5f: READY_TIMEOUT", `  ${PAUSE}`, "next: correct it"]);
+  expect(code).toBe(0);
+  const { out: json } = await muster("explain", "batch-job/ai-train-0a1b2c3d4e5f", "-n", "ai", "-o", "json");
+  expect(JSON.parse(json.join("\n"))).toMatchObject({ code: "READY_TIMEOUT", message: PAUSE, next: "correct it" });
+  const elsewhere = await muster("explain", "batch-job/ai-train-0a1b2c3d4e5f", "-n", "web");
+  expect(elsewhere).toMatchObject({
+    code: 4,
+    err: [expect.stringMatching(/holds no machines and waits for none/), expect.anything()],
+  });
 });
 
 it("shows the queues of reservations", async () => {

@@ -1,7 +1,8 @@
 import { readFile } from "node:fs/promises";
-import type { CoreV1Event, V1Job, V1Node, V1Pod } from "@kubernetes/client-node";
+import type { CoreV1Event, V1Job, V1Node, V1Pod, V1PodSpec } from "@kubernetes/client-node";
 import { startSimulatedNodes, type SimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
+import { BATCH_JOB, buildBatchOwnerId } from "@muster/names";
 import { startKubeControllers, until, findMissingControllers } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
@@ -171,6 +172,34 @@ describe.skipIf(real.skip || lack !== undefined)(
       );
     });
 
+    it("are not changed otherwise: only spec.suspend and the gate of their template, and of a pod labels, node affinity and gate", async () => {
+      const toleration = { key: "own", operator: "Exists" };
+      const pod = { tolerations: [toleration], schedulingGates: [], affinity: { podAntiAffinity: {} } };
+      const written = await calls.create<V1Job>(jobs, batchJob("kept", { cpu: "100m", spec: { suspend: true }, pod }));
+      const [placedPod] = await untilPlaced("kept", 1);
+      nodes.finish(`${TEAM}/${placedPod?.metadata?.name}`);
+      const ended = await untilTrue("kept", "Complete");
+      expect([ended.metadata?.labels, ended.metadata?.annotations]).toEqual([
+        written.metadata?.labels,
+        written.metadata?.annotations,
+      ]);
+      const [specOfEnd, specOfStart] = [ended, written].map(({ spec }) => {
+        const { suspend: _, template, ...rest } = spec ?? { template: {} };
+        const { schedulingGates: __, ...ofPods } = template.spec ?? {};
+        return { ...rest, template: { ...template, spec: ofPods } };
+      });
+      expect(specOfEnd).toEqual(specOfStart);
+      const { affinity: ofTemplate, containers, ...ofPods } = specOfStart?.template.spec as V1PodSpec;
+      const { nodeAffinity, ...affinity } = placedPod?.spec?.affinity ?? {};
+      expect([affinity, nodeAffinity]).toEqual([ofTemplate, expect.anything()]);
+      expect(placedPod?.spec).toMatchObject({ ...ofPods, tolerations: expect.arrayContaining([toleration]) as object });
+      expect(placedPod?.spec?.containers[0]).toMatchObject({ ...containers[0] });
+      expect(placedPod?.metadata?.annotations).toEqual(specOfStart?.template.metadata?.annotations);
+      expect(placedPod?.metadata?.labels).toMatchObject({ ...specOfStart?.template.metadata?.labels });
+      await remove("kept");
+      await untilReleased();
+    });
+
     it("that were created unsuspended are suspended, queued, and share machines by their requests", async () => {
       await calls.create(jobs, batchJob("plain", { cpu: "100m", spec: { parallelism: 4 } }));
       const found = await untilPlaced("plain", 4);
@@ -263,13 +292,28 @@ describe.skipIf(real.skip || lack !== undefined)(
       await untilReleased();
     });
 
-    it("release their machines if they are not ready in time, and are admitted again after a pause", async () => {
+    it("release their machines if they are not ready in time, explain their pause, and are admitted again after it", async () => {
       const setReadyTimeout = (readyTimeout: string | null): Promise<unknown> =>
         calls.patch(QUEUES, "team-a", { kind: "merge", body: { spec: { readyTimeout } } });
       await setReadyTimeout("1s");
       const spec = { suspend: true, parallelism: 2, completions: 2 };
       await calls.create(jobs, batchJob("slow", { cpu: "100m", flags: ["--start-ms=6000"], spec }));
       const progress = async () => (await get("slow")).metadata?.annotations?.["muster.dev/progress"] ?? "";
+      const id = buildBatchOwnerId(BATCH_JOB, {
+        namespace: TEAM,
+        name: "slow",
+        uid: (await get("slow")).metadata?.uid ?? "",
+      });
+      const explain = async (): Promise<string> => {
+        const { explanation } = await world.jobs.explainJob({ key: { kind: BATCH_JOB, name: id, namespace: TEAM } });
+        return (explanation?.reasons ?? []).map(({ code, message }) => `${code}: ${message}`).join();
+      };
+      const isPause = (text: string): boolean => /^READY_TIMEOUT: .*requested again at \d{4}-/.test(text);
+      await until(
+        "the explanation states why it waits, and until when",
+        async () => isPause(await explain()),
+        PATIENCE,
+      );
       await until("it was released twice", async () => /"readyTimeouts":[2-9]/.test(await progress()), PATIENCE);
       const expected =
         /^Warning ReadyTimeout: 0 of 2 pods were ready within the readyTimeout 1s of the queue team-a, 2 times/;

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { CoreV1Event, V1CustomResourceDefinition, V1OwnerReference, V1Pod } from "@kubernetes/client-node";
 import { startSimulatedNodes, type SimulatedNodes } from "@muster/devcluster";
 import { unlessMissing, type KubeCalls, type KubeObject } from "@muster/kube";
+import { buildBatchOwnerId, JOB_SET } from "@muster/names";
 import { startKubeControllers, until, findMissingControllers } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
@@ -260,6 +261,31 @@ describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
         await calls.delete(sets, "train", { propagationPolicy: "Background" });
       });
 
+      it("a JobSet is not changed otherwise: only spec.suspend and the gates of its templates", async () => {
+        const rows = [
+          { name: "leader", job: { backoffLimit: 3 } },
+          { name: "worker", job: { completionMode: "Indexed" } },
+        ];
+        const written = await calls.create<TestJobSet>(sets, jobSet("kept", rows));
+        const found = await untilPlaced("kept", ["leader-0", "worker-1"]);
+        const now = await getSet("kept");
+        const [isNow, was] = [now, written].map(({ metadata, spec }) => {
+          const { suspend: _, replicatedJobs = [], ...rest } = spec ?? {};
+          const ungated = replicatedJobs.map((each) => {
+            const { schedulingGates: __, ...ofPods } = each.template?.spec?.template?.spec ?? {};
+            const job = { ...each.template?.spec, template: { ...each.template?.spec?.template, spec: ofPods } };
+            return { ...each, template: { ...each.template, spec: job } };
+          });
+          return { labels: metadata?.labels, annotations: metadata?.annotations, ...rest, replicatedJobs: ungated };
+        });
+        expect(isNow).toEqual(was);
+        const gatesOf = (of: TestJobSet) =>
+          of.spec?.replicatedJobs?.map(({ template }) => template?.spec?.template?.spec?.schedulingGates);
+        expect(gatesOf(now)).toEqual(Array.from({ length: 2 }, () => [{ name: "muster.dev/queue" }]));
+        for (const { metadata } of found) nodes.finish(`${TEAM}/${metadata?.name}`);
+        await untilReleased("job-set");
+      });
+
       it("a JobSet with preempted machines waits again, and its completed Jobs stay completed", async () => {
         await calls.create(sets, jobSet("yields", [{ name: "leader" }, { name: "worker", replicas: 2 }]));
         const found = await untilPlaced("yields", ["leader-0", "worker-1", "worker-2"]);
@@ -289,11 +315,22 @@ describe.each(API_SERVERS)("under $title", ({ skip, isReal, start }) => {
         await untilReleased("job-set");
       });
 
-      it("a JobSet that is not ready in time releases its machines, and is admitted again after a pause", async () => {
+      it("a JobSet that is not ready in time releases its machines, explains its pause, and is admitted again after it", async () => {
         await setReadyTimeout("1s");
         const rows = [{ name: "leader" }, { name: "worker", flags: ["--start-ms=6000"] }];
         await calls.create(sets, jobSet("slow", rows));
         const progress = async () => (await getSet("slow")).metadata?.annotations?.["muster.dev/progress"] ?? "";
+        await until(
+          "the explanation states why it waits, and until when",
+          async () => {
+            const { metadata } = await getSet("slow");
+            const id = buildBatchOwnerId(JOB_SET, { namespace: TEAM, name: "slow", uid: metadata?.uid ?? "" });
+            const { explanation } = await world.jobs.explainJob({ key: { kind: JOB_SET, name: id } });
+            const [{ code, message } = { code: "", message: "" }] = explanation?.reasons ?? [];
+            return code === "READY_TIMEOUT" && /its machines are requested again at \d{4}-/.test(message);
+          },
+          PATIENCE,
+        );
         await until("it was released twice", async () => /"readyTimeouts":[2-9]/.test(await progress()), PATIENCE);
         await untilEvent(
           "slow",

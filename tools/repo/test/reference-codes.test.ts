@@ -70,6 +70,7 @@ const SECTIONS: Readonly<Record<string, () => Promise<string[]>>> = {
   "Reasons of failed sessions": () => listOf(`${APPS.sessions}/session.ts`, "END_REASONS"),
   "Warnings of sessions": () => listOf(`${APPS.sessions}/session.ts`, "WARNING_CODES"),
   "Phases of jobs": () => reasonsOf(`${APPS.jobs}/explain-job.ts`),
+  "Work of Kubernetes in queues": () => reasonsOf(`${APPS.jobs}/batch/explain-batch-job.ts`),
   "Failures of jobs": reasonsOfOutcomes,
   "Restarts of members": restartsOf,
   "Deletions of pods of jobs": () => unionOf(`${APPS.jobs}/plan-steps.ts`, "DeleteReason"),

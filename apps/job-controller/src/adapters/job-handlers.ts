@@ -5,6 +5,7 @@ import { FaultError, throwFault } from "@muster/faults";
 import type { ExplainCalls } from "@muster/ledger-client";
 import type { LeftoverPod } from "@muster/ledger-client/explanation";
 import { toKubeFault, requireKubeFault, type KubeCalls, unlessMissing } from "@muster/kube";
+import { BATCH_KINDS } from "@muster/names";
 import { annotations, type JobService, muster } from "@muster/proto";
 import { getTraceparent } from "@muster/tracing";
 import { findFollowedNamespace, type Config } from "../config.ts";
@@ -64,7 +65,7 @@ type AnswerDeps = {
   readonly kindsUnread: () => readonly Kind[];
   readonly queues: Pick<Queues, "isRefused" | "isUnserved">;
   /** Undefined if this process runs no batch Jobs. */
-  readonly batchJobs: Pick<BatchJobs, "refused"> | undefined;
+  readonly batchJobs: Pick<BatchJobs, "refused" | "explain"> | undefined;
 };
 
 type View = {
@@ -116,11 +117,8 @@ export function makeJobHandlers(
     },
     explainJob: async ({ key }, { signal }) => {
       refuseEarly();
-      const podsLeft = () => Promise.resolve(podsLeftOf(deps));
       const find = async (): Promise<View> => (await getJob(requests, keyOf(key), signal)).view;
-      const named = keyOf(key);
-      const meant = { ...named, namespace: named.namespace || deps.config.kube.namespace };
-      return { explanation: await explainAnswer({ ...deps.asking, podsLeft }, meant, find) };
+      return { explanation: await explain(deps, keyOf(key), find) };
     },
     watchJob: async ({ key, afterRevision, waitMs }, { signal }) => {
       refuseEarly();
@@ -300,6 +298,20 @@ async function waitForChange(
   // The cache lacks the job if it does not know it yet, or if the job was deleted; the deletion was published too.
   const waitMs = isSame ? ms : Math.min(ms, UNKNOWN_WAIT_MS);
   await waitForOwnerChange(ownerChanges, buildOwnerId(job.metadata), waitMs, signal);
+}
+
+/** Explains a job, or work of Kubernetes whose owner id is the name. */
+function explain(
+  deps: AnswerDeps,
+  { kind, name, namespace = "" }: JobKey,
+  find: () => Promise<View>,
+): ReturnType<typeof explainAnswer> {
+  const calls = { ...deps.asking, podsLeft: () => Promise.resolve(podsLeftOf(deps)) };
+  const batchKind = BATCH_KINDS.find((each) => each === kind);
+  if (batchKind === undefined)
+    return explainAnswer(calls, { kind, name, namespace: namespace || deps.config.kube.namespace }, find);
+  if (deps.batchJobs === undefined) return throwFault({ code: "not_found", kind, id: name });
+  return deps.batchJobs.explain(calls, { kind: batchKind, id: name, namespace });
 }
 
 function podsLeftOf({ machines, world, runtimes, kindsUnread }: AnswerDeps): LeftoverPod[] {

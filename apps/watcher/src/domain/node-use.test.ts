@@ -104,6 +104,11 @@ describe("groups of pods on a node", () => {
       shared(),
       { shared: [{ owner: { kind: "session", id: "s" }, use: { ...one, examples: ["ns/p"] } }] },
     ],
+    [
+      "a pod that shares its node and is being deleted",
+      shared({ deleting: true }),
+      { shared: [{ owner: { kind: "session", id: "s" }, use: { ...one, examples: ["ns/p"] } }] },
+    ],
     ["a foreign pod", other(), { foreign: { ...one, examples: ["apps/o"] } }],
     ["overhead", other({ group: "overhead" }), { overhead: { ...one, examples: ["apps/o"] } }],
     ["a finished pod that shared its node", shared({ finished: true }), undefined],

@@ -3,8 +3,9 @@ import { makeBell } from "@muster/backoff";
 import type { NatsBus } from "@muster/bus";
 import { runController, runPeriodically, workQueue, type ControllerLead } from "@muster/controller";
 import type { KubeCalls } from "@muster/kube";
-import { openLedgerClient, type ReservationCalls } from "@muster/ledger-client";
+import { openLedgerClient, type ExplainCalls, type ReservationCalls } from "@muster/ledger-client";
 import { BATCH_JOB, BATCH_KINDS, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
+import type { muster } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
 import type { Nodes } from "@muster/watch";
 import type { Config } from "../../config.ts";
@@ -14,6 +15,7 @@ import { makeMachines, type Machines } from "../machines.ts";
 import { countForced, countRequeued } from "../metrics.ts";
 import { makeBatchReconcile, type BatchPassDeps } from "./batch-passes.ts";
 import { buildRowKey, type JobRow } from "./batch-rows.ts";
+import { explainBatchAnswer, type BatchOwner } from "./explain-batch-answer.ts";
 import { followBatchJobs, type BatchWorld } from "./follow-batch-jobs.ts";
 import { makeBatchReports, type BatchReports } from "./report-batch-jobs.ts";
 import { sweepBatchJobs } from "./sweep-batch-jobs.ts";
@@ -26,6 +28,8 @@ export type BatchJobs = AsyncDisposable & {
   wakeAll(): void;
   /** Describes the lists that the service may not read. */
   refused(): string | undefined;
+  /** Explains why work waits, also without a request in the ledger. Rejects with FaultError. */
+  explain(calls: ExplainCalls, owner: BatchOwner): Promise<muster.explain.v1.Explanation.$Properties>;
 };
 
 type BatchDeps = {
@@ -82,6 +86,7 @@ export async function openBatchJobs(deps: BatchDeps): Promise<BatchJobs> {
   return {
     wakeAll,
     refused: world.refused,
+    explain: (asked, owner) => explainBatchAnswer(passing, asked, owner),
     run: (lead, signal) => run({ context, passing, wakers, sweep }, lead, signal),
     [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
   };

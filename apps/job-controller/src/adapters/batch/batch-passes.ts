@@ -40,7 +40,7 @@ export function makeBatchReconcile(deps: BatchPassDeps, isHeld: LeadCheck): Reco
   const act = runWhileLeading(isHeld, actOnBatchJob);
   return makeReconciler<Seen, BatchPlan>({
     tracer: "job-controller",
-    observe: (key) => Promise.resolve(observe(deps, key)),
+    observe: (key) => Promise.resolve(observeBatchJob(deps, key)),
     plan: ({ snapshot }) => planBatchJob(snapshot, policy),
     span: ({ job }, { steps }) =>
       steps.length === 0
@@ -70,7 +70,11 @@ export function makeBatchReconcile(deps: BatchPassDeps, isHeld: LeadCheck): Reco
   });
 }
 
-function observe({ world, machines, queues, nodes, now }: BatchPassDeps, key: string): ObservedInput<Seen> {
+/** Observes the work with this key. Without a snapshot, it has no pass of its own, or its caches are too old. */
+export function observeBatchJob(
+  { world, machines, queues, nodes, now }: Pick<BatchPassDeps, "world" | "machines" | "queues" | "nodes" | "now">,
+  key: string,
+): ObservedInput<Seen> {
   const job = world.job(key);
   // The Jobs of a JobSet belong to the gang of the JobSet.
   if (job === undefined || job.parent !== undefined) return {};

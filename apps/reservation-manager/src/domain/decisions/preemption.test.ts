@@ -429,6 +429,16 @@ it("asks the work of all queues below a drained queue to end", () => {
   expect(show(run)).toBe("P>DRAIN Q");
 });
 
+it("spares the work of a drained queue that is not preemptible", () => {
+  const permitting = { ...borrower, permitsNonPreemptible: true };
+  const run = worldOf([root, permitting]);
+  ask(run, "p", "borrower", 1, { notPreemptible: true });
+  ask(run, "q", "borrower", 1, { owner: makeOwner("q", "session") });
+  ask(run, "r", "borrower", 1);
+  stepRun(run, { kind: "queue", queue: { ...permitting, stopPolicy: "HoldAndDrain" } });
+  expect(show(run)).toBe("P Q R>DRAIN");
+});
+
 it("asks the work of a drained queue to end, even if the parent of the queue is missing", () => {
   const run = worldOf([root, borrower]);
   ask(run, "p", "borrower", 1);

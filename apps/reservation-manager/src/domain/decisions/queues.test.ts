@@ -93,6 +93,20 @@ describe("a queue with a quota", () => {
     });
   });
 
+  it("limits ephemeral storage only where it names it", () => {
+    const disk = "a ephemeral-storage";
+    const run = startWithQueues(
+      [makeNode("n0", "a", { allocatable: toAmounts({ cpu: 100, "ephemeral-storage": 100, pods: 100 }) })],
+      [makeQueue("ai", { [CPU]: 10, [disk]: 5 }), makeQueue("web", { [CPU]: 10 })],
+    );
+    const askDisk = (id: string, queue: string) => {
+      const needs = makeParts("a", { cpu: 1, "ephemeral-storage": 4 });
+      return sayVerdict(stepRun(run, { kind: "reserve", request: makeRequest(id, [], { needs, queue }) }));
+    };
+    expect([askDisk("x", "ai"), askDisk("y", "ai")]).toEqual(["grant", "WAITING_FOR_QUOTA"]);
+    expect([askDisk("v", "web"), askDisk("w", "web")]).toEqual(["grant", "grant"]);
+  });
+
   it("limits pods only where it names them", () => {
     const run = worldOf(makeQueue("ai", { [CPU]: 10, "a pods": 1 }), makeQueue("web", { [CPU]: 10 }));
     expect(ask(run, "x", "ai", 1)).toBe("grant");
@@ -131,24 +145,33 @@ describe("a queue with a quota", () => {
     expect(buildQueuePage(run.world, { limit: 10 }).reports[0]?.used.get(CPU)).toBe(8);
   });
 
-  it("checks with the smallest machine of the pool whether a whole one can ever fit", () => {
-    const verdictOf = (cpu: number) => {
-      const size = toAmounts({ cpu: 20, memory: 16, pods: 5 });
-      const run = startWithQueues(
-        [makeNode("large", "a", { allocatable: size }), makeNode("small", "a")],
-        [makeQueue("ai", { [CPU]: cpu, "a memory": 100 })],
-      );
-      return stepRun(run, { kind: "reserve", request: makeRequest("x", ["a"], { queue: "ai" }) });
-    };
-    expect(verdictOf(8)?.kind).toBe("grant");
-    expect(verdictOf(7)).toMatchObject({ fault: { code: "quota_exceeded", resource: "cpu", requested: 8, most: 7 } });
+  it("checks with the smallest machine of the pool whether a whole machine can ever be granted", () => {
+    const size = (cpu: number) => ({ allocatable: toAmounts({ cpu, pods: 5 }) });
+    const run = startWithQueues(
+      [makeNode("n0", "a", size(4)), makeNode("n1", "a", size(20))],
+      [makeQueue("ai", { [CPU]: 4 }), makeQueue("web", { [CPU]: 3 })],
+    );
+    const askWhole = (id: string, queue?: string) =>
+      sayVerdict(stepRun(run, { kind: "reserve", request: makeRequest(id, ["a"], { ...(queue && { queue }) }) }));
+    expect(askWhole("x")).toBe("grant");
+    expect(askWhole("y", "ai")).toBe("WAITING_FOR_QUOTA");
+    expect(askWhole("z", "web")).toBe("quota_exceeded");
+    stepRun(run, { kind: "release", owner: makeOwner("x") });
+    expect(granted(run)).toContain("y");
   });
 
-  it("counts use in the pool that the grant names, whatever pool its node is in later", () => {
-    const run = startWithQueues([makeNode("n0", "a")], [makeQueue("ai", { [CPU]: 8, "b cpu": 8 })]);
-    ask(run, "x", "ai", 4);
-    stepRun(run, { kind: "node", facts: makeNode("n0", "b") });
-    expect(buildQueuePage(run.world, { limit: 1 }).reports[0]?.used).toEqual(new Map([[CPU, 4]]));
+  it("keeps the use of a grant in the pool that the grant names", () => {
+    const large = { allocatable: toAmounts({ cpu: 8, pods: 5 }) };
+    const quotas = { [CPU]: 4, "b cpu": 4 };
+    const run = startWithQueues([makeNode("n0", "a", large)], [makeQueue("ai", quotas)]);
+    expect(ask(run, "x", "ai", 4)).toBe("grant");
+    stepRun(run, { kind: "node", facts: makeNode("n0", "b", large) });
+    stepRun(run, { kind: "node", facts: makeNode("n1", "a", large) });
+    const used = buildQueuePage(run.world, { limit: 10 }).reports[0]?.used;
+    expect([used?.get(CPU), used?.get("b cpu")]).toEqual([4, undefined]);
+    expect(ask(run, "y", "ai", 1)).toBe("WAITING_FOR_QUOTA");
+    release(run, "x");
+    expect(granted(run)).toContain("y");
   });
 
   it("does not limit requests without a queue", () => {
@@ -271,6 +294,33 @@ describe("the order between queues", () => {
     expect(granted(run)).toEqual(["a0", "b0", "a1"]);
   });
 
+  it("compares shares in exact fractions, also where floating-point numbers are equal", () => {
+    // 1003 * older exceeds 1001 * younger by 1.
+    const [older, younger] = [501 + 1001 * 2 ** 41, 502 + 1003 * 2 ** 41];
+    const total = 2 ** 52;
+    const memory = { allocatable: toAmounts({ memory: total, pods: 10 }) };
+    const leaf = (name: string, weightMilli: number) => makeQueue(name, {}, { parent: "all", weightMilli });
+    const run = startWithQueues(
+      [makeNode("n0", "a", memory)],
+      [makeQueue("all", { "a memory": total }), leaf("ai", 1001), leaf("web", 1003), leaf("first", 1000)],
+    );
+    const askMemory = (id: string, queue: string, amount: number) =>
+      stepRun(run, {
+        kind: "reserve",
+        request: makeRequest(id, [], {
+          owner: makeOwner(id, "job"),
+          needs: makeParts("a", { memory: amount }),
+          queue,
+        }),
+      });
+    askMemory("x", "first", total);
+    askMemory("y", "ai", older);
+    askMemory("z", "web", younger);
+    expect(older / 1001).toBe(younger / 1003);
+    release(run, "x");
+    expect(granted(run)).toEqual(["z", "y"]);
+  });
+
   it("goes by quota before share: own quota goes before borrowing", () => {
     const run = worldOf(
       makeQueue("all", { [CPU]: 4 }),
@@ -379,18 +429,22 @@ it("ends no work when a quota is lowered: the excess counts as borrowed, and not
   expect(ask(run, "z", "web", 4)).toBe("grant");
 });
 
-it("ends no work when a queue moves to another tree, where the excess counts as borrowed", () => {
+it("ends no work when a queue is moved: the excess counts as borrowed in the other tree, and nothing more is granted", () => {
   const run = worldOf(
-    makeQueue("old", { [CPU]: 10 }),
-    makeQueue("new", { [CPU]: 6 }),
+    makeQueue("old"),
+    makeQueue("new", { [CPU]: 2 }),
     makeQueue("ai", { [CPU]: 4 }, { parent: "old" }),
-    makeQueue("web", {}, { parent: "new" }),
+    makeQueue("web", { [CPU]: 6 }, { parent: "old" }),
   );
-  ask(run, "x", "ai", 14);
+  expect(ask(run, "x", "ai", 10)).toBe("grant");
   stepRun(run, { kind: "queue", queue: makeQueue("ai", { [CPU]: 4 }, { parent: "new" }) });
   expect(granted(run)).toEqual(["x"]);
-  expect(buildQueuePage(run.world, { name: "ai", limit: 1 }).reports[0]?.borrowed.get(CPU)).toBe(10);
-  expect(ask(run, "y", "web", 1)).toBe("WAITING_FOR_QUOTA");
+  const { reports } = buildQueuePage(run.world, { limit: 10 });
+  const usedBy = (name: string) => reports.find(({ queue }) => queue.name === name);
+  expect([usedBy("ai")?.borrowed.get(CPU), usedBy("new")?.used.get(CPU)]).toEqual([6, 10]);
+  expect(usedBy("old")?.used.get(CPU) ?? 0).toBe(0);
+  expect(ask(run, "y", "ai", 1)).toBe("WAITING_FOR_QUOTA");
+  expect(ask(run, "z", "web", 6)).toBe("grant");
 });
 
 it("requests no nodes for work that its quota does not admit", () => {

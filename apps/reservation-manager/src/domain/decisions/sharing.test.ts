@@ -217,6 +217,15 @@ describe("foreign pods", () => {
     expect(nodesOf(run, "new")).toEqual(["a1"]);
   });
 
+  it("include those of a replica set that picks its nodes itself and holds no machine", () => {
+    const owner = { kind: "replica-set", id: "web" };
+    const run = runOf(makeNode("a1", "a", { ownerUses: [{ owner, use: foreign(6) }] }));
+    ask(run, "whole", [undefined]);
+    ask(run, "part", [{ cpu: 2 }]);
+    ask(run, "more", [{ cpu: 1 }]);
+    expect([nodesOf(run, "whole"), nodesOf(run, "part"), nodesOf(run, "more")]).toEqual([undefined, ["a1"], undefined]);
+  });
+
   it("are named in the explanation", () => {
     const run = runOf(makeNode("a1", "a", { foreign: foreign(1) }), makeNode("a2", "a"));
     ask(run, "x", [undefined, undefined]);

@@ -1,0 +1,43 @@
+import { throwFault } from "@muster/faults";
+import { askMachines, toWireExplanation, type ExplainCalls } from "@muster/ledger-client";
+import { canOccupy, type BatchKind } from "@muster/names";
+import type { muster } from "@muster/proto";
+import { explainBatchJob } from "../../domain/batch/explain-batch-job.ts";
+import { planBatchJob } from "../../domain/batch/plan-batch-job.ts";
+import { refuseIncompleteCaches } from "../../requests.ts";
+import { observeBatchJob, type BatchPassDeps } from "./batch-passes.ts";
+import { BATCH_RESOURCES, buildRowKey } from "./batch-rows.ts";
+
+/** Which work: `id` is its owner id in the ledger. Without a namespace, it may be in any. */
+export type BatchOwner = { readonly kind: BatchKind; readonly id: string; readonly namespace: string };
+
+type ExplainDeps = Pick<BatchPassDeps, "world" | "machines" | "queues" | "nodes" | "policy" | "now">;
+
+/**
+ * Explains work of Kubernetes with a queue, in every replica: what its next pass would wait for, if the ledger has no request of it. Rejects with FaultError
+ * not_found.
+ */
+export async function explainBatchAnswer(
+  deps: ExplainDeps,
+  calls: ExplainCalls,
+  { kind, id, namespace }: BatchOwner,
+): Promise<muster.explain.v1.Explanation.$Properties> {
+  if (!deps.world.isComplete(kind)) refuseIncompleteCaches([BATCH_RESOURCES[kind].plural]);
+  const row = deps.world
+    .jobsOf(id)
+    .find((each) => each.kind === kind && each.queue !== "" && (namespace === "" || each.namespace === namespace));
+  if (row === undefined) return throwFault({ code: "not_found", kind, id });
+  const observed = observeBatchJob(deps, buildRowKey(row));
+  if (!("seen" in observed)) return throwFault({ code: "not_found", kind, id });
+  const { snapshot } = observed.seen;
+  const owner = { kind, id };
+  const asked = await askMachines(calls, owner, { kind, includes: (part) => canOccupy(owner, part) });
+  // A replica that does not lead knows no units, and only the leader remembers refusals.
+  const units = snapshot.units.filter(({ state }) => state === "refused");
+  const { wait } = planBatchJob({ ...snapshot, units }, deps.policy);
+  const isPreempted = asked.reservation?.reservation?.preemption !== undefined;
+  const reason = explainBatchJob({ job: snapshot.job, machines: asked.seen, isPreempted, wait });
+  // Kubernetes keeps the phase of the work in its status.
+  const explained = { kind, name: id, phase: "", sinceMs: 0, isOver: snapshot.job.finished };
+  return toWireExplanation(explained, reason, asked);
+}
