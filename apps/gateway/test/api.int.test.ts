@@ -1,7 +1,7 @@
 import { throwFault, type Fault } from "@muster/faults";
 import { muster } from "@muster/proto";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { startGatewayWorld, type Gateway, type GatewayWorld } from "./gateway-world.ts";
+import { startGatewayWorld, type Asking, type Gateway, type GatewayWorld } from "./gateway-world.ts";
 
 const { SESSION_EVENT_KIND_RUN } = muster.session.v1.SessionEventKind;
 const { LEASE_PHASE_ACTIVE } = muster.provision.v1.LeasePhase;
@@ -73,6 +73,17 @@ it("answers a known version without a body", async () => {
   world.answers["getSession"] = () => ({ session: { ...SESSION, revision: 4 } });
   const changed = await gateway.ask("/v1/sessions/echo", { headers: known });
   expect([changed.status, changed.headers["etag"] === headers["etag"]]).toEqual([200, false]);
+});
+
+it("answers a known version of a list without a body", async () => {
+  world.answers["listPools"] = () => ({ pools: [{ name: "a" }] });
+  const { headers } = await gateway.ask("/v1/pools");
+  const known = { "if-none-match": String(headers["etag"]) };
+  const same = await gateway.ask("/v1/pools", { headers: known });
+  expect([same.status, same.text, same.headers["etag"]]).toEqual([304, "", headers["etag"]]);
+  world.answers["listPools"] = () => ({ pools: [{ name: "a", held: 1 }] });
+  const changed = await gateway.ask("/v1/pools", { headers: known });
+  expect([changed.status, changed.json]).toMatchObject([200, { items: [{ name: "a", held: 1 }] }]);
 });
 
 it("passes limit and continue to a service with pages", async () => {
@@ -285,9 +296,23 @@ it("reports health and readiness to everyone, and nothing else without a token",
 });
 
 it("sets security headers on every answer", async () => {
-  for (const path of ["/healthz", "/v1/pools", "/v1/nowhere"]) {
-    const { headers } = await gateway.ask(path);
-    expect(headers).toMatchObject({
+  const asked: readonly (readonly [path: string, asking?: Asking])[] = [
+    ["/healthz"],
+    ["/readyz"],
+    ["/openapi.json"],
+    ["/auth/methods"],
+    ["/v1/pools"],
+    ["/v1/nowhere"],
+    ["/v1/sessions/%zz"],
+    [`/v1/${"a".repeat(10_000)}`],
+    ["/v1/pools", { token: null }],
+    ["/v1/pools", { method: "DELETE" }],
+    ["/v1/sessions", { method: "POST", body: "{" }],
+    ["/v1/sessions", { method: "POST", body: "x".repeat(2_000_000) }],
+  ];
+  for (const [path, asking] of asked) {
+    const { headers } = await gateway.ask(path, asking);
+    expect(headers, path.slice(0, 40)).toMatchObject({
       "x-content-type-options": "nosniff",
       "x-frame-options": "DENY",
       "referrer-policy": "no-referrer",

@@ -56,6 +56,7 @@ it("answers health, readiness with missing dependencies, and metrics, and stops 
   expect(metrics).toMatch(/^muster_ready\{muster_ready_check="limit"[^}]*\} 0$/m);
   expect(metrics).toMatch(/^muster_ready\{muster_ready_check="running"[^}]*\} 1$/m);
   expect((await fetch(`${base}/readyz`, { method: "POST" })).status).toBe(405);
+  expect((await fetch(`${base}/v1/sessions`)).status).toBe(404);
   service.child.kill("SIGTERM");
   expect(await service.exit).toEqual([0, null]);
   expect(service.lines().at(-1)).toMatchObject({ msg: "stopped", service: "demo", level: "info" });
