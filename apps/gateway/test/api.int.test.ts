@@ -171,6 +171,16 @@ it("builds the key of a job from the namespace, the name and the kind", async ()
   expect(world.received).toMatchObject([{ request: { key: { namespace: "default", name: "train", kind: "TFJob" } } }]);
 });
 
+it("names the namespace of jobs of a job-controller of the last release, whose keys have none", async () => {
+  const job = { key: { kind: "Job", name: "train" } };
+  world.answers["listJobs"] = () => ({ jobs: [job], namespace: "team-a" });
+  world.answers["getJob"] = () => ({ job });
+  const named = { key: { kind: "Job", name: "train", namespace: "team-a" } };
+  for (const path of ["/v1/jobs", "/v1/jobs/team-a"])
+    expect((await gateway.ask(path)).json).toMatchObject({ items: [named] });
+  expect((await gateway.ask("/v1/jobs/team-a/train")).json).toMatchObject(named);
+});
+
 it("finds one reservation by its owner", async () => {
   world.answers["getReservation"] = () => ({ reservation: { id: "r-1" } });
   expect((await gateway.ask("/v1/reservations/session/echo")).json).toMatchObject({ id: "r-1" });

@@ -221,6 +221,13 @@ describe("over any protocol", () => {
     expect(stream.events().map(({ event }) => event)).toEqual(["reset", "added", "synced", "deleted"]);
   });
 
+  it("names the namespace of watched jobs of a job-controller of the last release, whose keys have none", async () => {
+    world.answers["listJobs"] = () => ({ jobs: [{ key: { kind: "Job", name: "train" } }], namespace: "team-a" });
+    await using stream = await gateway.stream("/v1/jobs?watch=true");
+    await until("the list arrives", isSynced(stream));
+    expect(stream.events()[1]).toMatchObject({ event: "added", data: { key: { name: "train", namespace: "team-a" } } });
+  });
+
   it.each(["0123456789ab-5", "nonsense", "-1"])("sends the whole list again after the unknown event %s", async (id) => {
     await using stream = await gateway.stream("/v1/sessions?watch=true", { "last-event-id": id });
     await until("the list arrives", isSynced(stream));
