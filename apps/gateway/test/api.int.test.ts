@@ -215,6 +215,14 @@ it("plans without an effect", async () => {
   expect(world.received).toMatchObject([{ request: { name: "web", dryRun: true, by: LOCAL_USER } }]);
 });
 
+it("plans a session without submitting it", async () => {
+  const session = { name: "echo", waitingCode: "POOL_AVAILABILITY", waitingBecause: "8 are needed" };
+  world.answers["checkSession"] = () => ({ session });
+  const body = { name: "echo", spec: { components: [{ name: "driver", pool: "gpu" }] } };
+  expect((await gateway.ask("/v1/plan/sessions", { method: "POST", body })).json).toMatchObject({ session });
+  expect(world.received).toMatchObject([{ method: "checkSession", request: body }]);
+});
+
 it("deletes with the options of the query, and names the user", async () => {
   world.answers["deleteReplicaSet"] = () => ({ set: { name: "web" } });
   world.answers["terminateNode"] = () => ({ node: { name: "n-1" } });
