@@ -112,6 +112,15 @@ describe("contexts", () => {
     expect(JSON.parse(stdout)).toEqual([{ name: host, server, user: host, namespace: "default", isCurrent: true }]);
   });
 
+  it("are in ~/.config/muster/config.yaml unless MUSTER_CONFIG names another file", async () => {
+    const env = { HOME: join(folder, "home"), MUSTER_CONFIG: "", MUSTER_SERVER: "", MUSTER_TOKEN_FILE: "" };
+    const atHome = (...args: readonly string[]) => world.process(args, { env }).ended;
+    const signIn = ["login", "--server", server, "--token-file", tokenFile(), "--certificate-authority", ca];
+    expect(await atHome(...signIn)).toMatchObject({ code: 0 });
+    expect(await readFile(join(env.HOME, ".config/muster/config.yaml"), "utf8")).toContain(server);
+    expect(await atHome("get", "pools")).toMatchObject({ code: 0, stderr: "" });
+  });
+
   it("are not made by a login at an address without TLS on another machine, unless that is allowed", async () => {
     const remote = ["login", "--server", "http://muster.example.com", "--token-file", tokenFile()];
     const before = (await muster(["config", "view"])).stdout;

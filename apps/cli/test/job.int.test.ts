@@ -232,6 +232,7 @@ const SESSIONS = {
   watchSession: () => throwFault({ code: "internal", operation: "watchSession" }),
   cancelSession: ({ name }: { name: string }) => throwFault({ code: "not_found", kind: "session", id: name }),
   deleteSession: () => throwFault({ code: "internal", operation: "deleteSession" }),
+  checkSession: () => throwFault({ code: "internal", operation: "checkSession" }),
   getLogs: () => throwFault({ code: "internal", operation: "getLogs" }),
   listSessions: () => Promise.resolve({ sessions: [] }),
   getSession: ({ name }: { name: string }) =>

@@ -288,6 +288,7 @@ async function serveAll(
           sessions.set(name, session);
           return Promise.resolve({ session });
         },
+        checkSession: () => throwFault({ code: "internal", operation: "checkSession" }),
         deleteSession: ({ name, uid }) => {
           const session = find(name);
           if (session.uid !== uid) return throwFault({ code: "not_found", kind: "session", id: name });

@@ -12,6 +12,7 @@ import {
   type OpenedConsole,
 } from "./console-browser.ts";
 import { startConsoleWorld, type ConsoleWorld } from "./console-world.ts";
+import { MARKUP, markTexts } from "./mark-texts.ts";
 import { lengthen, sampleAnswers } from "./sample-world.ts";
 
 const SAMPLE = { machines: 48, work: 12, long: true };
@@ -90,6 +91,9 @@ const PAGES: Readonly<Record<string, Situation>> = {
   "plan of a document": writes(sessionText("pool"), "4 are free"),
   "a page that does not exist": { path: "/nowhere" },
 };
+
+/** Pages that show no text of a user besides names in their address. */
+const WITHOUT_TEXTS = ["status of a lease", "a page that does not exist"];
 
 const DIALOGS: Readonly<Record<string, Situation>> = {
   "keyboard help": asks("/", "Keyboard help"),
@@ -186,6 +190,29 @@ describe.skipIf(browserMissing)(`each page of the console${browserMissing ? ` ($
     await open(situation);
     await loaded();
     await checkViews();
+  });
+
+  it.each([
+    ...Object.entries(PAGES).filter(([title, { path }]) => !WITHOUT_TEXTS.includes(title) && path !== "/submit"),
+    ["names of queues", { path: "/queues", act: shows("company") }] as const,
+    ["result of a session", tab(OVER, "status", "Result")] as const,
+    ["findings in a document", writes(sessionText(`'${MARKUP}'`), /is an unknown field/)] as const,
+  ])("renders markup in every field that a user can name as text: %s", async (title, situation) => {
+    const result = JSON.stringify({ [MARKUP]: MARKUP });
+    const { getSession } = world.answers;
+    world.answers["getSession"] = async (request) => {
+      const { session } = (await getSession?.(request)) as { readonly session: object };
+      return { session: { ...session, resultJson: result } };
+    };
+    // A page finds one piece of work by its name, which the gateway refuses with markup.
+    const keepsAddresses = situation.path.startsWith("/workloads/") || title === "queues";
+    for (const [method, answer] of Object.entries(world.answers))
+      world.answers[method] = async (request) => markTexts(await answer(request), keepsAddresses) as object;
+    await open(situation);
+    await loaded();
+    expect(await page.locator("body").innerText()).toContain("onerror");
+    expect(await page.locator("img[src=x], script:not([src])").count()).toBe(0);
+    expect(await page.evaluate(() => "pwned" in window)).toBe(false);
   });
 
   it.each(Object.entries(DIALOGS))("is accessible in a dialog, and so is the dialog: %s", async (_, situation) => {

@@ -79,6 +79,20 @@ describe.skipIf(browserMissing)(`the console in a browser${browserMissing ? ` ($
     await page.getByRole("heading", { name: "Overview" }).waitFor();
   });
 
+  it("signs in by OIDC where the gateway has an issuer, and names its page as the return path", async () => {
+    await context.clearCookies();
+    const methods = { token: true, oidc: true };
+    await page.route("**/auth/methods", (route) => route.fulfill({ json: methods }));
+    await page.route("**/auth/oidc/start?*", (route) =>
+      route.fulfill({ contentType: "text/html", body: "the issuer" }),
+    );
+    await go("/workloads?kind=job");
+    await page.getByRole("link", { name: "Sign in with your account" }).click();
+    await page.getByText("the issuer").waitFor();
+    const { pathname, searchParams } = new URL(page.url());
+    expect([pathname, searchParams.get("return")]).toEqual(["/auth/oidc/start", "/workloads?kind=job"]);
+  });
+
   it("requests a new sign-in when the session is over, and then continues on the same page", async () => {
     await go("/workloads?kind=job");
     await page.getByRole("link", { name: "train" }).waitFor();

@@ -1,11 +1,10 @@
 import { once } from "node:events";
-import { connectService, RequestRates } from "@muster/bus";
+import { RequestRates } from "@muster/bus";
 import { RESOURCES, buildRoutes } from "@muster/gateway-api";
 import type { ServiceContext } from "@muster/service";
 import { openAuditLog } from "./adapters/audit-log.ts";
 import { openByteCalls, openCalls } from "./adapters/bus-call.ts";
 import { observeUse } from "./adapters/metrics.ts";
-import { openKeptRequests } from "./adapters/kept-requests.ts";
 import {
   byteCallsWhileConnected,
   callsWhileConnected,
@@ -13,9 +12,9 @@ import {
   readsWhileConnected,
 } from "./adapters/nats-status.ts";
 import { openAdmission } from "./adapters/open-admission.ts";
+import { lateNats } from "./adapters/open-nats.ts";
 import { openOidcSignIn } from "./adapters/oidc-sign-in.ts";
 import { openServer } from "./adapters/open-server.ts";
-import { serveAudit } from "./adapters/serve-audit.ts";
 import { makeSealer, readSessionKeys } from "./adapters/sealer.ts";
 import { openSessions } from "./adapters/sessions.ts";
 import { openWatchFeeds } from "./adapters/watch-feeds.ts";
@@ -30,16 +29,15 @@ const MAX_RATED_USERS = 10_000;
 /** Limits the answers that are reused while the replies of their services stay the same. */
 const KEPT_READS = { maxAnswers: 1024, maxKept: 32 * 1024 * 1024 };
 
-/** Serves the API until the signal. */
+/** Serves the API until the signal. Listens before NATS answers, so that pages show that it is away. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal } = context;
   const nats = followNats();
-  await using bus = await connectService(context, nats.record);
+  await using late = lateNats(context, nats);
   await using admission = await openAdmission(context);
-  const call = openCalls(bus, config.callTimeoutMs);
-  const callBytes = openByteCalls(bus, config.callTimeoutMs);
-  await using auditLog = await openAuditLog(bus, logger);
-  await using _audit = await serveAudit(bus, { version: context.version, logger });
+  const call = openCalls(late.bus, config.callTimeoutMs);
+  const callBytes = openByteCalls(late.bus, config.callTimeoutMs);
+  await using auditLog = openAuditLog(late.bus, logger);
   await using feeds = openWatchFeeds({
     call: readsWhileConnected(call, nats),
     pollMs: config.streams.pollMs,
@@ -74,13 +72,15 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
     jaegerUrl: config.console.jaegerUrl,
     audit: auditLog.audit,
     reads: openSharedReads(byteCallsWhileConnected(callBytes, nats), KEPT_READS),
-    keptRequests: await openKeptRequests(bus.connection, logger),
+    keptRequests: late.keptRequests,
     rates: new RequestRates(config.rate, MAX_RATED_USERS),
     failedTokens: failedTokens(config.failedTokenRate, () => performance.now()),
     namespace: config.namespace,
-    trouble: () => (signal.aborted ? "the gateway stops" : undefined),
+    trouble: () => (signal.aborted ? "the gateway stops" : late.isOpen ? undefined : "the gateway waits for NATS"),
     logger,
   });
+  logger.info({ url: server.url }, "listening");
+  await late.open();
   // It replaces the check of the connection, which would make all replicas unready together.
   context.readyWhen("nats", nats.check);
   logger.info({ url: server.url }, "serving the API");

@@ -20,6 +20,7 @@ const NEEDS: Readonly<Record<string, string>> = {
   "GET /v1/sessions/:name/explain": "get sessions in default",
   "GET /v1/sessions/:name/logs/:component": "get sessions/log in default",
   "POST /v1/sessions": "create sessions in default",
+  "POST /v1/plan/sessions": "create sessions in default",
   "POST /v1/sessions/:name/cancel": "update sessions in default",
   "DELETE /v1/sessions/:name": "delete sessions in default",
   "GET /v1/jobs": "list jobs in all",

@@ -1,7 +1,7 @@
 import { throwFault, type Fault } from "@muster/faults";
 import { muster } from "@muster/proto";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { startGatewayWorld, type Gateway, type GatewayWorld } from "./gateway-world.ts";
+import { startGatewayWorld, type Asking, type Gateway, type GatewayWorld } from "./gateway-world.ts";
 
 const { SESSION_EVENT_KIND_RUN } = muster.session.v1.SessionEventKind;
 const { LEASE_PHASE_ACTIVE } = muster.provision.v1.LeasePhase;
@@ -73,6 +73,17 @@ it("answers a known version without a body", async () => {
   world.answers["getSession"] = () => ({ session: { ...SESSION, revision: 4 } });
   const changed = await gateway.ask("/v1/sessions/echo", { headers: known });
   expect([changed.status, changed.headers["etag"] === headers["etag"]]).toEqual([200, false]);
+});
+
+it("answers a known version of a list without a body", async () => {
+  world.answers["listPools"] = () => ({ pools: [{ name: "a" }] });
+  const { headers } = await gateway.ask("/v1/pools");
+  const known = { "if-none-match": String(headers["etag"]) };
+  const same = await gateway.ask("/v1/pools", { headers: known });
+  expect([same.status, same.text, same.headers["etag"]]).toEqual([304, "", headers["etag"]]);
+  world.answers["listPools"] = () => ({ pools: [{ name: "a", held: 1 }] });
+  const changed = await gateway.ask("/v1/pools", { headers: known });
+  expect([changed.status, changed.json]).toMatchObject([200, { items: [{ name: "a", held: 1 }] }]);
 });
 
 it("passes limit and continue to a service with pages", async () => {
@@ -160,6 +171,16 @@ it("builds the key of a job from the namespace, the name and the kind", async ()
   expect(world.received).toMatchObject([{ request: { key: { namespace: "default", name: "train", kind: "TFJob" } } }]);
 });
 
+it("names the namespace of jobs of a job-controller of the last release, whose keys have none", async () => {
+  const job = { key: { kind: "Job", name: "train" } };
+  world.answers["listJobs"] = () => ({ jobs: [job], namespace: "team-a" });
+  world.answers["getJob"] = () => ({ job });
+  const named = { key: { kind: "Job", name: "train", namespace: "team-a" } };
+  for (const path of ["/v1/jobs", "/v1/jobs/team-a"])
+    expect((await gateway.ask(path)).json).toMatchObject({ items: [named] });
+  expect((await gateway.ask("/v1/jobs/team-a/train")).json).toMatchObject(named);
+});
+
 it("finds one reservation by its owner", async () => {
   world.answers["getReservation"] = () => ({ reservation: { id: "r-1" } });
   expect((await gateway.ask("/v1/reservations/session/echo")).json).toMatchObject({ id: "r-1" });
@@ -192,6 +213,14 @@ it("plans without an effect", async () => {
   const { json } = await gateway.ask("/v1/plan/replica-sets", { method: "POST", body: { name: "web", spec: {} } });
   expect(json).toMatchObject({ outcome: "CREATED" });
   expect(world.received).toMatchObject([{ request: { name: "web", dryRun: true, by: LOCAL_USER } }]);
+});
+
+it("plans a session without submitting it", async () => {
+  const session = { name: "echo", waitingCode: "POOL_AVAILABILITY", waitingBecause: "8 are needed" };
+  world.answers["checkSession"] = () => ({ session });
+  const body = { name: "echo", spec: { components: [{ name: "driver", pool: "gpu" }] } };
+  expect((await gateway.ask("/v1/plan/sessions", { method: "POST", body })).json).toMatchObject({ session });
+  expect(world.received).toMatchObject([{ method: "checkSession", request: body }]);
 });
 
 it("deletes with the options of the query, and names the user", async () => {
@@ -285,9 +314,23 @@ it("reports health and readiness to everyone, and nothing else without a token",
 });
 
 it("sets security headers on every answer", async () => {
-  for (const path of ["/healthz", "/v1/pools", "/v1/nowhere"]) {
-    const { headers } = await gateway.ask(path);
-    expect(headers).toMatchObject({
+  const asked: readonly (readonly [path: string, asking?: Asking])[] = [
+    ["/healthz"],
+    ["/readyz"],
+    ["/openapi.json"],
+    ["/auth/methods"],
+    ["/v1/pools"],
+    ["/v1/nowhere"],
+    ["/v1/sessions/%zz"],
+    [`/v1/${"a".repeat(10_000)}`],
+    ["/v1/pools", { token: null }],
+    ["/v1/pools", { method: "DELETE" }],
+    ["/v1/sessions", { method: "POST", body: "{" }],
+    ["/v1/sessions", { method: "POST", body: "x".repeat(2_000_000) }],
+  ];
+  for (const [path, asking] of asked) {
+    const { headers } = await gateway.ask(path, asking);
+    expect(headers, path.slice(0, 40)).toMatchObject({
       "x-content-type-options": "nosniff",
       "x-frame-options": "DENY",
       "referrer-policy": "no-referrer",

@@ -165,6 +165,16 @@ it("completes the event of a change with its outcome, including a refusal by the
   expect((await list("?name=missing")).items).toMatchObject([{ name: "missing", status: 404, code: "NOT_FOUND" }]);
 });
 
+it.each([
+  ["the client behind a trusted proxy", "127.0.0.0/8", "192.0.2.7"],
+  ["the proxy itself where none is trusted", "10.0.0.1", "127.0.0.1"],
+])("records from where a change comes: %s", async (_, proxies, address) => {
+  const proxied = await world.start({ GATEWAY_TRUSTED_PROXIES: proxies });
+  const headers = { "x-forwarded-for": "192.0.2.7" };
+  await proxied.ask("/v1/sessions/forwarded/cancel", { method: "POST", headers });
+  expect((await list("?name=forwarded")).items.at(-1)).toMatchObject({ status: 200, address });
+});
+
 it("calls no service for a change that the audit does not accept", async () => {
   const jsm = await jetstreamManager(world.bus.connection);
   const { name, subjects } = streams.apiAudit;

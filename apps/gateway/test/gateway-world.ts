@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connectNats, serveMethods, type Handlers, type NatsBus } from "@muster/bus";
-import { throwFault } from "@muster/faults";
+import { findFault, throwFault } from "@muster/faults";
 import { AuditService, muster, services, streams, type ServiceDescriptor } from "@muster/proto";
 import type { ReadyCheck } from "@muster/service";
 import { makeCertificateAuthority, startTestNats, makeSignedCertificate, until, type TestNats } from "@muster/testkit";
@@ -102,8 +102,11 @@ export type GatewayWorld = AsyncDisposable & {
   readonly directory: string;
   /** Resolves with a function that reads the audit events published after this call: the changes, then the refusals. */
   followAudit(): Promise<() => Promise<muster.gateway.v1.ChangeAudited[]>>;
-  start(variables?: Readonly<Record<string, string>>): Promise<Gateway>;
+  /** Resolves when the gateway serves, or already when it listens: it then need not have NATS. */
+  start(variables?: Readonly<Record<string, string>>, until?: GatewayStep): Promise<Gateway>;
 };
+
+type GatewayStep = "listening" | "serving the API";
 
 /** Starts a real NATS server, services whose answers the test states, and gateways of the protocol. */
 export async function startGatewayWorld(answers: Answers = {}, protocol: Protocol = "HTTP/1.1"): Promise<GatewayWorld> {
@@ -137,8 +140,8 @@ export async function startGatewayWorld(answers: Answers = {}, protocol: Protoco
         ...(await readAudit(bus, apiRefusals, from[1])),
       ];
     },
-    start: async (variables = {}) => {
-      const gateway = await startGateway(nats, directory, { ...tls, ...variables });
+    start: async (variables = {}, step = "serving the API") => {
+      const gateway = await startGateway({ nats, directory, variables: { ...tls, ...variables }, step });
       all.use(gateway);
       return gateway;
     },
@@ -193,11 +196,17 @@ function handlersOf(
   return Object.fromEntries(handlers) as Handlers<ServiceDescriptor>;
 }
 
-async function startGateway(
-  nats: TestNats,
-  directory: string,
-  variables: Readonly<Record<string, string>>,
-): Promise<Gateway> {
+async function startGateway({
+  nats,
+  directory,
+  variables,
+  step,
+}: {
+  readonly nats: TestNats;
+  readonly directory: string;
+  readonly variables: Readonly<Record<string, string>>;
+  readonly step: GatewayStep;
+}): Promise<Gateway> {
   const tokenFile = join(directory, "token");
   const config = readConfig({
     MUSTER_NATS_URL: nats.url,
@@ -214,7 +223,7 @@ async function startGateway(
     logged.push(
       `${message} ${JSON.stringify(fields, (_, value: unknown) => (value instanceof Error ? value.stack : value))}`,
     );
-    if ("url" in fields && typeof fields.url === "string") url = fields.url;
+    if (message === step && "url" in fields && typeof fields.url === "string") url = fields.url;
   };
   const logger = { debug: log, info: log, warn: log, error: log, child: () => logger };
   const check = (name: string, each: ReadyCheck): void => void checks.set(name, each);
@@ -230,6 +239,8 @@ async function startGateway(
     readyWhen: check,
     alsoCheck: check,
   }).catch((error: unknown) => {
+    // A gateway that stops while it waits for NATS has nothing else to do.
+    if (stop.signal.aborted && findFault(error)?.code === "cancelled") return;
     failure = error instanceof Error ? error : new Error(String(error));
   });
   await until("the gateway serves or has failed", () => url !== undefined || failure !== undefined);

@@ -127,6 +127,10 @@ function expectValid(schema: Schema, value: unknown, what: string): void {
   expect(validate(value) ? [] : validate.errors, what).toEqual([]);
 }
 
+it("has the version 3.1 of OpenAPI", () => {
+  expect(document["openapi"]).toMatch(/^3\.1\.\d+$/);
+});
+
 it("documents exactly the methods of every path", () => {
   const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
@@ -166,6 +170,30 @@ it("answers every documented request as documented, except streams, which have t
     "GET /v1/jobs/{namespace}/{name}/logs/{component}",
     "GET /v1/sessions/{name}/logs/{component}",
     "GET /v1/watch",
+  ]);
+});
+
+it("accepts an Idempotency-Key on every request that creates, and documents it on no other", async () => {
+  const creating: string[] = [];
+  for (const [path, methods] of Object.entries(document.paths))
+    for (const [method, operation] of Object.entries(methods)) {
+      if (!operation.parameters.some(({ name }) => name === "Idempotency-Key")) continue;
+      const what = `${method.toUpperCase()} ${path}`;
+      creating.push(what);
+      const body = sampleOf(operation.requestBody!.content["application/json"]!.schema);
+      const headers = { "idempotency-key": path };
+      const create = () => gateway.ask(pathWith(path, operation), { method: "POST", body, headers });
+      world.received.length = 0;
+      const answers = [await create(), await create()];
+      expect([what, ...answers.map(({ status }) => status)]).toEqual([what, 200, 200]);
+      expect(world.received.length, what).toBe(1);
+    }
+  expect(creating.toSorted()).toEqual([
+    "POST /v1/jobs/{namespace}",
+    "POST /v1/leases",
+    "POST /v1/replica-sets",
+    "POST /v1/rolls",
+    "POST /v1/sessions",
   ]);
 });
 

@@ -11,7 +11,7 @@ import {
   type Protocol,
   type Streamed,
 } from "./gateway-world.ts";
-import { openRawRequest } from "./raw-request.ts";
+import { openRawRequest, openRawRequests } from "./raw-request.ts";
 
 const QUICK = { GATEWAY_WATCH_POLL_MS: "20", GATEWAY_STREAM_CHECK_MS: "100", GATEWAY_STREAM_STALL_MS: "500" };
 
@@ -128,7 +128,7 @@ describe.each(PROTOCOLS)("over %s", (protocol) => {
     expect(stream.events()).toMatchObject([{ event: "closed", data: { code: "INVALID_REQUEST", field: "namespace" } }]);
   });
 
-  it("ends a watch whose client reads too slowly, with the reason TOO_SLOW", async () => {
+  it("ends a watch whose client reads too slowly, with the reason TOO_SLOW, which requires a new list", async () => {
     const trouble = "x".repeat(400_000);
     // The answer has 24 MB, which exceeds the buffers of the kernel.
     world.answers["listNodes"] = ({ continue: from }) => {
@@ -146,6 +146,8 @@ describe.each(PROTOCOLS)("over %s", (protocol) => {
     raw.resume();
     await until("the reason arrives", () => raw.text().includes("TOO_SLOW"));
     expect(raw.text()).toContain("event: closed");
+    // The list was cut, so its position is empty: the next connection begins with a new list.
+    expect([...raw.text().matchAll(/^id: (.*)$/gm)].at(-1)?.[1]).toBe("");
   });
 
   it("limits the streams of one user", async () => {
@@ -219,6 +221,13 @@ describe("over any protocol", () => {
     expect(stream.events().map(({ event }) => event)).toEqual(["reset", "added", "synced", "deleted"]);
   });
 
+  it("names the namespace of watched jobs of a job-controller of the last release, whose keys have none", async () => {
+    world.answers["listJobs"] = () => ({ jobs: [{ key: { kind: "Job", name: "train" } }], namespace: "team-a" });
+    await using stream = await gateway.stream("/v1/jobs?watch=true");
+    await until("the list arrives", isSynced(stream));
+    expect(stream.events()[1]).toMatchObject({ event: "added", data: { key: { name: "train", namespace: "team-a" } } });
+  });
+
   it.each(["0123456789ab-5", "nonsense", "-1"])("sends the whole list again after the unknown event %s", async (id) => {
     await using stream = await gateway.stream("/v1/sessions?watch=true", { "last-event-id": id });
     await until("the list arrives", isSynced(stream));
@@ -278,6 +287,22 @@ describe("over any protocol", () => {
     );
     expect(both.map(changes)).toEqual([["modified a@2"], ["modified a@2"]]);
     expect(both.map((stream) => stream.over())).toEqual([undefined, undefined]);
+  });
+
+  it("serves 1,000 watches at once from one read of their list, and other requests meanwhile", async () => {
+    // All watches are of one user at one address, whose limits are lower.
+    const limits = { GATEWAY_USER_STREAMS_MAX: "1000", GATEWAY_REQUESTS_BURST: "2000", GATEWAY_REQUESTS_MAX: "8000" };
+    const large = await world.start(limits);
+    const watches = openRawRequests(large, 1000, { path: "/v1/sessions?watch=true" });
+    await until("each watch has the list", () => watches.every((watch) => watch.text().includes("event: synced")));
+    expect((await large.ask("/v1/sessions?watch=true")).status).toBe(429);
+    expect((await large.ask("/v1/sessions")).status).toBe(200);
+    world.received.length = 0;
+    sessions.set("c", 1);
+    await until("each watch has the change", () => watches.every((watch) => watch.text().includes('"name":"c"')));
+    expect(world.received.length).toBeLessThan(watches.length / 2);
+    expect(watches.filter((watch) => watch.isOver())).toEqual([]);
+    for (const each of watches) await each[Symbol.asyncDispose]();
   });
 
   it("refuses pages of a watched list", async () => {

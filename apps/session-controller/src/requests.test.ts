@@ -12,6 +12,7 @@ import {
   listSessions,
   readSessionLog,
   removeSession,
+  checkSession,
   submitSession,
   watchSession,
   type RequestDeps,
@@ -68,6 +69,7 @@ function deps(more: Partial<RequestDeps> = {}): RequestDeps {
     }),
     occupancy: () => ({ unfinished: 0, storedBytes: 0 }),
     explain: () => Promise.resolve(undefined),
+    checkMachines: () => Promise.resolve(undefined),
     askMachines: () => Promise.resolve(NO_ANSWERS),
     announce: (value, from) => Promise.resolve(void did.push(`announce ${value.name} from ${from}`)),
     finished: (value) => void did.push(`count ${value.name}`),
@@ -148,6 +150,45 @@ describe("submit", () => {
   it("needs a request id", async () => {
     const fault = await faultFrom(submitSession(deps(), POLICY, { ...request, requestId: "" }));
     expect(fault).toMatchObject({ code: "invalid_request", field: "request_id" });
+  });
+});
+
+describe("check", () => {
+  const request = { name: "bench", draft: makeDraft() };
+
+  it("returns the session as a submission would store it, and stores nothing", async () => {
+    const { record: checked } = await checkSession(deps(), POLICY, request);
+    expect(stored.size).toBe(0);
+    const { record: made } = await submitSession(deps(), POLICY, { ...request, requestId: "r-1" });
+    const unset = { uid: "", requestId: "", traceparent: "", waitingBecause: "" };
+    expect(checked).toEqual({ ...made, ...unset });
+  });
+
+  it("states why the session would wait for machines, or refuses it for the reason for which it would end", async () => {
+    const because = { code: "POOL_AVAILABILITY", pool: "gpu", requested: 2, available: 1, ahead: 0 } as const;
+    const waiting = deps({ checkMachines: () => Promise.resolve(because) });
+    const checked = await checkSession(waiting, POLICY, request);
+    expect([checked.waitingCode, checked.record.waitingBecause]).toEqual([
+      "POOL_AVAILABILITY",
+      expect.stringContaining("pool gpu has 1 machine"),
+    ]);
+    const unknown = new FaultError({ code: "pool_unknown", pool: "gpus" });
+    const refusing = deps({ checkMachines: () => Promise.reject(unknown) });
+    expect(await faultFrom(checkSession(refusing, POLICY, request))).toEqual(unknown.fault);
+  });
+
+  it.each<[string, Partial<typeof request>, unfinished: number]>([
+    ["without components", { draft: makeDraft({ components: [] }) }, 0],
+    ["with an invalid name", { name: "Bench" }, 0],
+    ["with a name that is taken", { name: "taken" }, 0],
+    ["over a limit", {}, 2],
+  ])("refuses a session %s as a submission does", async (_title, changed, unfinished) => {
+    put(makeRunning({ name: "taken", requestId: "r-0" }));
+    const limited = deps({ occupancy: () => ({ unfinished, storedBytes: 0 }) });
+    const asked = { ...request, ...changed };
+    const refused = await faultFrom(checkSession(limited, POLICY, asked));
+    expect(refused).toBeDefined();
+    expect(refused).toEqual(await faultFrom(submitSession(limited, POLICY, { ...asked, requestId: "r-1" })));
   });
 });
 

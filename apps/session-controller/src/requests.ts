@@ -30,6 +30,8 @@ export type RequestDeps = {
    * the ledger.
    */
   readonly explain: (record: SessionRecord) => Promise<WaitReason | undefined>;
+  /** Returns why a new session would wait for machines; undefined if it would not. Rejects with the fault for which it would end. */
+  readonly checkMachines: (record: SessionRecord) => Promise<WaitReason | undefined>;
   /** Asks the ledger and the node-scaler about its machines. Never rejects with FaultError. */
   readonly askMachines: (record: SessionRecord) => Promise<MachineAnswers>;
   readonly announce: (record: SessionRecord, from: number) => Promise<void>;
@@ -91,23 +93,20 @@ export async function submitSession(
   policy: SubmitPolicy,
   request: SessionSubmission,
 ): Promise<StoredSession> {
-  const { requestId, name, draft } = request;
-  const { defaults, limits, poolLabel } = policy;
+  const { requestId, name } = request;
   refuse(checkRequestId(requestId));
-  const validated = validateSession(name, draft, defaults, poolLabel);
-  if (!validated.ok) return throwFault(validated.fault);
   const built = buildRecord({
     name,
     uid: deps.newUid(),
     requestId,
-    spec: validated.spec,
+    spec: validSpec(request, policy),
     traceparent: deps.traceparent(),
     nowMs: deps.now(),
     waitingBecause: "the session controller has not taken it yet",
   });
   const executor = deps.executor();
   const record = executor === undefined ? built : transitionTakeOver(built, executor);
-  const full = checkRoom(deps.occupancy(), limits);
+  const full = checkRoom(deps.occupancy(), policy.limits);
   try {
     if (full !== undefined && (await deps.load(name)) === undefined) throwFault(full);
     return { record, revision: await deps.create(record) };
@@ -115,6 +114,33 @@ export async function submitSession(
     if (findFault(error)?.code !== "already_exists") throw error;
     return repeated(deps, name, requestId, error);
   }
+}
+
+/**
+ * Returns the session as `submitSession` would store it, with the reason why it would wait for machines. Rejects as `submitSession` would, and with the fault
+ * for which the session would end without machines. Stores nothing.
+ */
+export async function checkSession(
+  deps: RequestDeps,
+  policy: SubmitPolicy,
+  draft: Omit<SessionSubmission, "requestId">,
+): Promise<ExplainedSession> {
+  const { name } = draft;
+  const spec = validSpec(draft, policy);
+  const stored = await deps.load(name);
+  if (stored !== undefined) refuseName(name, stored);
+  refuse(checkRoom(deps.occupancy(), policy.limits));
+  const unset = { uid: "", requestId: "", traceparent: "", waitingBecause: "" };
+  const record = buildRecord({ ...unset, name, spec, nowMs: deps.now() });
+  return withReason({ record, revision: 0 }, await deps.checkMachines(record));
+}
+
+function validSpec(
+  { name, draft }: Omit<SessionSubmission, "requestId">,
+  { defaults, poolLabel }: SubmitPolicy,
+): SessionRecord["spec"] {
+  const validated = validateSession(name, draft, defaults, poolLabel);
+  return validated.ok ? validated.spec : throwFault(validated.fault);
 }
 
 /** Replicas count only sessions that they know, so concurrent submissions may exceed the limit by a few. */
@@ -131,7 +157,10 @@ function checkRoom(
 /** A repeated request gets the session of the first one; another request for the same name is refused. */
 async function repeated(deps: RequestDeps, name: string, requestId: string, cause: unknown): Promise<StoredSession> {
   const stored = await deps.load(name);
-  if (stored?.record.requestId === requestId) return stored;
+  return stored?.record.requestId === requestId ? stored : refuseName(name, stored, cause);
+}
+
+function refuseName(name: string, stored: StoredSession | undefined, cause?: unknown): never {
   const over = stored !== undefined && isFinished(stored.record);
   const doing = over ? "choose another name, or delete the finished session" : "choose another name";
   return throwFault({ code: "already_exists", kind: "session", id: name }, { cause, doing });
@@ -143,13 +172,15 @@ export async function getSession(deps: RequestDeps, name: string): Promise<Store
 }
 
 /** Returns the session with the ledger's current wait reason, which no record contains while it changes, or before an executor takes the session. */
-export async function addWaitReason(
-  deps: RequestDeps,
-  stored: StoredSession,
-): Promise<StoredSession & { readonly waitingCode?: WaitReason["code"] }> {
-  const { record, revision } = stored;
-  const because = isInQueue(record) ? await deps.explain(record) : undefined;
+export async function addWaitReason(deps: RequestDeps, stored: StoredSession): Promise<ExplainedSession> {
+  return withReason(stored, isInQueue(stored.record) ? await deps.explain(stored.record) : undefined);
+}
+
+type ExplainedSession = StoredSession & { readonly waitingCode?: WaitReason["code"] };
+
+function withReason(stored: StoredSession, because: WaitReason | undefined): ExplainedSession {
   if (because === undefined) return stored;
+  const { record, revision } = stored;
   return { record: { ...record, waitingBecause: explainReason(because) }, revision, waitingCode: because.code };
 }
 

@@ -14,6 +14,7 @@ import {
   listSessions,
   readSessionLog,
   removeSession,
+  checkSession,
   submitSession,
   watchSession,
 } from "./requests.ts";
@@ -52,16 +53,12 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
 function handlers(deps: Deps, config: Config): Handlers<typeof SessionService> {
   const { requests } = deps;
   const { defaults, limits } = config;
-  const { poolLabel } = config.kube;
+  const policy = { defaults, limits, poolLabel: config.kube.poolLabel };
   return {
     submitSession: async ({ requestId, name, spec }) =>
-      reply(
-        await submitSession(
-          requests,
-          { defaults, limits, poolLabel },
-          { requestId, name, draft: toSessionDraft(spec) },
-        ),
-      ),
+      reply(await submitSession(requests, policy, { requestId, name, draft: toSessionDraft(spec) })),
+    checkSession: async ({ name, spec }) =>
+      reply(await checkSession(requests, policy, { name, draft: toSessionDraft(spec) })),
     getSession: async ({ name }) => reply(await addWaitReason(requests, await getSession(requests, name))),
     explainSession: async ({ name }) => ({ explanation: await explainStoredSession(requests, name) }),
     watchSession: async (request, { signal }) =>

@@ -153,6 +153,25 @@ for (const server of API_SERVERS) {
       await expectNothingLeft(world);
     });
 
+    it("checks a session without storing it, and states why it would wait", async () => {
+      const spec = { components: [makeScripted("driver", "driver", "serve")] };
+      const check = async (name: string) => (await world.sessions.checkSession({ name, spec })).session;
+      expect(await check("planned")).toMatchObject({ name: "planned", waitingCode: "", waitingBecause: "" });
+      await submitSession(world, "holder", spec.components);
+      await waitForEvent(world, "holder", "RUN");
+      expect(await check("planned")).toMatchObject({ waitingCode: "CONCURRENCY_LIMIT" });
+      await expect(check("holder")).rejects.toMatchObject({ fault: { code: "already_exists" } });
+      await expect(world.sessions.getSession({ name: "planned" })).rejects.toMatchObject({
+        fault: { code: "not_found" },
+      });
+      const nowhere = { components: [{ ...makeScripted("driver", "driver", "exit", "0"), pool: "gpus" }] };
+      await expect(world.sessions.checkSession({ name: "nowhere", spec: nowhere })).rejects.toMatchObject({
+        fault: { code: "pool_unknown", pool: "gpus" },
+      });
+      await world.sessions.cancelSession({ requestId: "c-holder", name: "holder" });
+      await waitUntilFinished(world, "holder");
+    });
+
     it("immediately ends a session whose pool does not exist or is too small", async () => {
       await submitSession(world, "nowhere", [{ ...makeScripted("driver", "driver", "exit", "0"), pool: "gpus" }]);
       expect((await waitUntilFinished(world, "nowhere")).events?.at(-1)).toMatchObject({ reason: "POOL_UNKNOWN" });

@@ -29,6 +29,7 @@ export const RESOURCES: readonly AnyResource[] = [
     logs: { call: "getLogs" },
     changes: [
       { call: "submitSession", http: "POST", of: "all", verb: "create" },
+      { call: "checkSession", http: "POST", of: "plan", verb: "create" },
       { call: "cancelSession", http: "POST", of: "one", action: "cancel", verb: "update" },
       { call: "deleteSession", http: "DELETE", of: "one", verb: "delete" },
     ],

@@ -181,6 +181,7 @@ export const rights = {
         "getSession",
         "explainSession",
         "getLogs",
+        "checkSession",
         "submitSession",
         "cancelSession",
         "deleteSession",

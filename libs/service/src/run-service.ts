@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { computeBackoffMs, pause } from "@muster/backoff";
-import { findFault, isFaultError, isRetryable } from "@muster/faults";
+import { FaultError, findFault, isFaultError, isRetryable } from "@muster/faults";
 import { metrics } from "@opentelemetry/api";
 import { startTelemetry } from "@muster/tracing";
 import { readEnv } from "./env.ts";
@@ -123,19 +123,36 @@ async function runUntilStopped<Config>(
   context: ServiceContext<Config>,
   checks: Map<string, ReadyCheck>,
 ): Promise<void> {
-  const { logger, signal } = context;
-  const stopping = (): boolean => signal.aborted;
   const notStarted = (because: string): void => {
     checks.clear();
-    checks.set("running", () => (stopping() ? "stopping" : undefined));
+    checks.set("running", () => (context.signal.aborted ? "stopping" : undefined));
     checks.set(STARTING, () => because);
   };
   notStarted("starting");
+  await retryWhileUnavailable(context, () => run(context), notStarted);
+}
+
+/**
+ * Opens a part of a start, again after each failure of a dependency, which the log and /readyz report, while the parts that `run` opened before stay open.
+ * Rejects with any other error, and with FaultError cancelled once the service stops.
+ */
+export function retryStart<Result>(
+  context: Pick<ServiceContext<unknown>, "logger" | "signal" | "alsoCheck">,
+  open: () => Promise<Result>,
+): Promise<Result> {
+  return retryWhileUnavailable(context, open, (because) => context.alsoCheck(STARTING, () => because));
+}
+
+async function retryWhileUnavailable<Result>(
+  { logger, signal }: Pick<ServiceContext<unknown>, "logger" | "signal">,
+  work: () => Promise<Result>,
+  notStarted: (because: string) => void,
+): Promise<Result> {
+  const stopping = (): boolean => signal.aborted;
   for (let failures = 0; ;) {
     const startedMs = performance.now();
     try {
-      await run(context);
-      return;
+      return await work();
     } catch (error) {
       if (stopping() || !isFaultError(error) || !isRetryable(error.fault)) throw error;
       failures = performance.now() - startedMs > SETTLED_MS ? 1 : failures + 1;
@@ -143,7 +160,7 @@ async function runUntilStopped<Config>(
       notStarted(`waiting: ${describeError(error)}`);
       logger.warn({ err: error, retryInMs }, "cannot run now and retries");
       await pause(retryInMs, signal);
-      if (stopping()) return;
+      if (stopping()) throw new FaultError({ code: "cancelled", operation: "starting" }, { cause: error });
     }
   }
 }

@@ -1,8 +1,8 @@
 /** A service for tests: becomes ready after a configurable delay, and stops according to DEMO_STOP. */
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { throwFault } from "@muster/faults";
-import { readEnv, runService } from "../src/index.ts";
+import { FaultError, throwFault } from "@muster/faults";
+import { readEnv, retryStart, runService } from "../src/index.ts";
 
 let runs = 0;
 
@@ -10,13 +10,22 @@ await runService({
   name: "demo",
   readConfig: (env) =>
     readEnv(env, (read) => ({
-      stop: read.oneOf("DEMO_STOP", ["orderly", "hang", "fail", "away", "never-ready", "late"], "orderly"),
+      stop: read.oneOf("DEMO_STOP", ["orderly", "hang", "fail", "away", "never-ready", "late", "late-part"], "orderly"),
       gate: read.optional("DEMO_GATE") ?? "",
       isWarned: read.flag("DEMO_WARNED", false),
       limit: read.integer("DEMO_LIMIT", { fallback: 1, min: 1, max: 9 }),
     })),
-  run: async ({ config, signal, logger, natsReplicas, requestRate, readyWhen, alsoCheck }) => {
+  run: async (context) => {
+    const { config, signal, logger, natsReplicas, requestRate, readyWhen, alsoCheck } = context;
     runs += 1;
+    if (config.stop === "late-part") {
+      logger.info({}, "the first part is open");
+      await retryStart(context, () =>
+        existsSync(config.gate)
+          ? Promise.resolve()
+          : Promise.reject(new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 500 })),
+      );
+    }
     if (config.stop === "late" && !existsSync(config.gate)) {
       readyWhen("forgotten", () => "it is of an earlier run");
       const cause = new Error("JetStream has no leader");

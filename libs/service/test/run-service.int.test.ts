@@ -56,6 +56,7 @@ it("answers health, readiness with missing dependencies, and metrics, and stops 
   expect(metrics).toMatch(/^muster_ready\{muster_ready_check="limit"[^}]*\} 0$/m);
   expect(metrics).toMatch(/^muster_ready\{muster_ready_check="running"[^}]*\} 1$/m);
   expect((await fetch(`${base}/readyz`, { method: "POST" })).status).toBe(405);
+  expect((await fetch(`${base}/v1/sessions`)).status).toBe(404);
   service.child.kill("SIGTERM");
   expect(await service.exit).toEqual([0, null]);
   expect(service.lines().at(-1)).toMatchObject({ msg: "stopped", service: "demo", level: "info" });
@@ -138,8 +139,25 @@ it("waits for its dependencies, reports that on /readyz, and runs once they are 
   expect(await service.exit).toEqual([0, null]);
 });
 
-it("stops while it waits for its dependencies", async () => {
-  const service = start({ DEMO_STOP: "late" });
+it("retries a part of its start, reports that on /readyz, and keeps the earlier parts open meanwhile", async () => {
+  await using directory = await mkdtempDisposable(join(tmpdir(), "muster-demo-"));
+  const gate = join(directory.path, "gate");
+  const service = start({ DEMO_STOP: "late-part", DEMO_GATE: gate });
+  const readyz = `http://${await service.address()}/readyz`;
+  const count = (msg: string): number => service.lines().filter((line) => line["msg"] === msg).length;
+  await until("it has waited twice", () => count("cannot run now and retries") > 1);
+  const waiting = await fetch(readyz);
+  expect([waiting.status, await waiting.text()]).toEqual([
+    503,
+    expect.stringContaining("[-]started waiting: nats is not available"),
+  ]);
+  await writeFile(gate, "");
+  await until("it is ready", async () => (await fetch(readyz)).ok);
+  expect(count("the first part is open")).toBe(1);
+});
+
+it.each(["late", "late-part"])("stops while it waits for its dependencies: %s", async (stop) => {
+  const service = start({ DEMO_STOP: stop });
   await until("it waits", () => service.output().includes("cannot run now"));
   service.child.kill("SIGTERM");
   expect(await service.exit).toEqual([0, null]);

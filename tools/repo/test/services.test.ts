@@ -80,6 +80,19 @@ it("have an app, a user of NATS, and an account in Kubernetes", async () => {
   expect([...STANDARD, OPTIONAL].toSorted()).toEqual([...SERVICES].toSorted());
 });
 
+it("speak HTTP to people and programs only in the gateway; the others have only the status server", async () => {
+  const folders = [...SERVICES.map((name) => `apps/${name}/src`), "libs"];
+  const found: string[] = [];
+  for (const folder of folders)
+    for (const name of await readdir(join(ROOT, folder), { recursive: true })) {
+      const path = join(folder, name);
+      if (!name.endsWith(".ts") || /\.test\.ts$|\/(test|bench|node_modules|generated)\/|^libs\/testkit\//.test(path))
+        continue;
+      if (/\b(create(Secure)?Server|fastify)\(/.test(await read(path))) found.push(path);
+    }
+  expect(found.toSorted()).toEqual(["apps/gateway/src/adapters/open-server.ts", "libs/service/src/status-server.ts"]);
+});
+
 it("accept from the chart exactly the variables that they read, and no secret", async () => {
   const schema = JSON.parse(await read("deploy/helm/muster/values.schema.json")) as Parameters<
     typeof buildChartSchema

@@ -47,10 +47,14 @@ export type AuditLog = AsyncDisposable & {
   readonly lateOutcomes: number;
 };
 
-/** Opens separate streams for changes and refusals, so that no number of refusals removes a change. Each method resolves when its event is on disk. */
-export async function openAuditLog(bus: Bus, logger: Pick<Logger, "error" | "warn" | "info">): Promise<AuditLog> {
+/** Ensures separate streams for changes and refusals, so that no number of refusals removes a change. */
+export async function ensureAuditStreams(bus: Bus): Promise<void> {
   await bus.ensureStream(streams.apiAudit);
   await bus.ensureStream(streams.apiRefusals);
+}
+
+/** Writes to the streams of `ensureAuditStreams`. `bus` throws FaultError until they exist. Each method resolves when its event is on disk. */
+export function openAuditLog(bus: () => Bus, logger: Pick<Logger, "error" | "warn" | "info">): AuditLog {
   const inFlight = new Set<Promise<undefined>>();
   const late = openLateOutcomes(logger);
   const audit: Audit = (attempt) => {
@@ -59,11 +63,11 @@ export async function openAuditLog(bus: Bus, logger: Pick<Logger, "error" | "war
     const id = randomUUID();
     const ended = Promise.withResolvers<undefined>();
     let isAnnounced = false;
-    const publish = (outcome: Outcome): Promise<unknown> => {
+    const publish = async (outcome: Outcome): Promise<unknown> => {
       const { resource } = record;
       const subject = isAnnounced ? subjects.changeAudited(resource, user, id) : subjects.changeRefused(resource, user);
       // A random id is used, because the request id would drop the events of repeated attempts as duplicates.
-      return publishEvent(bus, subject, ChangeAudited, { ...record, ...outcome }, { messageId: randomUUID() });
+      return publishEvent(bus(), subject, ChangeAudited, { ...record, ...outcome }, { messageId: randomUUID() });
     };
     return {
       announce: async () => {

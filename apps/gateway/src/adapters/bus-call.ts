@@ -6,17 +6,18 @@ import type { CallBytes } from "../api/shared-reads.ts";
 
 type AnyClient = Readonly<Record<string, (request: object, options: CallOptions) => ReturnType<Call>>>;
 
-/** Opens calls over the bus. A call is aborted when its caller is. */
-export function openCalls(bus: Bus, timeoutMs: number): Call {
+/** Opens calls over the bus, and rejects with the error that it throws. A call is aborted when its caller is. */
+export function openCalls(bus: () => Bus, timeoutMs: number): Call {
   // The cast is needed, because the table names methods without keeping their types.
-  const callsOf = clientsBy<AnyClient>((service) => makeClient(bus, service));
-  return (route, request, signal) => callOf(callsOf(route.resource.service), route)(request, { timeoutMs, signal });
+  const callsOf = clientsBy<AnyClient>((service) => makeClient(bus(), service));
+  return async (route, request, signal) =>
+    callOf(callsOf(route.resource.service), route)(request, { timeoutMs, signal });
 }
 
-/** Opens calls whose replies stay encoded. They have no caller, and end with their reply or their timeout. */
-export function openByteCalls(bus: Bus, timeoutMs: number): CallBytes {
-  const callsOf = clientsBy<ByteClient>((service) => makeByteClient(bus, service));
-  return (route, request) => callOf(callsOf(route.resource.service), route)(request, { timeoutMs });
+/** As `openCalls`, with replies that stay encoded. They have no caller, and end with their reply or their timeout. */
+export function openByteCalls(bus: () => Bus, timeoutMs: number): CallBytes {
+  const callsOf = clientsBy<ByteClient>((service) => makeByteClient(bus(), service));
+  return async (route, request) => callOf(callsOf(route.resource.service), route)(request, { timeoutMs });
 }
 
 function clientsBy<Each>(make: (service: ServiceDescriptor) => Each): (service: ServiceDescriptor) => Each {

@@ -7,6 +7,7 @@ import type { CallBytes } from "../api/shared-reads.ts";
 /** Requests wait this long for a lost connection, because the change to another server of NATS is shorter. */
 const GRACE_MS = 2000;
 
+const AWAY_TEXT = "NATS is away";
 const AWAY: Fault = { code: "unavailable", dependency: "NATS", retryAfterMs: GRACE_MS };
 
 export type NatsStatus = {
@@ -19,18 +20,19 @@ export type NatsStatus = {
 };
 
 export type FollowedNats = NatsStatus & {
-  /** Records a status of the connection. */
-  readonly record: (status: BusStatus, detail: string) => void;
+  /** Records a status of the connection; `connected` is the first one that is up. */
+  readonly record: (status: BusStatus | "connected", detail: string) => void;
   /** The check of readiness. NATS only causes a warning, because pages and their sessions need no NATS, and users read there that it is away. */
   readonly check: ReadyCheck;
 };
 
-/** Follows the status of a connection that is up. */
+/** Follows the status of a connection, which is away until it is connected. */
 export function followNats(graceMs = GRACE_MS): FollowedNats {
-  let trouble: string | undefined;
+  let trouble: string | undefined = AWAY_TEXT;
   let lost = new AbortController();
   let away = new AbortController();
   let grace: NodeJS.Timeout | undefined;
+  for (const each of [lost, away]) each.abort();
   return {
     get trouble() {
       return trouble;
@@ -43,13 +45,13 @@ export function followNats(graceMs = GRACE_MS): FollowedNats {
     },
     check: () => (trouble === undefined ? undefined : { warning: trouble }),
     record: (status, detail) => {
-      if (status === "reconnected") {
+      if (status === "connected" || status === "reconnected") {
         clearTimeout(grace);
         trouble = grace = undefined;
         if (lost.signal.aborted) lost = new AbortController();
         if (away.signal.aborted) away = new AbortController();
       } else if (status === "disconnected") {
-        trouble = "NATS is away";
+        trouble = AWAY_TEXT;
         grace ??= setTimeout(() => away.abort(), graceMs).unref();
         lost.abort();
       } else if (status === "credential_refused" || status === "certificate_refused") trouble = detail;
@@ -57,9 +59,13 @@ export function followNats(graceMs = GRACE_MS): FollowedNats {
   };
 }
 
-/** Rejects with FaultError unavailable while NATS is away. */
-export function requireNats({ away }: NatsStatus): void {
-  if (away.aborted) throwFault(AWAY);
+/** Throws FaultError unavailable while NATS is away. */
+export function requireNats({ away }: Pick<NatsStatus, "away">): void {
+  if (away.aborted) refuseAway();
+}
+
+export function refuseAway(): never {
+  return throwFault(AWAY);
 }
 
 /** Calls for requests: reads end once NATS is away. A change that was sent waits for its reply, which shows its outcome. */
@@ -81,7 +87,7 @@ export function readsWhileConnected(call: Call, nats: NatsStatus): Call {
 }
 
 async function unlessAborted<Reply>(lost: AbortSignal, ask: () => Promise<Reply>): Promise<Reply> {
-  if (lost.aborted) return throwFault(AWAY);
+  if (lost.aborted) return refuseAway();
   const { promise: ended, reject } = Promise.withResolvers<never>();
   const end = (): void => reject(new FaultError(AWAY));
   lost.addEventListener("abort", end, { once: true });

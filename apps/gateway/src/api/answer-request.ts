@@ -1,6 +1,7 @@
 import { throwFault } from "@muster/faults";
 import { type FieldPath, type Route, getShape, toJson, getTypeName } from "@muster/gateway-api";
 import type { Items } from "../domain/plan-changes.ts";
+import { nameJobNamespaces } from "./name-job-namespaces.ts";
 import { readRequest, type Asked } from "./read-request.ts";
 
 /** Makes one call of a service over the bus. Rejects with FaultError and nothing else. */
@@ -29,9 +30,14 @@ export async function answerRequest(route: Route, asking: Asking, call: Call): P
   return answerOf(route, await ask(), request);
 }
 
+function readReply(route: Route, reply: object, request: Fields): Fields {
+  return nameJobNamespaces(route, toJson(getTypeName(route.method.reply), reply) as Fields, request);
+}
+
 /** Converts one reply of the service to JSON. */
-export function answerOf({ answer, method, path }: Route, reply: object, request: Fields): unknown {
-  const json = toJson(getTypeName(method.reply), reply) as Fields;
+export function answerOf(route: Route, reply: object, request: Fields): unknown {
+  const { answer, path } = route;
+  const json = readReply(route, reply, request);
   switch (answer.kind) {
     case "list":
       return listOf(json, answer, request);
@@ -62,17 +68,14 @@ export async function readItems(
     onBytes,
   }: { readonly call: Call; readonly signal: AbortSignal; readonly onBytes: (bytes: number) => void },
 ): Promise<Items> {
-  const { answer, method } = route;
+  const { answer } = route;
   if (answer.kind !== "list") throw new Error(`${route.path} is no list`);
   const request = readRequest(route, { ...asked, body: undefined });
   const items = new Map<string, string>();
   let bytes = 0;
   let page = "";
   for (let pages = 0; pages < MAX_PAGES; pages += 1) {
-    const reply = toJson(
-      getTypeName(method.reply),
-      await call(route, { ...request, continue: page }, signal),
-    ) as Fields;
+    const reply = readReply(route, await call(route, { ...request, continue: page }, signal), request);
     for (const item of reply[answer.items] as readonly Fields[]) {
       const text = JSON.stringify(item);
       bytes += Buffer.byteLength(text);
@@ -132,11 +135,11 @@ async function search(
   { params }: Asked,
   ask: (more: Fields) => Promise<Fields>,
 ): Promise<unknown> {
-  const { resource, method } = route;
+  const { resource } = route;
   const name = params[resource.name[0] ?? ""] ?? "";
   let page = "";
   for (let pages = 0; pages < MAX_PAGES; pages += 1) {
-    const reply = toJson(getTypeName(method.reply), await ask({ continue: page })) as Fields;
+    const reply = readReply(route, await ask({ continue: page }), {});
     const found = (reply[items] as readonly Fields[]).find((item) => nameOf(item, nameAt) === name);
     if (found !== undefined) return found;
     page = typeof reply["continue"] === "string" ? reply["continue"] : "";

@@ -131,29 +131,40 @@ function textOf(choice: Exclude<QueueChoice, { readonly kind: "queue" | "none" }
   return choice.kind === "unknown" ? choice.message : "the queues are not known yet";
 }
 
-/** Returns the ledger's current reason why a session waits, or would wait; undefined if it does not, or the ledger is unavailable. */
-export async function explainWaiting(
+/**
+ * Returns why a session without a reservation would wait for its machines; undefined if the ledger would grant them now. Rejects with the fault for which the
+ * session would end, or if the ledger is unavailable.
+ */
+export async function checkMachines(
   { ledger: { sessions }, podPolicy, podDefaults, chooseQueue }: ExplainDeps,
   record: SessionRecord,
 ): Promise<WaitReason | undefined> {
   const options = { timeoutMs: EXPLAIN_TIMEOUT_MS };
+  const choice = await chooseQueue(record.spec.queue, options);
+  if (choice.kind !== "queue" && choice.kind !== "none") return unqueued(QUEUE_UNKNOWN, textOf(choice));
+  const needs = needsOf(record, podPolicy.poolLabel, podDefaults?.());
   try {
-    if (record.reservationId === "") {
-      const choice = await chooseQueue(record.spec.queue, options);
-      if (choice.kind !== "queue" && choice.kind !== "none") return unqueued(QUEUE_UNKNOWN, textOf(choice));
-      const needs = needsOf(record, podPolicy.poolLabel, podDefaults?.());
-      return toWaitReason(
-        await sessions.check(record.name, needs, { ...options, ...inTopology(record), queue: queueOf(choice) }),
-      );
-    }
-    const reservation = await sessions.ask(record.name, options);
+    return toWaitReason(
+      await sessions.check(record.name, needs, { ...options, ...inTopology(record), queue: queueOf(choice) }),
+    );
+  } catch (error) {
+    const fault = findFault(error);
+    const code = fault && unqueuedCode(fault);
+    if (fault === undefined || code === undefined) throw error;
+    return unqueued(code, describeFault(fault));
+  }
+}
+
+/** Returns the ledger's current reason why a session waits, or would wait; undefined if it does not, or the ledger is unavailable. */
+export async function explainWaiting(deps: ExplainDeps, record: SessionRecord): Promise<WaitReason | undefined> {
+  try {
+    if (record.reservationId === "") return await checkMachines(deps, record);
+    const reservation = await deps.ledger.sessions.ask(record.name, { timeoutMs: EXPLAIN_TIMEOUT_MS });
     if (reservation?.state !== "waiting" || reservation.id !== record.reservationId) return undefined;
     return toWaitReason(reservation.because);
   } catch (error) {
-    const fault = findFault(error);
-    if (fault === undefined) throw error;
-    const code = unqueuedCode(fault);
-    return code && unqueued(code, describeFault(fault));
+    if (findFault(error) === undefined) throw error;
+    return undefined;
   }
 }
 

@@ -6,6 +6,7 @@ import type { Logger } from "@muster/service";
 import {
   performStep,
   collectSessionLogs,
+  checkMachines,
   explainWaiting,
   listOwned,
   makeSessionLedger,
@@ -219,6 +220,7 @@ function requestDeps(parts: Parts, executor: RequestDeps["executor"]): RequestDe
     modify: (name, decide) => records.modify(name, decide),
     occupancy: buildOccupancy(index),
     explain: (record) => explainWaiting({ ledger, podPolicy: CONFIG.kube, chooseQueue }, record),
+    checkMachines: (record) => checkMachines({ ledger, podPolicy: CONFIG.kube, chooseQueue }, record),
     askMachines: noMachines,
     announce: (record, from) => publishSessionEvents(replica.bus, record, from),
     finished: () => undefined,
