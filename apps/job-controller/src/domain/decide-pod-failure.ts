@@ -1,3 +1,4 @@
+import { isRejection } from "@muster/health";
 import { describeContainerEnd } from "./describe-end.ts";
 import type { FailureRule, JobSpec, ReplicaSpec } from "./job.ts";
 import type { UncountedReason } from "./job-status.ts";
@@ -22,18 +23,7 @@ const FIRST_SIGNAL_CODE = 128;
  * Reasons of the kubelet and of node controllers for pods that were ended because of the node. `Evicted` is not one: the kubelet also uses it for a pod over
  * its own storage limit, and marks only the others with the condition DisruptionTarget.
  */
-const DISRUPTIONS: ReadonlySet<string> = new Set([
-  "NodeLost",
-  "NodeShutdown",
-  "NodeAffinity",
-  "OutOfcpu",
-  "OutOfmemory",
-  "OutOfpods",
-  "Preempting",
-  "Shutdown",
-  "Terminated",
-  "UnexpectedAdmissionError",
-]);
+const DISRUPTIONS: ReadonlySet<string> = new Set(["NodeLost", "NodeShutdown", "Preempting", "Shutdown", "Terminated"]);
 
 /**
  * Decides about one failed pod: by the first failure rule that matches, then by the restart policy of its type. A preempted, evicted or lost pod has not failed
@@ -65,7 +55,7 @@ export function decidePodFailure(pod: PodFact, replica: ReplicaSpec, spec: JobSp
 
 /** Whether an outside cause ended the pod. */
 export function isDisrupted(pod: PodFact): boolean {
-  if (DISRUPTIONS.has(pod.reason)) return true;
+  if (DISRUPTIONS.has(pod.reason) || isRejection(pod.reason)) return true;
   return pod.conditions.some(({ type, status }) => type === "DisruptionTarget" && status === "True");
 }
 

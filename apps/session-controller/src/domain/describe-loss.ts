@@ -1,4 +1,4 @@
-import { describeLost } from "@muster/health";
+import { describeLost, isRejection } from "@muster/health";
 import { describeCrowding } from "@muster/resources";
 import type { ComponentStatus } from "./session.ts";
 import type { Snapshot } from "./snapshot.ts";
@@ -16,7 +16,10 @@ export function describeLoss(
   if (lost !== undefined) return describeLost(node, lost);
   const crowding = crowded.find((each) => each.isLost && each.component === name && each.node === node);
   if (crowding !== undefined) return describeCrowding(crowding);
+  const own = pods.find((pod) => pod.uid === podUid && pod.node === node);
+  if (own?.health === "FAILED" && isRejection(own.reason))
+    return `node ${node} rejected the pod (${[own.reason, own.message].filter((text) => text !== "").join(": ")})`;
   const unschedulable = nodesUnschedulable?.get(node);
-  if (unschedulable === undefined || pods.some((pod) => pod.uid === podUid && pod.node === node)) return undefined;
+  if (unschedulable === undefined || own !== undefined) return undefined;
   return describeLost(node, unschedulable);
 }

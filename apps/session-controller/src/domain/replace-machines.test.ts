@@ -15,6 +15,11 @@ const CORDONED: ReplacementSeen = {
 const WAITING: ReplacementSeen = { state: "waiting", id: "r-2", because: undefined };
 const UNSTARTED = { health: "NOT_READY", podIp: "", node: "", exitCode: undefined } as const;
 
+/** The node had no room for the pod. */
+const REJECTED = { ...UNSTARTED, node: NODE, health: "FAILED", reason: "OutOfcpu", message: "needs 2 cpu" } as const;
+/** A component returns to its own machine after this time at the earliest. */
+const BACK_MS = START_MS + 10_000;
+
 const granted = (node: string): ReplacementSeen => ({
   state: "granted",
   id: "r-2",
@@ -117,10 +122,46 @@ describe("a lost machine", () => {
       { record: created, livePods: [makeLivePod(makePodSeen("server-0", UNSTARTED), { containers: ["main"] })] },
       KEPT,
     ],
+    [
+      "that has rejected the pod is lost",
+      {
+        record: created,
+        nodesLost: new Map(),
+        pods: [makePodSeen("server-0", REJECTED)],
+        livePods: [makeLivePod(makePodSeen("server-0", REJECTED), { containers: [] })],
+      },
+      LOST,
+    ],
+    [
+      "that has rejected the pod is kept until a list shows that no container has started",
+      { record: created, nodesLost: new Map(), pods: [makePodSeen("server-0", REJECTED)], livePods: undefined },
+      KEPT,
+    ],
     ["with a pod that was neither published nor listed is kept", { record: created, livePods: [] }, KEPT],
   ])("%s", (_title, more, server) => {
     expect(pass(more).server).toEqual(server);
   });
+});
+
+it("does not end the session when a node rejects a pod, and names the reason while the component waits", () => {
+  const rejected = makePodSeen("server-0", REJECTED);
+  const record = makeProvisioning(["server-0"]);
+  const seen = { record, nodesLost: new Map(), pods: [rejected] };
+  expect(pass({ ...seen, livePods: undefined }).steps).toEqual([]);
+  const steps = planSession(makeSnapshot({ ...seen, livePods: [makeLivePod(rejected, { containers: [] })] }), POLICY);
+  const [noted] = steps.flatMap((step) => (step.kind === "note-components" ? [step.components] : []));
+  expect(noted?.find(({ name }) => name === "server-0")?.message).toBe(
+    `waits for another machine: node ${NODE} rejected the pod (OutOfcpu: needs 2 cpu)`,
+  );
+});
+
+it("ends the session when a pod fails after it had an address, whatever the reason", () => {
+  const failed = makePodSeen("server-0", { ...REJECTED, podIp: "10.0.0.1" });
+  const [line = ""] = pass({
+    record: makeProvisioning(["server-0"]),
+    ...{ nodesLost: new Map(), pods: [failed], livePods: [makeLivePod(failed, { containers: [] })] },
+  }).steps;
+  expect(line).toMatch(/^ERROR COMPONENT_FAILED/);
 });
 
 describe("a component that lost its machine before it started", () => {
@@ -202,7 +243,9 @@ describe("a component that lost its machine before it started", () => {
   });
 
   it("returns to its own machine once that is usable again, and releases the replacement", () => {
-    const back = { nodesLost: new Map(), nodesBack: new Set([NODE]), replacements: replacements(WAITING) };
+    const usable = { nodesLost: new Map(), nodesBack: new Set([NODE]), replacements: replacements(WAITING) };
+    expect(pass({ record: losing(), ...usable, nowMs: BACK_MS - 1 }).steps).toEqual([]);
+    const back = { ...usable, nowMs: BACK_MS };
     const { server, steps } = pass({ record: losing(), ...back });
     expect(server).toEqual({ node: NODE, lostAtMs: START_MS });
     expect(steps).toEqual(["create server-0 on node-server-0"]);
@@ -239,10 +282,12 @@ describe("a component that lost its machine before it started", () => {
     expect(server).toEqual({ node: NODE, lostAtMs: START_MS });
   });
 
-  it("gets a pass soon while its pod is in deletion, and again when its wait is over", () => {
-    const at = (record: SessionRecord) => computeWakeAtMs(makeSnapshot({ record, nowMs: START_MS + 5 }), POLICY);
+  it("gets a pass soon while its pod is in deletion, when it may return to its own machine, and when its wait is over", () => {
+    const at = (record: SessionRecord, nowMs = START_MS + 5) =>
+      computeWakeAtMs(makeSnapshot({ record, nowMs }), POLICY);
     expect(at(withPod)).toBe(START_MS + 5 + POLICY.lookAgainMs);
-    expect(at(losing())).toBe(START_MS + POLICY.replacementWaitMs);
+    expect(at(losing())).toBe(BACK_MS);
+    expect(at(losing(), BACK_MS)).toBe(START_MS + POLICY.replacementWaitMs);
   });
 });
 
@@ -291,7 +336,7 @@ describe("a shared component", () => {
   });
 
   it("returns to its own part only once that has room, and releases a replacement that is crowded, too", () => {
-    const lost = { record: losing(), nodesLost: new Map(), nodesBack: new Set([NODE]) };
+    const lost = { record: losing(), nodesLost: new Map(), nodesBack: new Set([NODE]), nowMs: BACK_MS };
     const waiting = { ...lost, replacements: replacements(WAITING) };
     expect(pass({ ...waiting, crowded: [crowding(NODE, false)] }).server).toMatchObject({ node: "" });
     expect(pass(waiting).server).toMatchObject({ node: NODE });

@@ -30,6 +30,9 @@ export type ReplacementStep =
       readonly because: "machine-lost" | ForceReason;
     };
 
+/** A component returns to its lost machine after this time at the earliest: a node that has rejected its pod would reject the next one, too. */
+const MIN_LOSS_MS = 10_000;
+
 /**
  * Updates the components with the state of their machines. A component whose machine is lost before it has started has no machine until its pod is gone. Then
  * it gets a replacement that the ledger has granted, or its own machine once that is usable again. A pod that has started keeps its machine.
@@ -38,7 +41,10 @@ export function replaceMachines(snapshot: Snapshot, components: readonly Compone
   return components.map((component, index) => {
     const before = snapshot.record.components[index];
     if (isReplacing(component)) return replaceMachine(snapshot, component);
-    return before !== undefined && isLostUnstarted(snapshot, before) ? loseMachine(snapshot, before) : component;
+    if (before === undefined || hasEnded(before) || !isLost(snapshot, before, before.node)) return component;
+    // Only a list shows whether a container has started.
+    if (snapshot.livePods === undefined && before.podIp === "" && component.state === "FAILED") return before;
+    return isUnstarted(snapshot, before) ? loseMachine(snapshot, before) : component;
   });
 }
 
@@ -69,9 +75,10 @@ export function computeReplacementWakeAtMs(
   nowMs: number,
   policy: SessionPolicy,
 ): number | undefined {
-  const times = record.components
-    .filter(isReplacing)
-    .map(({ podUid, lostAtMs }) => (podUid === "" ? lostAtMs + policy.replacementWaitMs : nowMs + policy.lookAgainMs));
+  const times = record.components.filter(isReplacing).map(({ podUid, lostAtMs }) => {
+    if (podUid !== "") return nowMs + policy.lookAgainMs;
+    return lostAtMs + (nowMs - lostAtMs < MIN_LOSS_MS ? MIN_LOSS_MS : policy.replacementWaitMs);
+  });
   return times.length === 0 ? undefined : Math.min(...times);
 }
 
@@ -79,10 +86,9 @@ function isLost(facts: MachineFacts, component: ComponentStatus, node: string): 
   return describeLoss(facts, component, node) !== undefined;
 }
 
-/** Returns whether the component has lost its machine and cannot have started: its pod is known, and never had an address, a started container or an end. */
-function isLostUnstarted(snapshot: Snapshot, component: ComponentStatus): boolean {
-  const { pods, livePods } = snapshot;
-  if (hasEnded(component) || livePods === undefined || !isLost(snapshot, component, component.node)) return false;
+/** Returns whether the component cannot have started: its pod is known, and never had an address, a started container or an end. */
+function isUnstarted({ pods, livePods }: Snapshot, component: ComponentStatus): boolean {
+  if (livePods === undefined) return false;
   // The list followed the write of the record: a pod of that name comes from an earlier executor.
   if (component.podUid === "") return !livePods.some(({ pod }) => pod === component.pod);
   const live = livePods.find(({ uid }) => uid === component.podUid);
@@ -120,7 +126,11 @@ function replaceMachine(snapshot: Snapshot, component: ComponentStatus): Compone
 }
 
 /** Returns whether the component can use its lost machine again: pods can start there, and its own fits beside the foreign ones. */
-function canReuseMachine({ nodesBack, crowded = [] }: Snapshot, { name, lostNode }: ComponentStatus): boolean {
+function canReuseMachine(
+  { nodesBack, crowded = [], nowMs }: Snapshot,
+  { name, lostNode, lostAtMs }: ComponentStatus,
+): boolean {
+  if (nowMs - lostAtMs < MIN_LOSS_MS) return false;
   return nodesBack.has(lostNode) && !crowded.some(({ component, node }) => component === name && node === lostNode);
 }
 

@@ -1,0 +1,7 @@
+/**
+ * Whether this reason of a failed pod means that the kubelet rejected it, so that no container has started: its node lacked a resource (`OutOfcpu`,
+ * `OutOfnvidia.com/gpu`) or no longer matched the pod. See pkg/kubelet/lifecycle/predicate.go of Kubernetes.
+ */
+export function isRejection(reason: string): boolean {
+  return reason.startsWith("OutOf") || reason === "NodeAffinity" || reason === "UnexpectedAdmissionError";
+}
