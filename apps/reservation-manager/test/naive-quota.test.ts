@@ -329,12 +329,15 @@ it.each<[title: string, Forest, name: string, ask: Amounts, fit: "now" | "later"
   expect(shortages.map((shortage) => shortage === undefined)).toEqual([fit === "now", fit !== "never"]);
 });
 
-it("admits nothing to a queue that is missing, held, broken, inner, in a cycle, below one, or below a missing parent", () => {
+it("admits nothing to a queue that is missing, inner, held or broken, below a held or broken one, in or below a cycle, or below a missing parent", () => {
   const world = forest([
     queue("good"),
     queue("held", {}, { stopPolicy: "Hold" }),
+    queue("held/belowHeld"),
     queue("drained", {}, { stopPolicy: "HoldAndDrain" }),
+    queue("drained/belowDrained"),
     queue("broken", {}, { problem: "unreadable" }),
+    queue("broken/belowBroken"),
     queue("inner"),
     queue("inner/leaf"),
     queue("own/own"),
@@ -610,6 +613,12 @@ it.each<[title: string, Forest, waiting: readonly QueuedRequest[], winner: numbe
     forest([...left6right4, queue("second", { cpu: 3 })], { left: { cpu: 6 } }),
     [wait("left", { cpu: 1 }, { priority: 9 }), wait("second", { cpu: 3 })],
     0,
+  ],
+  [
+    "a queue with the weight 0 that borrows after work of another tree, whatever the priority",
+    forest([queue("root", { cpu: 10 }), queue("root/left", {}, { weightMilli: 0 }), queue("second", { cpu: 3 })]),
+    [wait("left", { cpu: 1 }, { priority: 9 }), wait("second", { cpu: 1 })],
+    1,
   ],
   [
     "of two trees at level 1 the priority, whatever the share",

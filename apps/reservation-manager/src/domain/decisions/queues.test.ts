@@ -249,6 +249,17 @@ describe("borrowing", () => {
     expect(ask(run, "small", "web", 2)).toBe("grant");
   });
 
+  it("keeps no quota from borrowers for a request that waits for machines alone", () => {
+    const queues = [makeQueue("all"), makeQueue("own", { [CPU]: 10 }, { parent: "all" })];
+    const other = makeQueue("other", { [CPU]: 2 }, { parent: "all" });
+    const run = startWithQueues([makeNode("n0", "a"), makeNode("n1", "a")], [...queues, other]);
+    ask(run, "x", undefined, 5);
+    ask(run, "y", undefined, 5);
+    expect(ask(run, "large", "own", 8)).toBe("POOL_AVAILABILITY");
+    expect(ask(run, "b1", "other", 3)).toBe("grant");
+    expect(ask(run, "b2", "other", 3)).toBe("grant");
+  });
+
   it("keeps no quota from borrowers for a queue that may reclaim it from any priority", () => {
     const codeWith = (reclaim: "LowerPriority" | "Any"): string => {
       const [all, ai, web] = tree({ reclaim });
