@@ -260,6 +260,23 @@ describe.skipIf(real.skip || lack !== undefined)(
       await untilReleased();
     });
 
+    it("get another machine for a pod whose room foreign pods have taken", async () => {
+      await calls.create(jobs, batchJob("crowded", { cpu: "100m", spec: { parallelism: 1, completions: 2 } }));
+      const [first] = await untilPlaced("crowded", 1);
+      const node = first?.spec?.nodeName ?? "";
+      const cpu = (await calls.get<V1Node>(NODES, node)).status?.allocatable?.["cpu"] ?? "";
+      const container = { name: "main", image: "none", command: ["simulate"], resources: { requests: { cpu } } };
+      await calls.create(pods, { metadata: { name: "web" }, spec: { nodeName: node, containers: [container] } });
+      await until("the watcher counts the foreign pod", async () => (await foreignPods()) === 1, PATIENCE);
+      nodes.finish(`${TEAM}/${first?.metadata?.name}`);
+      const isElsewhere = async (): Promise<boolean> =>
+        (await placed("crowded")).some(({ spec }) => spec?.nodeName !== node);
+      await until("the next pod runs on another machine", isElsewhere, PATIENCE);
+      await calls.delete(pods, "web", { gracePeriodSeconds: 0 });
+      await remove("crowded");
+      await untilReleased();
+    });
+
     it("get a replacement for a lost machine, and are queued again if none is available", async () => {
       await calls.create(jobs, batchJob("losing", { spec: { parallelism: 2, completions: 2 } }));
       const [first, second] = await untilPlaced("losing", 2);

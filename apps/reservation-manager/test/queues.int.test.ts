@@ -110,6 +110,8 @@ it("follows queues, keeps work waiting for their quota, lists their use, and kee
   const response = await fetch(new URL("/metrics", address.includes("://") ? address : `http://${address}`));
   const measured = await response.text();
   expect(measured).toMatch(/^muster_queue_used\{.*muster_queue="ai",muster_pool="a",muster_resource="cpu".*\} 6$/m);
+  expect(measured).toMatch(/^muster_queue_quota\{.*muster_queue="ai",muster_pool="a",muster_resource="cpu".*\} 4$/m);
+  expect(measured).toMatch(/^muster_queue_granted\{.*muster_queue="ai".*\} 1$/m);
   expect(measured).toMatch(/^muster_queue_waiting\{.*muster_queue="ai".*\} 1$/m);
 
   await first.end("SIGKILL");

@@ -3,9 +3,9 @@ import { makeReconciler, type ObservedInput, type Reconcile, type ReconcileResul
 import { toKubeFault } from "@muster/kube";
 import type { BatchKind } from "@muster/names";
 import { inSpan, buildContextOfIds } from "@muster/tracing";
-import type { Nodes } from "@muster/watch";
+import type { Crowding, Nodes } from "@muster/watch";
 import { findPlaceSet, type BatchSnapshot } from "../../domain/batch/batch-job.ts";
-import { listRunningPods } from "../../domain/batch/find-places.ts";
+import { listEmptyPlaces, listRunningPods } from "../../domain/batch/find-places.ts";
 import { planBatchJob, type BatchPlan, type BatchPolicy, type BatchStep } from "../../domain/batch/plan-batch-job.ts";
 import { runWhileLeading, type LeadCheck } from "../lead-check.ts";
 import type { Queues } from "../follow-queues.ts";
@@ -21,6 +21,7 @@ export type BatchPassDeps = Omit<BatchActDeps, "world" | "machines"> & {
   readonly machines: Readonly<Record<BatchKind, Machines>>;
   readonly queues: Pick<Queues, "choose" | "readyTimeoutOf">;
   readonly nodes: Pick<Nodes, "lostAmong" | "stateOf">;
+  readonly crowding: Crowding;
   readonly reports: BatchReports;
   readonly policy: BatchPolicy;
   readonly now: () => number;
@@ -70,9 +71,11 @@ export function makeBatchReconcile(deps: BatchPassDeps, isHeld: LeadCheck): Reco
   });
 }
 
+export type ObserveDeps = Pick<BatchPassDeps, "world" | "machines" | "queues" | "nodes" | "crowding" | "now">;
+
 /** Observes the work with this key. Without a snapshot, it has no pass of its own, or its caches are too old. */
 export function observeBatchJob(
-  { world, machines, queues, nodes, now }: Pick<BatchPassDeps, "world" | "machines" | "queues" | "nodes" | "now">,
+  { world, machines, queues, nodes, crowding, now }: ObserveDeps,
   key: string,
 ): ObservedInput<Seen> {
   const job = world.job(key);
@@ -95,6 +98,7 @@ export function observeBatchJob(
   );
   const tolerations = new Map(granted.map(([place, node]) => [node, tolerated.get(findPlaceSet(place)) ?? []]));
   const about = { nowMs, occupied, tolerations };
+  const crowded = crowding(job.uid, listEmptyPlaces({ job: known, units, pods }), nowMs);
   const snapshot: BatchSnapshot = {
     nowMs,
     job: known,
@@ -104,6 +108,7 @@ export function observeBatchJob(
     priority: world.priorityOf(job.priorityClasses),
     readyTimeoutMs: grantedBy === undefined ? undefined : queues.readyTimeoutOf(grantedBy),
     nodesLost: [...nodes.lostAmong(new Set(tolerations.keys()), about).keys()],
+    ...(crowded.length > 0 && { crowded }),
     ...findReadyNodes(nodes, { units, nowMs }, occupied),
   };
   return { seen: { job, pods, snapshot } };

@@ -5,13 +5,13 @@ import type { muster } from "@muster/proto";
 import { explainBatchJob } from "../../domain/batch/explain-batch-job.ts";
 import { planBatchJob } from "../../domain/batch/plan-batch-job.ts";
 import { refuseIncompleteCaches } from "../../requests.ts";
-import { observeBatchJob, type BatchPassDeps } from "./batch-passes.ts";
+import { observeBatchJob, type BatchPassDeps, type ObserveDeps } from "./batch-passes.ts";
 import { BATCH_RESOURCES, buildRowKey } from "./batch-rows.ts";
 
 /** Which work: `id` is its owner id in the ledger. Without a namespace, it may be in any. */
 export type BatchOwner = { readonly kind: BatchKind; readonly id: string; readonly namespace: string };
 
-type ExplainDeps = Pick<BatchPassDeps, "world" | "machines" | "queues" | "nodes" | "policy" | "now">;
+type ExplainDeps = ObserveDeps & Pick<BatchPassDeps, "policy">;
 
 /**
  * Explains work of Kubernetes with a queue, in every replica: what its next pass would wait for, if the ledger has no request of it. Rejects with FaultError

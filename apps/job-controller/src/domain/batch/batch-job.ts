@@ -1,5 +1,5 @@
 import { API_GROUP, buildBatchOwnerId, type BatchKind } from "@muster/names";
-import type { NodeSelection, Requests } from "@muster/resources";
+import type { CrowdedComponent, NodeSelection, Requests } from "@muster/resources";
 import { buildMemberUnitId } from "../build-units.ts";
 import type { Problem } from "../kind.ts";
 import type { QueueChoice } from "@muster/ledger-client/choose-queue";
@@ -89,6 +89,8 @@ export type BatchSnapshot = {
   readonly readyTimeoutMs?: number | undefined;
   /** Granted nodes that can no longer run a pod of the Job. */
   readonly nodesLost: readonly string[];
+  /** Places whose foreign pods leave no room for the next pod. Absent if none has such pods. */
+  readonly crowded?: readonly CrowdedComponent[];
   /** Responsive nodes with preempted pods. Absent if no unit is preempted. */
   readonly nodesReady?: readonly string[];
 };

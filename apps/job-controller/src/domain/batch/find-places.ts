@@ -1,3 +1,4 @@
+import { isCrowdedOut, type ComponentPlace, type CrowdedComponent } from "@muster/resources";
 import type { UnitSeen } from "../snapshot.ts";
 import { parsePlaceNumber, findPlaceSet, type BatchPod, type BatchSnapshot } from "./batch-job.ts";
 
@@ -29,8 +30,13 @@ export type Placement = {
  * Assigns pods to places. A finished pod leaves its place; a pod that is being deleted keeps it until it is gone. The oldest pods get the first places of their
  * set.
  */
-export function findPlaces({ units, pods, nodesLost }: Pick<BatchSnapshot, "units" | "pods" | "nodesLost">): Placement {
-  const places = new Map(placesOf(units, new Set(nodesLost)).map((place) => [place.component, place]));
+export function findPlaces({
+  units,
+  pods,
+  nodesLost,
+  crowded = [],
+}: Pick<BatchSnapshot, "units" | "pods" | "nodesLost" | "crowded">): Placement {
+  const places = new Map(placesOf(units, new Set(nodesLost), crowded).map((place) => [place.component, place]));
   const unfinished = pods.filter(({ finished }) => !finished).sort(byAge);
   const occupied = new Set<string>();
   const misplaced: MisplacedPod[] = [];
@@ -55,12 +61,31 @@ export function listRunningPods({ pods }: Pick<BatchSnapshot, "pods">): readonly
   return pods.filter(({ finished, component, scheduled }) => !finished && (component !== "" || scheduled));
 }
 
-function placesOf(units: readonly UnitSeen[], lost: ReadonlySet<string>): PodPlace[] {
+/** Lists the granted places where no pod runs yet, with the requests of the next one. */
+export function listEmptyPlaces({ job, units, pods }: Pick<BatchSnapshot, "job" | "units" | "pods">): ComponentPlace[] {
+  const needs = new Map(job.sets.map(({ name, need }) => [name, need]));
+  const running = new Set(
+    pods.flatMap(({ finished, scheduled, component }) => (scheduled && !finished ? component : [])),
+  );
+  const granted = units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []));
+  return granted.flatMap(([component, node]): ComponentPlace[] => {
+    const need = needs.get(findPlaceSet(component));
+    if (need === undefined || "problems" in need || running.has(component)) return [];
+    return [{ component, node, requests: () => need.shared ?? need.selection?.minimum ?? {} }];
+  });
+}
+
+function placesOf(
+  units: readonly UnitSeen[],
+  lost: ReadonlySet<string>,
+  crowded: readonly CrowdedComponent[],
+): PodPlace[] {
   const places = units.flatMap((unit) => {
     if (unit.state !== "granted") return [];
     return [...unit.nodes].map(([component, node]): PodPlace => {
       const isShared = unit.shares?.has(component) === true;
-      return { unitId: unit.id, component, node, isShared, isLost: lost.has(node) };
+      const isLost = lost.has(node) || isCrowdedOut(crowded, component, node);
+      return { unitId: unit.id, component, node, isShared, isLost };
     });
   });
   return places.sort((one, other) => parsePlaceNumber(one.component) - parsePlaceNumber(other.component));

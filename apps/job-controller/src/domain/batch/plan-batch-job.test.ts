@@ -2,6 +2,7 @@ import { BATCH_JOB, JOB_SET, QUEUED_POD } from "@muster/names";
 import { describe, expect, it } from "vitest";
 import type { UnitSeen } from "../snapshot.ts";
 import { buildGangId, type BatchJob, type BatchPod, type BatchSnapshot, type PodSet } from "./batch-job.ts";
+import { listEmptyPlaces } from "./find-places.ts";
 import { planBatchJob, type BatchStep } from "./plan-batch-job.ts";
 import { NO_PROGRESS, type StartProgress } from "./start-progress.ts";
 
@@ -61,6 +62,12 @@ function waiting(components: readonly string[], more: Partial<Extract<UnitSeen, 
   return { id: ID, state: "waiting", components, shares, queue: "team-a", because, sinceMs: NOW, ...more };
 }
 const extra = (component: string): string => `${ID}--${component}`;
+
+/** Foreign pods have taken the room of a place. */
+const CROWDED = {
+  ...{ component: "pod-0", node: "n1", resources: [], foreign: { pods: 1, examples: [] } },
+  ...{ sinceMs: NOW - 1000, isLost: true },
+};
 
 function plan(more: Partial<BatchSnapshot>) {
   const known = { nowMs: NOW, job: job(), pods: [], units: [], priority: 0, nodesLost: [] };
@@ -243,6 +250,41 @@ describe("an admitted batch Job", () => {
       ["delete-pod z: place-taken"],
     ],
     [
+      "keeps a pod whose machine foreign pods have taken, until that lasts too long",
+      {
+        job: job(RUNNING),
+        units: [GANG],
+        crowded: [{ ...CROWDED, isLost: false }],
+        pods: [placed("a", "pod-0", "n1", { scheduled: false }), b],
+      },
+      [],
+    ],
+    [
+      "deletes it then",
+      {
+        job: job(RUNNING),
+        units: [GANG],
+        crowded: [CROWDED],
+        pods: [placed("a", "pod-0", "n1", { scheduled: false }), b],
+      },
+      ["delete-pod a: machine-lost"],
+    ],
+    [
+      "requests another machine for its next pod",
+      { job: job(RUNNING), units: [GANG], crowded: [CROWDED], pods: [b, pod("c")] },
+      [`reserve ${extra("pod-2")} pod-2: machine-lost`],
+    ],
+    [
+      "is suspended if no other machine than the taken one comes",
+      {
+        job: job(RUNNING),
+        units: [GANG, waiting(["pod-2"], { id: extra("pod-2"), sinceMs: NOW - POLICY.replacementWaitMs })],
+        crowded: [CROWDED],
+        pods: [b, pod("c")],
+      },
+      ["suspend: machine-lost"],
+    ],
+    [
       "requests places for a parallelism that has grown",
       { job: job({ ...RUNNING, ...podsOf(3) }), units: [GANG], pods: [a, b, pod("c")] },
       [`reserve ${extra("pod-2")} pod-2: scaled-up`],
@@ -288,6 +330,21 @@ describe("an admitted batch Job", () => {
   it.each(cases)("%s", (_title, given, expected) => {
     expect([...texts(given)].sort()).toEqual([...expected].sort());
   });
+});
+
+it("is planned again when foreign pods have had the room of a place for too long", () => {
+  const crowded = [{ ...CROWDED, isLost: false }];
+  const pods = [placed("a", "pod-0", "n1", { scheduled: false }), placed("b", "pod-1", "n2")];
+  const recheck = plan({ job: job(RUNNING), units: [GANG], crowded, pods }).recheckInMs;
+  expect(recheck).toBe(POLICY.replacementWaitMs - 1000);
+});
+
+it("has empty places where no pod of it runs, each with the requests of the next pod", () => {
+  const pods = [placed("a", "pod-0", "n1", { scheduled: false }), placed("b", "pod-1", "n2")];
+  const places = listEmptyPlaces({ job: job(RUNNING), units: [GANG], pods });
+  expect(places.map(({ component, node, requests }) => [component, node, requests()])).toEqual([
+    ["pod-0", "n1", SHARE],
+  ]);
 });
 
 describe("a batch Job that ends or leaves its queue", () => {

@@ -1,4 +1,5 @@
 import { QUEUED_POD } from "@muster/names";
+import { isCrowdedOut } from "@muster/resources";
 import { restrictToGrant, type RequestUnit } from "../build-units.ts";
 import { isSameRequest, computePriority, computeRefusedUntilMs, type WaitingUnit } from "../plan-job-machines.ts";
 import type { RestartPauses } from "../decide-restart.ts";
@@ -169,14 +170,16 @@ function isWaiting(unit: UnitSeen): unit is WaitingUnit {
 }
 
 function whyRequeue(
-  { job, nowMs, units, nodesLost }: BatchSnapshot,
+  { job, nowMs, units, nodesLost, crowded = [] }: BatchSnapshot,
   gang: UnitSeen,
   { replacementWaitMs }: BatchPolicy,
 ): RequeueReason | undefined {
   if (gang.state !== "granted") return undefined;
   if (job.start.regrouping) return "ready-timeout";
   const isLate = units.some((unit) => unit.state === "waiting" && nowMs - unit.sinceMs >= replacementWaitMs);
-  if (isLate && [...gang.nodes.values()].some((node) => nodesLost.includes(node))) return "machine-lost";
+  const isLost = ([component, node]: readonly [string, string]): boolean =>
+    nodesLost.includes(node) || isCrowdedOut(crowded, component, node);
+  if (isLate && [...gang.nodes].some(isLost)) return "machine-lost";
   return job.suspended && isGrantTooSmall(gang, job.sets) ? "needs-changed" : undefined;
 }
 
@@ -324,8 +327,12 @@ function planAdmitted(snapshot: BatchSnapshot, gang: GrantedUnit, policy: BatchP
   const noted: readonly BatchStep[] =
     started.kind === "ready" ? [{ kind: "record-start", start: started.start, because: "ready" }] : [];
   const steps = [...noted, ...planPlaces(snapshot, gang, policy)];
-  if (started.kind !== "starting") return { steps };
-  return { steps, recheckInMs: Math.min(started.dueMs - snapshot.nowMs, policy.maxRecheckMs) };
+  const dueMs = (snapshot.crowded ?? []).flatMap(({ isLost, sinceMs }) =>
+    isLost ? [] : [sinceMs + policy.replacementWaitMs],
+  );
+  if (started.kind === "starting") dueMs.push(started.dueMs);
+  if (dueMs.length === 0) return { steps };
+  return { steps, recheckInMs: Math.min(...dueMs.map((each) => each - snapshot.nowMs), policy.maxRecheckMs) };
 }
 
 /** Binds gated pods, and requests a place for each pod without a usable one. */

@@ -1,0 +1,114 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { askForCpu, startWithQueues } from "../../../test/queue-run.ts";
+import { rivals } from "../../../test/random-queues.ts";
+import { makeNode, makeOwner, policy, stepRun, toAmounts, type LedgerRun } from "../../../test/random-world.ts";
+import { findReservation } from "../ledger/ledger.ts";
+import type { Queue } from "../ledger/queue.ts";
+import type { NodeFacts } from "../ledger/machines.ts";
+
+const CPU = "a cpu";
+const OURS = "ours";
+/** Each round ends the oldest work. All queues together own less than this. */
+const ROUNDS = 80;
+/** Every leaf owns at least this much. */
+const MIN_NOMINAL = 3;
+
+/** One request of others: `queue` is an index of leaves. */
+const submission = fc.record({
+  queue: fc.nat(),
+  cpu: fc.constantFrom(1, 1, 1, 2),
+  priority: fc.constantFrom(-1, 0, 1, 9),
+});
+type Submission = { readonly queue: number; readonly cpu: number; readonly priority: number };
+
+const worlds = fc.record({
+  queues: rivals.filter((queues) => leavesOf(queues).length > 1),
+  leaf: fc.nat(),
+  cpu: fc.integer({ min: 2, max: MIN_NOMINAL }),
+  /** In queues of others. */
+  before: fc.array(submission, { minLength: 10, maxLength: 30 }),
+  /** Submitted in turn, two in each round. */
+  later: fc.array(submission, { minLength: 1, maxLength: 8 }),
+});
+
+function leavesOf(queues: readonly Queue[]): readonly Queue[] {
+  return queues.filter(({ name }) => queues.every(({ parent }) => parent !== name));
+}
+
+/** Ends the work that was granted first, except ours. */
+function endOldest(run: LedgerRun): void {
+  const work = [...run.world.ledger.reservations.values()].filter(({ owner }) => owner.id !== makeOwner(OURS).id);
+  const granted = work.flatMap(({ owner, grant }) => (grant === undefined ? [] : [{ owner, grant }]));
+  const [oldest] = granted.sort((one, other) => one.grant.atMs - other.grant.atMs);
+  if (oldest !== undefined) stepRun(run, { kind: "release", owner: oldest.owner });
+}
+
+type StarvationWorld = typeof worlds extends fc.Arbitrary<infer Drawn> ? Drawn : never;
+
+/** Counts the rounds until our request is granted; undefined: it is not. */
+function countRounds(
+  { queues, leaf, cpu, before, later }: StarvationWorld,
+  nodes: readonly NodeFacts[],
+  limit: (submission: Submission, isOurs: boolean) => Submission,
+): number | undefined {
+  const run = startWithQueues(nodes, queues);
+  const leaves = leavesOf(queues);
+  const ours = leaves[leaf % leaves.length];
+  if (ours === undefined) throw new Error("a forest without a leaf");
+  let count = 0;
+  const submit = (submitted: Submission): void => {
+    const queue = leaves[submitted.queue % leaves.length];
+    const allowed = limit(submitted, queue === ours);
+    const nominal = ours.quotas.get(CPU)?.nominal ?? 0;
+    askForCpu(run, `other${count++}`, queue === ours ? Math.min(allowed.cpu, nominal) : allowed.cpu, {
+      ...(queue && { queue: queue.name }),
+      priority: allowed.priority,
+    });
+  };
+  const others = leaves.map((_, index) => index).filter((index) => leaves[index] !== ours);
+  for (const each of before) submit({ ...each, queue: others[each.queue % others.length] ?? 0 });
+  askForCpu(run, OURS, cpu, { queue: ours.name });
+  for (let round = 0; round < ROUNDS; round += 1) {
+    if (findReservation(run.world.ledger, makeOwner(OURS, "job"))?.grant !== undefined) return round;
+    stepRun(run, { kind: "wait", ms: policy.holdAfterMs / 3 });
+    for (const index of [2 * round, 2 * round + 1]) {
+      const next = later[index % later.length];
+      if (next !== undefined) submit(next);
+    }
+    endOldest(run);
+  }
+  return undefined;
+}
+
+/** Gives others in our queue at most our priority, because a higher one goes first. */
+const behindOurs = (submitted: Submission, isOurs: boolean): Submission =>
+  isOurs ? { ...submitted, priority: Math.min(0, submitted.priority) } : submitted;
+
+it("starts a request inside its nominal quota eventually, whatever others submit, if work ends", () => {
+  const nodes = [makeNode("n0", "a", { allocatable: toAmounts({ cpu: 1000, pods: 1000 }) })];
+  fc.assert(
+    fc.property(worlds, (world) => {
+      expect(countRounds(world, nodes, behindOurs)).toBeDefined();
+    }),
+    { numRuns: 150 },
+  );
+});
+
+it("starts a request inside its nominal quota eventually where machines are scarce, whatever others of its priority submit, if work ends", () => {
+  fc.assert(
+    fc.property(worlds, (world) => {
+      const total = world.queues.reduce((sum, { quotas }) => sum + (quotas.get(CPU)?.nominal ?? 0), 0);
+      const nodes = Array.from({ length: Math.ceil(total / 4) }, (_, index) =>
+        makeNode(`n${index}`, "a", { allocatable: toAmounts({ cpu: 4, pods: 10 }) }),
+      );
+      const equal = (submitted: Submission): Submission => ({
+        ...submitted,
+        cpu: Math.min(4, submitted.cpu),
+        priority: Math.min(0, submitted.priority),
+      });
+      expect(countRounds(world, nodes, equal)).toBeDefined();
+    }),
+    { numRuns: 150 },
+  );
+});
