@@ -68,12 +68,9 @@ async function writeChanges(
   const watched = new Set(lists.map((list) => startOf(list, known, beganMs)));
   if (refused.length > 0) await stream.write(`${refused.join("")}${placesEvent(watched)}`);
   while (!stream.closed.aborted) {
-    // All lists get the same time, so that their next checks stay due together.
-    const nowMs = performance.now();
-    await Promise.all([...watched].map((list) => checkList(list, recheckMs, nowMs)));
     for (const list of watched) {
-      // The check is repeated, because the client may have read the previous list slowly.
-      await checkList(list, recheckMs, performance.now());
+      // The check is repeated for each list, because the client may have read the previous one slowly.
+      await checkDueLists(watched, recheckMs);
       if (list.refused === undefined) await writeList(stream, watched, list);
       const end = list.refused ?? list.feed.end;
       if (end === undefined) continue;
@@ -91,10 +88,16 @@ async function writeChanges(
   }
 }
 
-async function checkList(list: Progress, recheckMs: number, nowMs: number): Promise<void> {
-  if (nowMs - list.checkedAtMs < recheckMs) return;
-  list.checkedAtMs = nowMs;
-  list.refused = await list.refusal();
+/** Checks the lists that are due, concurrently. All get the same time, so that their next checks stay due together. */
+async function checkDueLists(lists: ReadonlySet<Progress>, recheckMs: number): Promise<void> {
+  const nowMs = performance.now();
+  const due = [...lists].filter(({ checkedAtMs }) => nowMs - checkedAtMs >= recheckMs);
+  await Promise.all(
+    due.map(async (list) => {
+      list.checkedAtMs = nowMs;
+      list.refused = await list.refusal();
+    }),
+  );
 }
 
 function startOf(list: WatchedList, known: ReadonlyMap<string, number>, nowMs: number): Progress {
