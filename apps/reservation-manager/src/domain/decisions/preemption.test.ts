@@ -421,16 +421,6 @@ it("asks the work of a drained queue to end, until the queue is no longer draine
   expect(show(run)).toBe("P Q");
 });
 
-it("asks no work of a drained queue to end that is not preemptible", () => {
-  const permitting = { ...borrower, permitsNonPreemptible: true };
-  const run = worldOf([root, permitting]);
-  ask(run, "p", "borrower", 1, { owner: makeOwner("p", "session") });
-  ask(run, "q", "borrower", 1, { notPreemptible: true });
-  ask(run, "r", "borrower", 1);
-  stepRun(run, { kind: "queue", queue: { ...permitting, stopPolicy: "HoldAndDrain" } });
-  expect(show(run)).toBe("P Q R>DRAIN");
-});
-
 it("asks the work of all queues below a drained queue to end", () => {
   const run = worldOf([root, borrower, makeQueue("other", { [CPU]: 1 })]);
   ask(run, "p", "borrower", 1);
