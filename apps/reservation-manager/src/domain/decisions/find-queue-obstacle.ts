@@ -105,14 +105,7 @@ export function findHeldQuota(
   if (node === undefined) return undefined;
   const quotaWorld = buildQuotaWorld(world);
   const asked = sumLimitedAmounts(node, sumRequestedAmounts(needs, world.machines).amounts);
-  const used = quotaWorld.use.get(queue);
-  // What is left of the queue's own quota: beside a later request that borrows, the held one would have to borrow, and others could overtake it.
-  const ownOf = (pair: string): number => computeQuotaTotal(node, pair, quotaWorld.pools) - (used?.get(pair) ?? 0);
-  const short = findShortage(asked, (pair) => {
-    const heldOfPair = held.asked.get(pair) ?? 0;
-    const free = computeFreeQuota(node, pair, quotaWorld);
-    return (heldOfPair === 0 ? free : Math.min(free, ownOf(pair))) - heldOfPair;
-  });
+  const short = findShortage(asked, (pair) => computeFreeQuota(node, pair, quotaWorld) - (held.asked.get(pair) ?? 0));
   return short && { code: "WAITING_FOR_QUOTA", queue, quota: toQuotaShortage(short) };
 }
 

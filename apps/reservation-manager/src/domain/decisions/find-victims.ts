@@ -9,7 +9,14 @@ import { evolveWorld, type World } from "../ledger/world.ts";
 import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
 import { findKeptShortage } from "./find-queue-obstacle.ts";
 import { findQuotaTooSmall, isPossible, buildQuotaWorld } from "./queue-heads.ts";
-import { findObstacle, findBeneficiaryObstacle, type Demand, type OverdueHolds, type GrantObstacle } from "./fit.ts";
+import {
+  findObstacle,
+  findBeneficiaryObstacle,
+  NO_HOLDS,
+  type Demand,
+  type OverdueHolds,
+  type GrantObstacle,
+} from "./fit.ts";
 import { withoutWork } from "./future.ts";
 import {
   isBeyondMinimum,
@@ -124,6 +131,8 @@ function describePreemptor(
   if (node === undefined) return undefined;
   const obstacle = findObstacle(waiting, place, world, holds);
   if (obstacle === undefined || !REMOVABLE_OBSTACLES.has(obstacle.code)) return undefined;
+  // Only a hold is in the way: the request waits behind it. Holds do not exclude beneficiaries, so victims would end for nothing.
+  if (findObstacle(waiting, place, world, NO_HOLDS) === undefined) return undefined;
   if (findQuotaTooSmall(node, waiting, world.machines) !== undefined || !isPossible(waiting, world.machines))
     return undefined;
   const asked = sumLimitedAmounts(node, sumRequestedAmounts(waiting.needs, world.machines).amounts);

@@ -97,7 +97,7 @@ export function findObstacle(
   demand: Demand,
   place: QueuePosition,
   world: World,
-  holds: OverdueHolds,
+  holds: RequestHolds,
 ): GrantObstacle | undefined {
   if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: limitOf(world.ledger, demand.ownerKind) };
   return (
@@ -108,14 +108,16 @@ export function findObstacle(
   );
 }
 
-const NO_HOLDS: Pick<OverdueHolds, "machines" | "quotas"> = { machines: undefined, quotas: () => undefined };
+type RequestHolds = Pick<OverdueHolds, "machines" | "quotas">;
+
+export const NO_HOLDS: RequestHolds = { machines: undefined, quotas: () => undefined };
 
 /** As `findObstacle`, for a beneficiary: no request is ahead of it, and no hold excludes it. */
 export function findBeneficiaryObstacle(
   demand: Demand,
   place: QueuePosition,
   world: World,
-  holds: Pick<OverdueHolds, "machines" | "quotas"> = NO_HOLDS,
+  holds: RequestHolds = NO_HOLDS,
 ): GrantObstacle | undefined {
   if (isAtLimit(demand, world)) return { code: "CONCURRENCY_LIMIT", limit: limitOf(world.ledger, demand.ownerKind) };
   return (

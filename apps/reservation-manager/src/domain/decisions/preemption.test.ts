@@ -421,6 +421,21 @@ it("asks the work of a drained queue to end, until the queue is no longer draine
   expect(show(run)).toBe("P Q");
 });
 
+it("preempts nothing for a request that only the quota held for an older one keeps waiting", () => {
+  const node = (name: string, cpu: number) => makeNode(name, "a", { allocatable: toAmounts({ cpu, pods: 100 }) });
+  const small = Array.from({ length: 6 }, (_, index) => node(`n${index + 1}`, 4));
+  const ours = makeQueue("ours", { [CPU]: 16 }, { parent: "root", withinQueue: "LowerPriority" });
+  const run = worldOf([root, ours, makeQueue("other", { [CPU]: 4 }, { parent: "root" })], [node("n0", 8), ...small]);
+  askForCpu(run, "b", 8);
+  for (const id of ["p", "q", "r", "s"]) ask(run, id, "ours", 4);
+  // Its own quota suffices, and its machine is in use.
+  ask(run, "h", "ours", 8, { priority: 10 });
+  stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+  ask(run, "x", "ours", 4, { priority: 5 });
+  stepRun(run, { kind: "wait", ms: 1 });
+  expect(show(run)).toBe("B P Q R S h x");
+});
+
 it("asks the work of all queues below a drained queue to end", () => {
   const run = worldOf([root, borrower, makeQueue("other", { [CPU]: 1 })]);
   ask(run, "p", "borrower", 1);

@@ -339,9 +339,6 @@ function boundsOfQueue(tree: WaitingTree, { heads }: QueuedRequests, world: Worl
     const asked = limitedBounds(bounds, node);
     if (![...asked.keys()].every((pair) => mayUse(node, pair))) return;
     const needed = kept && new Map([...asked].map(([pair, amount]) => [pair, amount + (kept.get(pair) ?? 0)]));
-    // Beside held quota, only the queue's own quota is left.
-    const own = new Map([...(needed ?? [])].filter(([pair]) => (kept?.get(pair) ?? 0) > 0));
-    if (!suffices(tree, own, pools)) return;
     const kind = { isOwner: suffices(tree, asked, pools), isBehind: kept !== undefined };
     const above = boundsAbove(tree, { ...bounds, ...kind, asked, needed: needed ?? asked, besideKept: asked }, pools);
     if (above !== undefined) admitted.push(above);

@@ -94,21 +94,3 @@ it("starts a request inside its nominal quota eventually, whatever others submit
     { numRuns: 150 },
   );
 });
-
-it("starts a request inside its nominal quota eventually where machines are scarce, whatever others of its priority submit, if work ends", () => {
-  fc.assert(
-    fc.property(worlds, (world) => {
-      const total = world.queues.reduce((sum, { quotas }) => sum + (quotas.get(CPU)?.nominal ?? 0), 0);
-      const nodes = Array.from({ length: Math.ceil(total / 4) }, (_, index) =>
-        makeNode(`n${index}`, "a", { allocatable: toAmounts({ cpu: 4, pods: 10 }) }),
-      );
-      const equal = (submitted: Submission): Submission => ({
-        ...submitted,
-        cpu: Math.min(4, submitted.cpu),
-        priority: Math.min(0, submitted.priority),
-      });
-      expect(countRounds(world, nodes, equal)).toBeDefined();
-    }),
-    { numRuns: 150 },
-  );
-});

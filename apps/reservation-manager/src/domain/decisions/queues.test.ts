@@ -506,19 +506,6 @@ describe("an overdue request", () => {
     expect(granted(run)).toEqual(["y", "large"]);
   });
 
-  it("keeps what its queue owns from later requests of the queue, which may borrow only after it", () => {
-    const run = startRun([makeNode("n0", "a"), makeNode("n1", "a")]);
-    stepRun(run, { kind: "queue", queue: makeQueue("all", { [CPU]: 8 }) });
-    stepRun(run, { kind: "queue", queue: makeQueue("ai", { [CPU]: 8 }, { parent: "all" }) });
-    ask(run, "x", undefined, 5);
-    ask(run, "y", undefined, 5);
-    expect(ask(run, "large", "ai", 8)).toBe("POOL_AVAILABILITY");
-    stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
-    expect(ask(run, "late", "ai", 1)).toBe("WAITING_FOR_QUOTA");
-    release(run, "x");
-    expect(granted(run)).toEqual(["y", "large", "late"]);
-  });
-
   it("keeps no quota that its concurrency limit prevents it from using", () => {
     const run = worldOf(makeQueue("ai", { [CPU]: 10 }));
     stepRun(run, { kind: "limit", ownerKind: "session", limit: 1 });
