@@ -6,6 +6,7 @@ import {
   withoutUnlisted,
   type KnownPods,
 } from "./domain/decide-listing.ts";
+import { rememberRejections } from "./domain/rejections.ts";
 import type { LivePod, SessionPolicy, Snapshot } from "./domain/snapshot.ts";
 import type { PodSeen } from "./domain/summarise-components.ts";
 import { RESYNC_MS, type SessionRun } from "./run.ts";
@@ -22,9 +23,12 @@ export async function observeRun(deps: SessionDeps, policy: SessionPolicy, run: 
   const podsFresh = deps.podsFresh();
   const seen = deps.pods(record);
   const nodes = observeNodes(deps, run, seen, nowMs);
-  const knownPods = { nowMs, record, podsFresh, ...nodes };
+  run.rejections = rememberRejections(run.rejections, record, seen, nowMs);
+  const knownPods = { nowMs, record, podsFresh, ...nodes, rejections: run.rejections };
   const listed = getRecentList(deps, policy, run, { ...knownPods, pods: seen });
   const livePods = await observeLivePods(deps, run, { ...knownPods, pods: seen, isListDue, listed, isReading });
+  const listedPods = (livePods ?? []).map((pod) => pod.seen);
+  const rejections = (run.rejections = rememberRejections(run.rejections, record, listedPods, nowMs));
   // Read the publications again after the list: a watcher publishes the end of a pod before the pod disappears.
   const newest = livePods === undefined ? seen : deps.pods(record);
   const isReported =
@@ -34,7 +38,7 @@ export async function observeRun(deps: SessionDeps, policy: SessionPolicy, run: 
   const pods = podsFresh ? published : withoutUnlisted(published, livePods);
   const trouble = run.trouble?.text;
   const heldMs = deps.monotonicMs() - run.takenAtMs;
-  const known = { nowMs, heldMs, record, reservation, pods, livePods, isReading, obstacles, ...nodes };
+  const known = { nowMs, heldMs, record, reservation, pods, livePods, isReading, obstacles, ...nodes, rejections };
   return { ...known, isProgressReported: isReported, replacements, trouble };
 }
 

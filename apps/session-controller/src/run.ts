@@ -1,4 +1,5 @@
 import type { LivePod, ReplacementSeen, ReservationSeen, PodObstacle } from "./domain/snapshot.ts";
+import type { Rejection } from "./domain/rejections.ts";
 import { isQueuedAtLedger, type SessionRecord } from "./domain/session.ts";
 import type { LogsRead, SessionOutcome } from "./domain/transition-record.ts";
 
@@ -29,6 +30,8 @@ export type SessionRun = HeldSession & {
   /** The ledger's last answer about each component's replacement. */
   replacements: ReadonlyMap<string, ReplacementSeen>;
   obstacles: readonly PodObstacle[];
+  /** Machines that rejected pods of this executor. */
+  rejections: readonly Rejection[];
   trouble: { readonly of: "list" | "steps"; readonly text: string } | undefined;
   /** True after a failure in this round, which is retried after a pause. */
   failed: boolean;
@@ -64,6 +67,7 @@ export function makeSessionRun(held: HeldSession): SessionRun {
     reservation: { state: "unknown" },
     replacements: new Map(),
     obstacles: [],
+    rejections: [],
     trouble: undefined,
     failed: false,
     stopReading: new AbortController(),

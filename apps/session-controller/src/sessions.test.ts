@@ -282,7 +282,6 @@ describe("a session", () => {
     const releases = (): readonly string[] => world.calls.filter((call) => call === "release-replacement");
     expect([world.made, releases()]).toEqual([[], []]);
     world.state.crowded = [];
-    world.state.nowMs += 10_000;
     expect(await running).toBe("finished");
     expect(releases()).toHaveLength(1);
   });

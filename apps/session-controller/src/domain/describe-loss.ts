@@ -1,14 +1,18 @@
-import { describeLost, isRejection } from "@muster/health";
+import { describeLost } from "@muster/health";
 import { describeCrowding } from "@muster/resources";
+import { findRejection } from "./rejections.ts";
 import type { ComponentStatus } from "./session.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** The facts that decide which machines components can use. */
-export type MachineFacts = Pick<Snapshot, "nodesLost" | "nodesUnschedulable" | "crowded" | "pods">;
+export type MachineFacts = Pick<
+  Snapshot,
+  "nowMs" | "nodesLost" | "nodesUnschedulable" | "crowded" | "rejections" | "pods"
+>;
 
 /** Explains why the component cannot use the machine; undefined: it can. A pod that is scheduled on a healthy machine stays there. */
 export function describeLoss(
-  { nodesLost, nodesUnschedulable, crowded = [], pods }: MachineFacts,
+  { nowMs, nodesLost, nodesUnschedulable, crowded = [], rejections, pods }: MachineFacts,
   { name, podUid }: Pick<ComponentStatus, "name" | "podUid">,
   node: string,
 ): string | undefined {
@@ -16,10 +20,9 @@ export function describeLoss(
   if (lost !== undefined) return describeLost(node, lost);
   const crowding = crowded.find((each) => each.isLost && each.component === name && each.node === node);
   if (crowding !== undefined) return describeCrowding(crowding);
-  const own = pods.find((pod) => pod.uid === podUid && pod.node === node);
-  if (own?.health === "FAILED" && isRejection(own.reason))
-    return `node ${node} rejected the pod (${[own.reason, own.message].filter((text) => text !== "").join(": ")})`;
+  const rejection = findRejection(rejections, name, node);
+  if (rejection !== undefined && nowMs < rejection.untilMs) return `node ${node} rejected the pod (${rejection.text})`;
   const unschedulable = nodesUnschedulable?.get(node);
-  if (unschedulable === undefined || own !== undefined) return undefined;
+  if (unschedulable === undefined || pods.some((pod) => pod.uid === podUid && pod.node === node)) return undefined;
   return describeLost(node, unschedulable);
 }

@@ -12,6 +12,7 @@ import {
 } from "../../test/samples.ts";
 import { describeLoss } from "./describe-loss.ts";
 import { planSession } from "./plan-session.ts";
+import { rememberRejections, type Rejection } from "./rejections.ts";
 import type { SessionStep } from "./session-steps.ts";
 import { isReplacing, type SessionRecord } from "./session.ts";
 import type { LivePod, ReplacementSeen, Snapshot } from "./snapshot.ts";
@@ -30,6 +31,7 @@ type World = {
   pod: LivePod | undefined;
   made: number;
   nowMs: number;
+  rejections: readonly Rejection[];
 };
 
 function newWorld(): World {
@@ -41,15 +43,24 @@ function newWorld(): World {
     ),
   });
   const record = { ...makeProvisioning([]), spec: shared };
-  return { record, harms: new Map(), replacement: { state: "unknown" }, pod: undefined, made: 0, nowMs: START_MS };
+  return {
+    record,
+    harms: new Map(),
+    replacement: { state: "unknown" },
+    pod: undefined,
+    made: 0,
+    nowMs: START_MS,
+    rejections: [],
+  };
 }
 
-function observe({ record, harms, replacement, pod, nowMs }: World): Snapshot {
+function observe({ record, harms, replacement, pod, nowMs, rejections }: World): Snapshot {
   const having = (harm: string) => NODES.filter((node) => harms.get(node) === harm);
   return makeSnapshot({
     record,
     nowMs,
     pods: pod === undefined ? [] : [pod.seen],
+    rejections,
     livePods: pod === undefined ? [] : [pod],
     nodesLost: new Map(having("gone").map((node) => [node, "gone"])),
     nodesUnschedulable: new Map(having("unschedulable").map((node) => [node, "unschedulable"])),
@@ -99,6 +110,9 @@ function execute(world: World, seen: Snapshot, step: SessionStep): void {
 }
 
 function pass(world: World): readonly SessionStep[] {
+  world.nowMs += 1000;
+  const seenPods = world.pod === undefined ? [] : [world.pod.seen];
+  world.rejections = rememberRejections(world.rejections, world.record, seenPods, world.nowMs);
   const seen = observe(world);
   const steps = planSession(seen, POLICY);
   for (const step of steps) execute(world, seen, step);
@@ -128,7 +142,7 @@ it("a shared component has at most one pod, on a usable part, and settles on one
       }
       world.harms.clear();
       for (let left = 10; left > 0; left -= 1) {
-        world.nowMs += 10_000;
+        world.nowMs += 30_000;
         pass(world);
       }
       expect(pass(world), "it does not come to rest").toEqual([]);

@@ -3,7 +3,9 @@ import { describe, expect, it } from "vitest";
 import { makeLivePod, makePodSeen, POLICY, makeProvisioning, makeSnapshot, START_MS } from "../../test/samples.ts";
 import { planSession, computeWakeAtMs } from "./plan-session.ts";
 import type { ComponentStatus, SessionRecord } from "./session.ts";
+import type { Rejection } from "./rejections.ts";
 import type { ReplacementSeen, Snapshot } from "./snapshot.ts";
+import type { PodSeen } from "./summarise-components.ts";
 import { transitionRecord } from "./transition-record.ts";
 
 const NODE = "node-server-0";
@@ -17,8 +19,10 @@ const UNSTARTED = { health: "NOT_READY", podIp: "", node: "", exitCode: undefine
 
 /** The node had no room for the pod. */
 const REJECTED = { ...UNSTARTED, node: NODE, health: "FAILED", reason: "OutOfcpu", message: "needs 2 cpu" } as const;
-/** A component returns to its own machine after this time at the earliest. */
-const BACK_MS = START_MS + 10_000;
+const rejectedOn = (node: string, untilMs: number): readonly Rejection[] => [
+  { component: "server-0", node, text: "OutOfcpu: needs 2 cpu", untilMs },
+];
+const REJECTIONS = rejectedOn(NODE, START_MS + 30_000);
 
 const granted = (node: string): ReplacementSeen => ({
   state: "granted",
@@ -126,7 +130,7 @@ describe("a lost machine", () => {
       "that has rejected the pod is lost",
       {
         record: created,
-        nodesLost: new Map(),
+        ...{ nodesLost: new Map(), rejections: REJECTIONS },
         pods: [makePodSeen("server-0", REJECTED)],
         livePods: [makeLivePod(makePodSeen("server-0", REJECTED), { containers: [] })],
       },
@@ -134,7 +138,11 @@ describe("a lost machine", () => {
     ],
     [
       "that has rejected the pod is kept until a list shows that no container has started",
-      { record: created, nodesLost: new Map(), pods: [makePodSeen("server-0", REJECTED)], livePods: undefined },
+      {
+        record: created,
+        ...{ nodesLost: new Map(), rejections: REJECTIONS },
+        ...{ pods: [makePodSeen("server-0", REJECTED)], livePods: undefined },
+      },
       KEPT,
     ],
     ["with a pod that was neither published nor listed is kept", { record: created, livePods: [] }, KEPT],
@@ -146,7 +154,7 @@ describe("a lost machine", () => {
 it("does not end the session when a node rejects a pod, and names the reason while the component waits", () => {
   const rejected = makePodSeen("server-0", REJECTED);
   const record = makeProvisioning(["server-0"]);
-  const seen = { record, nodesLost: new Map(), pods: [rejected] };
+  const seen = { record, nodesLost: new Map(), rejections: REJECTIONS, pods: [rejected] };
   expect(pass({ ...seen, livePods: undefined }).steps).toEqual([]);
   const steps = planSession(makeSnapshot({ ...seen, livePods: [makeLivePod(rejected, { containers: [] })] }), POLICY);
   const [noted] = steps.flatMap((step) => (step.kind === "note-components" ? [step.components] : []));
@@ -155,13 +163,40 @@ it("does not end the session when a node rejects a pod, and names the reason whi
   );
 });
 
-it("ends the session when a pod fails after it had an address, whatever the reason", () => {
-  const failed = makePodSeen("server-0", { ...REJECTED, podIp: "10.0.0.1" });
-  const [line = ""] = pass({
-    record: makeProvisioning(["server-0"]),
-    ...{ nodesLost: new Map(), pods: [failed], livePods: [makeLivePod(failed, { containers: [] })] },
-  }).steps;
-  expect(line).toMatch(/^ERROR COMPONENT_FAILED/);
+describe("a component whose machine rejected its pod", () => {
+  const usable = { nodesLost: new Map(), nodesBack: new Set([NODE]), replacements: replacements(WAITING) };
+  const later = { nowMs: START_MS + 30_000, rejections: REJECTIONS };
+
+  it("returns to this machine after a pause, and keeps its request for another one until its pod has started", () => {
+    expect(pass({ record: losing(), ...usable, rejections: REJECTIONS }).steps).toEqual([]);
+    expect(pass({ record: losing(), ...usable, ...later }).steps).toEqual(["create server-0 on node-server-0"]);
+    const back = losing({ node: NODE, podUid: "uid-server-0" });
+    const placed = makePodSeen("server-0", { ...UNSTARTED, node: NODE });
+    const listed = (pod: PodSeen) => ({ pods: [pod], livePods: [makeLivePod(pod, { containers: [] })] });
+    expect(pass({ record: back, ...usable, ...later, ...listed(placed) }).steps).toEqual([]);
+    const started = losing({ node: NODE, podUid: "uid-server-0", podIp: "10.0.0.1" });
+    const running = listed({ ...placed, podIp: "10.0.0.1" });
+    expect(pass({ record: started, ...usable, ...later, ...running }).steps).toEqual(["release-replacement"]);
+  });
+
+  it("waits for another one from the first rejection on", () => {
+    const rejected = makePodSeen("server-0", REJECTED);
+    const again = { record: losing({ node: NODE, podUid: "uid-server-0" }), nowMs: START_MS + 60_000 };
+    const seen = { pods: [rejected], livePods: [makeLivePod(rejected, { containers: [] })] };
+    const rejections = rejectedOn(NODE, START_MS + 90_000);
+    expect(pass({ ...again, ...usable, ...seen, rejections }).server).toEqual(LOST);
+    const [end = ""] = pass({ record: losing(), ...usable, rejections, nowMs: START_MS + 120_000 - 30_000 }).steps;
+    expect(end).toBe("create server-0 on node-server-0");
+    const late = rejectedOn(NODE, START_MS + 150_000);
+    const [line = ""] = pass({ record: losing(), ...usable, rejections: late, nowMs: START_MS + 120_000 }).steps;
+    expect(line).toMatch(/^ERROR MACHINE_LOST/);
+  });
+
+  it("gives up a replacement that rejected its pod, too", () => {
+    const both = [...REJECTIONS, ...rejectedOn("node-9", START_MS + 30_000)];
+    const answered = { ...usable, replacements: replacements(granted("node-9")), rejections: both };
+    expect(pass({ record: losing(), ...answered }).steps).toEqual(["release-replacement"]);
+  });
 });
 
 describe("a component that lost its machine before it started", () => {
@@ -243,9 +278,7 @@ describe("a component that lost its machine before it started", () => {
   });
 
   it("returns to its own machine once that is usable again, and releases the replacement", () => {
-    const usable = { nodesLost: new Map(), nodesBack: new Set([NODE]), replacements: replacements(WAITING) };
-    expect(pass({ record: losing(), ...usable, nowMs: BACK_MS - 1 }).steps).toEqual([]);
-    const back = { ...usable, nowMs: BACK_MS };
+    const back = { nodesLost: new Map(), nodesBack: new Set([NODE]), replacements: replacements(WAITING) };
     const { server, steps } = pass({ record: losing(), ...back });
     expect(server).toEqual({ node: NODE, lostAtMs: START_MS });
     expect(steps).toEqual(["create server-0 on node-server-0"]);
@@ -282,12 +315,11 @@ describe("a component that lost its machine before it started", () => {
     expect(server).toEqual({ node: NODE, lostAtMs: START_MS });
   });
 
-  it("gets a pass soon while its pod is in deletion, when it may return to its own machine, and when its wait is over", () => {
+  it("gets a pass soon while its pod is in deletion, and again when its wait is over", () => {
     const at = (record: SessionRecord, nowMs = START_MS + 5) =>
       computeWakeAtMs(makeSnapshot({ record, nowMs }), POLICY);
     expect(at(withPod)).toBe(START_MS + 5 + POLICY.lookAgainMs);
-    expect(at(losing())).toBe(BACK_MS);
-    expect(at(losing(), BACK_MS)).toBe(START_MS + POLICY.replacementWaitMs);
+    expect(at(losing())).toBe(START_MS + POLICY.replacementWaitMs);
   });
 });
 
@@ -336,7 +368,7 @@ describe("a shared component", () => {
   });
 
   it("returns to its own part only once that has room, and releases a replacement that is crowded, too", () => {
-    const lost = { record: losing(), nodesLost: new Map(), nodesBack: new Set([NODE]), nowMs: BACK_MS };
+    const lost = { record: losing(), nodesLost: new Map(), nodesBack: new Set([NODE]) };
     const waiting = { ...lost, replacements: replacements(WAITING) };
     expect(pass({ ...waiting, crowded: [crowding(NODE, false)] }).server).toMatchObject({ node: "" });
     expect(pass(waiting).server).toMatchObject({ node: NODE });

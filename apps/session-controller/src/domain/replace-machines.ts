@@ -1,6 +1,7 @@
 import { decideForce, type ForceReason } from "@muster/health";
 import { describeLoss, type MachineFacts } from "./describe-loss.ts";
 import { mayChange } from "./decide-verdict.ts";
+import { findRejection } from "./rejections.ts";
 import { truncateMessage, hasEnded, type PodSeen } from "./summarise-components.ts";
 import { isReplacing, type ComponentStatus, type SessionRecord } from "./session.ts";
 import type { LivePod, ReplacementSeen, SessionPolicy, Snapshot } from "./snapshot.ts";
@@ -29,9 +30,6 @@ export type ReplacementStep =
       readonly resourceVersion: string;
       readonly because: "machine-lost" | ForceReason;
     };
-
-/** A component returns to its lost machine after this time at the earliest: a node that has rejected its pod would reject the next one, too. */
-const MIN_LOSS_MS = 10_000;
 
 /**
  * Updates the components with the state of their machines. A component whose machine is lost before it has started has no machine until its pod is gone. Then
@@ -75,10 +73,9 @@ export function computeReplacementWakeAtMs(
   nowMs: number,
   policy: SessionPolicy,
 ): number | undefined {
-  const times = record.components.filter(isReplacing).map(({ podUid, lostAtMs }) => {
-    if (podUid !== "") return nowMs + policy.lookAgainMs;
-    return lostAtMs + (nowMs - lostAtMs < MIN_LOSS_MS ? MIN_LOSS_MS : policy.replacementWaitMs);
-  });
+  const times = record.components
+    .filter(isReplacing)
+    .map(({ podUid, lostAtMs }) => (podUid === "" ? lostAtMs + policy.replacementWaitMs : nowMs + policy.lookAgainMs));
   return times.length === 0 ? undefined : Math.min(...times);
 }
 
@@ -107,7 +104,10 @@ function loseMachine(snapshot: Snapshot, component: ComponentStatus): ComponentS
   const message = truncateMessage(`waits for another machine: ${because}`, record);
   // Only the originally granted machine can be regained: a replacement is released.
   const lostNode = component.lostNode === "" ? component.node : component.lostNode;
-  return { ...component, node: "", lostAtMs: nowMs, lostNode, state: "PENDING", message };
+  // A machine that rejects pod after pod does not prolong the wait for another one.
+  const isRejectedAgain = component.lostAtMs > 0 && findRejection(snapshot.rejections, component.name, component.node);
+  const lostAtMs = isRejectedAgain ? component.lostAtMs : nowMs;
+  return { ...component, node: "", lostAtMs, lostNode, state: "PENDING", message };
 }
 
 function replaceMachine(snapshot: Snapshot, component: ComponentStatus): ComponentStatus {
@@ -127,10 +127,10 @@ function replaceMachine(snapshot: Snapshot, component: ComponentStatus): Compone
 
 /** Returns whether the component can use its lost machine again: pods can start there, and its own fits beside the foreign ones. */
 function canReuseMachine(
-  { nodesBack, crowded = [], nowMs }: Snapshot,
-  { name, lostNode, lostAtMs }: ComponentStatus,
+  { nodesBack, crowded = [], rejections, nowMs }: Snapshot,
+  { name, lostNode }: ComponentStatus,
 ): boolean {
-  if (nowMs - lostAtMs < MIN_LOSS_MS) return false;
+  if (nowMs < (findRejection(rejections, name, lostNode)?.untilMs ?? 0)) return false;
   return nodesBack.has(lostNode) && !crowded.some(({ component, node }) => component === name && node === lostNode);
 }
 
@@ -155,8 +155,12 @@ function planRemoval(pod: LivePod, nowMs: number, policy: SessionPolicy): Replac
   return because === undefined ? [] : [{ ...remove, force: true, because }];
 }
 
-/** Releases the replacement of a component that has its own machine again. */
-function planReturn({ replacements }: Snapshot, { name, node, lostNode }: ComponentStatus): ReplacementStep[] {
+/** Releases the replacement of a component that has its own machine again. After a rejection, only once its pod has started there. */
+function planReturn(
+  { replacements, rejections }: Snapshot,
+  { name, node, lostNode, podIp }: ComponentStatus,
+): ReplacementStep[] {
+  if (podIp === "" && findRejection(rejections, name, node) !== undefined) return [];
   const replacement = replacements.get(name) ?? { state: "unknown" };
   if (node === "" || node !== lostNode || replacement.state === "released" || replacement.state === "refused")
     return [];

@@ -1,6 +1,7 @@
 import type { Fault } from "@muster/faults";
 import type { ForcePolicy, LostReason, NodeSeen } from "@muster/health";
 import type { CrowdedComponent } from "@muster/resources";
+import type { Rejection } from "./rejections.ts";
 import type { SessionRecord } from "./session.ts";
 import type { PodSeen } from "./summarise-components.ts";
 
@@ -133,6 +134,8 @@ export type Snapshot = {
   readonly nodesUnschedulable?: ReadonlyMap<string, LostReason>;
   /** Shared components whose machine has no room for their pod because of foreign pods. */
   readonly crowded?: readonly CrowdedComponent[];
+  /** Recent rejections of pods by the kubelets of their machines. */
+  readonly rejections?: readonly Rejection[];
   /** Granted nodes that components have lost and that are usable again. */
   readonly nodesBack: ReadonlySet<string>;
   /** The last answer of the ledger about another machine for a component that lost its own, by component; absent: `unknown`. */
