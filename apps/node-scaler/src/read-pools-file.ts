@@ -101,10 +101,12 @@ const quantity = (resource: "cpu" | "memory" | "storage", example: string, min =
 const count = (max: number) => z.int().min(0).max(max);
 const text = z.string().min(1);
 const MICROS = 1_000_000;
+const MAX_PRICE = 1_000_000;
+/** Stored in millionths. 0 is the default of the wire format, and means that no price is known. */
 const price = z
   .number()
   .min(0)
-  .max(MICROS)
+  .max(MAX_PRICE)
   .transform((amount) => Math.round(amount * MICROS));
 const spotPolicy = z.enum(["Never", "Always", "Preferred"]);
 
@@ -115,7 +117,9 @@ const instanceType = z
     memory: quantity("memory", "16Gi", MIB).describe("Memory, to pack foreign pods and needs of parts.").optional(),
     gpus: count(1000).default(0).describe("GPUs."),
     pricePerHour: price
-      .describe("Price of an on-demand node for an hour, in your currency. It is shown, and decides nothing.")
+      .describe(
+        "Price of an on-demand node for an hour, in your currency; 0: unknown. It is shown, and decides nothing.",
+      )
       .optional(),
     spotPricePerHour: price.describe("Price of a spot node for an hour. It is shown, and decides nothing.").optional(),
   })

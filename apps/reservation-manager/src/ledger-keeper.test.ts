@@ -80,6 +80,15 @@ it("predicts the outcome of a request, and stores nothing of it", async () => {
   expect(reports.map(({ reservation }) => reservation.owner.id)).toEqual(["oy"]);
 });
 
+it("predicts the place of a request by its priority", async () => {
+  const { log, keeper } = start([makeNode("a1", "a")]);
+  await written(log, keeper.reserve(makeRequest("x", ["a"])));
+  await written(log, keeper.reserve(makeRequest("y", ["a"])));
+  const aheadOf = async (priority: number) =>
+    (await written(log, keeper.check(makeRequest("z", ["a"], { priority }))))?.ahead;
+  expect([await aheadOf(-1), await aheadOf(0), await aheadOf(5)]).toEqual([1, 1, 0]);
+});
+
 it("regrants nodes of decisions that never reached the disk", async () => {
   const { log, keeper } = start([makeNode("a1", "a")]);
   const lost = keeper.reserve(makeRequest("x", ["a"]));

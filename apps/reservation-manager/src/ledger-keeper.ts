@@ -112,19 +112,18 @@ export class LedgerKeeper {
   }
 
   /** Returns why `reserve` would queue this request now; undefined: it would grant it. Rejects with final refusals. Stores nothing. */
-  async check({ owner, ...gang }: Gang & Pick<ReservationRequest, "owner" | "queue">): Promise<WaitReason | undefined> {
+  async check(asked: Gang & Pick<ReservationRequest, "owner" | "queue" | "priority">): Promise<WaitReason | undefined> {
     return this.#read((world, nowMs) => {
-      const concurrencyLimit = limitOf(world.ledger, owner.kind);
-      const request = { owner, ...gang, wait: true, priority: 0, concurrencyLimit };
+      const request = { ...asked, wait: true, concurrencyLimit: limitOf(world.ledger, asked.owner.kind) };
       const verdict = decideReservation(request, world, this.#policy, nowMs);
       if (verdict.kind === "refuse") {
         // A request that may become possible once all nodes are known is not refused permanently.
         if (verdict.fault.code !== "unavailable") return throwFault(verdict.fault);
-        const asked = { sequence: world.ledger.nextSequence, owner, ...gang, priority: 0, createdAtMs: nowMs };
-        return this.#report(asked, world, nowMs).because;
+        const waiting = { ...asked, sequence: world.ledger.nextSequence, createdAtMs: nowMs };
+        return this.#report(waiting, world, nowMs).because;
       }
       const next = evolveWorld(world, verdict.events);
-      return this.#report(requireReservation(next, owner), next, nowMs).because;
+      return this.#report(requireReservation(next, asked.owner), next, nowMs).because;
     });
   }
 

@@ -58,7 +58,9 @@ it("requests machines or a position in the queue, within the time and limits of 
 
 it("returns why a request would wait, and undefined if it would be granted", async () => {
   expect(await opened().ledger.check("echo", NEEDS)).toEqual(BECAUSE);
-  expect(await opened(true).ledger.check("echo", NEEDS)).toBeUndefined();
+  const { ledger, asked } = opened(true);
+  expect(await ledger.check("echo", NEEDS, { priority: 3 })).toBeUndefined();
+  expect(asked).toMatchObject([{ request: { needs: NEEDS, priority: 3 } }]);
 });
 
 it("returns whether a release ended the reservation, and the reservation of an owner", async () => {

@@ -42,7 +42,7 @@ export type LedgerCalls = {
   check(
     ownerId: string,
     needs: readonly Need[],
-    options?: CallOptions & Pick<ReserveOptions, "topology" | "queue">,
+    options?: CallOptions & Pick<ReserveOptions, "priority" | "topology" | "queue">,
   ): Promise<WaitReason | undefined>;
   /** Reads the ledger's reservation of the owner now. */
   ask(ownerId: string, options?: CallOptions): Promise<Reservation | undefined>;
@@ -70,8 +70,8 @@ export function makeLedgerCalls(calls: Pick<ReservationCalls, OwnerMethods>, own
       const reply = await calls.reserve({ ...request, ...constraints }, options);
       return readReservation(reply.reservation, ownerKind) ?? throwFault({ code: "internal", operation: "reserve" });
     },
-    check: async (ownerId, needs, { topology, queue, ...options } = {}) => {
-      const request = { owner: ownerOf(ownerId), ...toWireNeeds(needs), topology, queue };
+    check: async (ownerId, needs, { priority = 0, topology, queue, ...options } = {}) => {
+      const request = { owner: ownerOf(ownerId), ...toWireNeeds(needs), priority, topology, queue };
       const { because } = await calls.checkReservation(request, options);
       return readWaitReason(because);
     },

@@ -8,7 +8,7 @@ import type { ReadDocument } from "./read-documents.ts";
 export type DocumentRequest = {
   /** The path to which the document is sent. */
   readonly path: string;
-  /** The path at which it is checked first; undefined if the gateway cannot check this kind. */
+  /** The path at which the gateway checks it first; undefined: the console plans it with the pools that it shows. */
   readonly planPath: string | undefined;
   readonly body: unknown;
   /** The page of the created item. */

@@ -33,6 +33,7 @@ export function makeHandlers(
         owner: toOwner(message.owner),
         ...toGang(message),
         ...toQueueName(message),
+        priority: message.priority,
       });
       return because === undefined ? {} : { because };
     },

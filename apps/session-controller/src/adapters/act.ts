@@ -143,10 +143,9 @@ export async function checkMachines(
   const choice = await chooseQueue(record.spec.queue, options);
   if (choice.kind !== "queue" && choice.kind !== "none") return unqueued(QUEUE_UNKNOWN, textOf(choice));
   const needs = needsOf(record, podPolicy.poolLabel, podDefaults?.());
+  const request = { ...options, ...inTopology(record), priority: record.spec.priority, queue: queueOf(choice) };
   try {
-    return toWaitReason(
-      await sessions.check(record.name, needs, { ...options, ...inTopology(record), queue: queueOf(choice) }),
-    );
+    return toWaitReason(await sessions.check(record.name, needs, request));
   } catch (error) {
     const fault = findFault(error);
     const code = fault && unqueuedCode(fault);
