@@ -47,6 +47,6 @@ it("prints the maximum of a queue as quantities", () => {
     "the queue team-a can have 8 of cpu in pool p at most, 12500m are needed: request less, or raise its quota",
   );
   expect(describeRefusal({ ...exceeded, resource: "memory", requested: 2 ** 40, most: 0 }, needs)).toBe(
-    "the queue team-a can have 0 of memory in pool p at most, 1Ti are needed: request less, or raise its quota",
+    "the queue team-a can have 0 of memory in pool p at most, 1Ti are needed: add memory to its quota for the pool",
   );
 });

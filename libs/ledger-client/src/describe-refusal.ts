@@ -41,5 +41,7 @@ function describeShort({ resource, requested, largest }: ShortResource): string 
 
 function describeQuota({ queue, pool, resource, requested, most }: Extract<Fault, { code: "quota_exceeded" }>): string {
   const [needed, available] = [requested, most].map((amount) => printAmount(resource, amount));
-  return `the queue ${queue} can have ${available} of ${resource} in pool ${pool} at most, ${needed} are needed: request less, or raise its quota`;
+  // A leaf with quotas uses only what they name.
+  const remedy = most === 0 ? `add ${resource} to its quota for the pool` : "request less, or raise its quota";
+  return `the queue ${queue} can have ${available} of ${resource} in pool ${pool} at most, ${needed} are needed: ${remedy}`;
 }

@@ -1,10 +1,12 @@
 import { countTainted, readScalerDump } from "../adapters/node-calls.ts";
 import type { ConnectedCli } from "../cli.ts";
+import { CommandError } from "../command-error.ts";
 import { describeSilence } from "../domain/build-node-views.ts";
 import { buildRecord } from "../domain/build-record.ts";
 import { buildPoolTable, type ShownPool } from "../domain/build-views.ts";
 import { listSome } from "../domain/list-some.ts";
 import { requireListed } from "./require-listed.ts";
+import type { ServiceLink } from "./kind.ts";
 import type { ResourceRow } from "./resource.ts";
 
 const MAX_NAMED_POOLS = 20;
@@ -43,12 +45,22 @@ async function listPools({ services, link }: ConnectedCli): Promise<ShownPool[]>
     }),
   );
   const isElastic = pools.some(({ elasticMax }) => elasticMax > 0);
-  const dump = isElastic ? await readScalerDump(link) : { trouble: "" };
+  const dump = isElastic ? await readScaling(link) : undefined;
   return pools.map((pool) => {
-    if (pool.elasticMax === 0) return { ...pool, scaling: undefined };
+    if (pool.elasticMax === 0 || dump === undefined) return { ...pool, scaling: undefined };
     if ("trouble" in dump) return { ...pool, scaling: { ...dump, troubles: [] } };
     const scaling = dump.value.pools.find((one) => one.pool === pool.name);
     const troubles = dump.value.troubles.filter((trouble) => trouble.pool === pool.name);
     return { ...pool, scaling: { trouble: undefined, troubles, ...scaling } };
   });
+}
+
+/** Returns undefined through a gateway, which does not serve the state of the scaler. */
+async function readScaling(link: ServiceLink): Promise<Awaited<ReturnType<typeof readScalerDump>> | undefined> {
+  try {
+    return await readScalerDump(link);
+  } catch (error) {
+    if (error instanceof CommandError) return undefined;
+    throw error;
+  }
 }

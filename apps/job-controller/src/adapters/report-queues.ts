@@ -3,6 +3,7 @@ import { forEachSome } from "@muster/backoff";
 import { findFault } from "@muster/faults";
 import { unlessFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import type { ReservationCalls } from "@muster/ledger-client";
+import { listChildren } from "../domain/queues/list-children.ts";
 import { describeQueue, isQueueEmpty, type LedgerQueue, type QueueFacts } from "../domain/queues/describe-queue.ts";
 import { QUEUE_FINALIZER, readQueueRow, type QueueObject, type QueueRow } from "../domain/queues/queue-row.ts";
 import { runWhileLeading, type LeadCheck } from "./lead-check.ts";
@@ -41,7 +42,7 @@ export function makeQueueReports(deps: ReportDeps): (isHeld: LeadCheck) => Promi
     const states = await listStates(deps.ledger);
     silentSinceMs = states === undefined ? (silentSinceMs ?? deps.elapsedMs()) : undefined;
     if (silentSinceMs !== undefined && deps.elapsedMs() - silentSinceMs < SILENT_AFTER_MS) return;
-    const children = childrenOf(rows);
+    const children = listChildren(rows);
     const report = async (cached: QueueRow): Promise<void> => {
       const { name } = cached;
       const about = { state: states?.get(name), isSilent: states === undefined, children: children.get(name) ?? [] };
@@ -86,17 +87,6 @@ function unlessGone<Value>(call: Promise<Value>): Promise<Value | undefined> {
 function newest(own: QueueRow | undefined, cached: QueueRow): QueueRow {
   if (own?.uid !== cached.uid) return cached;
   return BigInt(own.resourceVersion) > BigInt(cached.resourceVersion) ? own : cached;
-}
-
-function childrenOf(rows: ReadonlyMap<string, QueueRow>): ReadonlyMap<string, readonly string[]> {
-  const children = new Map<string, string[]>();
-  for (const { name, record } of rows.values()) {
-    if (record.parent === "") continue;
-    const known = children.get(record.parent);
-    if (known === undefined) children.set(record.parent, [name]);
-    else known.push(name);
-  }
-  return children;
 }
 
 /** Reads every queue of the ledger by name; undefined if the ledger does not answer. */
