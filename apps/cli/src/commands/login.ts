@@ -53,7 +53,11 @@ export async function logout(cli: Cli): Promise<ExitCode> {
     const { name, user } = known.user;
     await cli.contexts.write({ ...all, users: putNamed(all.users, { name, user: withoutTokens(user) }) });
   }
-  cli.io.out([`signed out of ${known.cluster.server}`]);
+  const isCurrent = known.name === all["current-context"];
+  cli.io.out([
+    `signed out of ${known.cluster.server}`,
+    ...(isCurrent ? [`${known.name} stays the current context; \`muster config unset-context\` changes that`] : []),
+  ]);
   return EXIT.ok;
 }
 
