@@ -745,7 +745,7 @@ describe("protocol", () => {
     script.reserve("v", "right", 4);
     expect(script.reserve("x", "left", 3)).toEqual(["preempted v for x: FAIR_SHARING, 30000 ms"]);
     expect(script.does("requeue", "v")).toEqual(["requeued v", "granted x"]);
-    // Now v is within its own quota, of which x borrows 1.
+    // Now v is within its own quota, and x borrows 1 of that quota.
     expect(script.does("release", "a")).toEqual(["released a"]);
     expect(script.reserve("w", "right", 4)).toEqual(["preempted x for w: RECLAIM, 30000 ms"]);
   });

@@ -30,7 +30,7 @@ it.each<[title: string, groups: readonly FieldGroup[], shown: readonly string[]]
     ["1 shared session/a, session/b [n1]"],
   ],
   [
-    "a machine of which one owner holds two parts, once",
+    "a machine whose owner holds two parts, once",
     buildPoolField(pool({ held: 1 }), [holds("a", ["n1", "n1"])], []),
     ["1 held session/a [n1]"],
   ],

@@ -14,7 +14,7 @@ it.each<[title: string, given: ReturnType<typeof rows>, children: Record<string,
     rows(["a", "b", true], ["b", "a", true]),
     {},
   ],
-  ["of a cycle of which one queue is being deleted", rows(["a", "b", true], ["b", "a"]), { a: ["b"] }],
+  ["of a cycle with one queue that is being deleted", rows(["a", "b", true], ["b", "a"]), { a: ["b"] }],
   ["below itself, while it is being deleted", rows(["a", "a", true]), {}],
   ["below a cycle, which keep it", rows(["a", "b", true], ["b", "a", true], ["c", "b", true]), { b: ["c"] }],
 ])("lists the queues %s", (_, given, children) => {
