@@ -7,15 +7,11 @@ type Placed = Pick<QueueRow, "name" | "isDeleting"> & { readonly record: Pick<Qu
  * otherwise wait for each other forever.
  */
 export function listChildren(rows: ReadonlyMap<string, Placed>): ReadonlyMap<string, readonly string[]> {
-  const children = new Map<string, string[]>();
-  for (const { name, isDeleting, record } of rows.values()) {
-    const { parent } = record;
-    if (parent === "" || (isDeleting && isAbove(rows, name, parent))) continue;
-    const known = children.get(parent);
-    if (known === undefined) children.set(parent, [name]);
-    else known.push(name);
-  }
-  return children;
+  const below = [...rows.values()].filter(
+    ({ name, isDeleting, record: { parent } }) => parent !== "" && !(isDeleting && isAbove(rows, name, parent)),
+  );
+  const byParent = Map.groupBy(below, ({ record }) => record.parent);
+  return new Map([...byParent].map(([parent, children]) => [parent, children.map(({ name }) => name)]));
 }
 
 /** Whether `upper` is above the queue, at any distance. */
