@@ -62,6 +62,7 @@ import {
   type SessionIndex,
   type SessionRecords,
 } from "./records.ts";
+import { makeSessionNames } from "./session-names.ts";
 import { buildPassSpan, recordPhase } from "./trace.ts";
 
 /** All dependencies of the service, by part. Disposing stops following the buckets. */
@@ -309,13 +310,18 @@ function sessionDeps(world: World): LeadDeps["sessions"] {
 function requestDeps(world: World, executor: RequestDeps["executor"]): RequestDeps {
   const { bus, records, index, followers, logStore, acting } = world;
   const asking = makeExplainCalls(bus);
+  const names = makeSessionNames(index);
   return {
     now: Date.now,
     newUid: () => randomUUID(),
     traceparent: () => getTraceparent(),
     executor,
     load: (name) => loadAllRecords(records, name),
-    create: (record) => records.create(record.name, record),
+    create: async (record) => {
+      const revision = await records.create(record.name, record);
+      names.add(record.name, revision);
+      return revision;
+    },
     modify: (name, decide) => records.modify(name, decide),
     finished: world.metrics.finished,
     occupancy: world.occupancy,
@@ -324,7 +330,7 @@ function requestDeps(world: World, executor: RequestDeps["executor"]): RequestDe
     askMachines: (record) => askMachinesOf(asking, record),
     announce: (record, from) => publishSessionEvents(bus, record, from),
     forget: makeForget(world),
-    namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
+    namesAfter: (name) => names.listAfter(name),
     follow: (name) => followers.follow(name),
     keptLog: (name, range) => logStore.read(name, range),
     followedLog: async (log, range, waitMs, signal) =>
