@@ -15,8 +15,13 @@ const SHARE = { cpu: 300, memory: 64 * 2 ** 20 };
 const NODES = { apiVersion: "v1", plural: "nodes" };
 
 /** Builds a job with workers that runs until it is cancelled. */
-function job(name: string, replicas: number, annotations: Record<string, string> = {}, pool = "workers"): TestJob {
-  const container = { name: "main", image: "node", command: ["sleep", "600"], resources: { requests: REQUESTS } };
+function job(
+  name: string,
+  replicas: number,
+  annotations: Record<string, string> = {},
+  { pool = "workers", image = "node" }: { readonly pool?: string; readonly image?: string } = {},
+): TestJob {
+  const container = { name: "main", image, command: ["sleep", "600"], resources: { requests: REQUESTS } };
   const template = { spec: { containers: [container] } };
   return {
     apiVersion: "muster.dev/v1",
@@ -121,7 +126,7 @@ for (const server of API_SERVERS) {
     });
 
     it("get another part for a member that cannot be placed, while the others continue on the cordoned node", async () => {
-      await world.create(job("moved", 2, ANNOTATIONS, "spares"));
+      await world.create(job("moved", 2, ANNOTATIONS, { pool: "spares" }));
       await world.untilCondition("moved", "Running");
       const placesOf = async (): Promise<readonly string[]> => {
         const pods = (await world.pods("moved")).filter(({ status }) => status?.phase === "Running");
@@ -193,6 +198,32 @@ for (const server of API_SERVERS) {
       await world.jobs.cancelJob({ requestId: "over", key: { name: "together" } });
       await world.untilNothingLeft("together");
     });
+
+    it(
+      "get a part of another machine for a member that its node rejects, uncounted",
+      { timeout: 240_000 },
+      async () => {
+        const pods = { apiVersion: "v1", plural: "pods", namespace: "default" };
+        // Its container never starts, as that of a rejected pod.
+        await world.create(job("rejected", 1, ANNOTATIONS, { image: "missing.invalid/image:1" }));
+        const before = await until("the pod is on a node", async () => {
+          const [pod] = await world.pods("rejected");
+          return pod?.spec?.nodeName !== undefined && pod;
+        });
+        const node = before.spec?.nodeName ?? "";
+        const status = { phase: "Failed", reason: "OutOfcpu", message: "Node didn't have enough resource: cpu" };
+        const patch = { kind: "merge", body: { status: { ...status, containerStatuses: null } } } as const;
+        await world.calls.patch(pods, before.metadata?.name ?? "", patch, { subresource: "status" });
+        const moved = async (): Promise<boolean> => {
+          const [pod] = await world.pods("rejected");
+          return pod?.spec?.nodeName !== undefined && pod.spec.nodeName !== node;
+        };
+        await until("its pod is on the other node", moved, { timeoutMs: 60_000 });
+        expect((await world.jobs.getJob({ key: { name: "rejected" } })).job).toMatchObject({ restarts: 0 });
+        await world.jobs.cancelJob({ requestId: "rejected", key: { name: "rejected" } });
+        await world.untilNothingLeft("rejected");
+      },
+    );
   });
 }
 

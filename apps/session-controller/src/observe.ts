@@ -6,7 +6,8 @@ import {
   withoutUnlisted,
   type KnownPods,
 } from "./domain/decide-listing.ts";
-import { rememberRejections } from "./domain/rejections.ts";
+import { rememberRejections } from "@muster/health";
+import { listRejectedPods } from "./domain/rejections.ts";
 import type { LivePod, SessionPolicy, Snapshot } from "./domain/snapshot.ts";
 import type { PodSeen } from "./domain/summarise-components.ts";
 import { RESYNC_MS, type SessionRun } from "./run.ts";
@@ -23,12 +24,12 @@ export async function observeRun(deps: SessionDeps, policy: SessionPolicy, run: 
   const podsFresh = deps.podsFresh();
   const seen = deps.pods(record);
   const nodes = observeNodes(deps, run, seen, nowMs);
-  run.rejections = rememberRejections(run.rejections, record, seen, nowMs);
+  run.rejections = rememberRejections(run.rejections, listRejectedPods(record, seen), nowMs);
   const knownPods = { nowMs, record, podsFresh, ...nodes, rejections: run.rejections };
   const listed = getRecentList(deps, policy, run, { ...knownPods, pods: seen });
   const livePods = await observeLivePods(deps, run, { ...knownPods, pods: seen, isListDue, listed, isReading });
   const listedPods = (livePods ?? []).map((pod) => pod.seen);
-  const rejections = (run.rejections = rememberRejections(run.rejections, record, listedPods, nowMs));
+  const rejections = (run.rejections = rememberRejections(run.rejections, listRejectedPods(record, listedPods), nowMs));
   // Read the publications again after the list: a watcher publishes the end of a pod before the pod disappears.
   const newest = livePods === undefined ? seen : deps.pods(record);
   const isReported =

@@ -1,5 +1,5 @@
 import type { LivePod, ReplacementSeen, ReservationSeen, PodObstacle } from "./domain/snapshot.ts";
-import type { Rejection } from "./domain/rejections.ts";
+import type { Rejection } from "@muster/health";
 import { isQueuedAtLedger, type SessionRecord } from "./domain/session.ts";
 import type { LogsRead, SessionOutcome } from "./domain/transition-record.ts";
 

@@ -8,3 +8,11 @@ export type { ForcePolicy, ForceReason, NodeSeen } from "./decide-force.ts";
 export { isRejection } from "./is-rejection.ts";
 export { decideLost, describeLost, isUsable } from "./decide-lost.ts";
 export type { LostReason, NodeFact } from "./decide-lost.ts";
+export {
+  findRejection,
+  isRejecting,
+  listRejectingNodes,
+  makeRejectionMemory,
+  rememberRejections,
+} from "./rejections.ts";
+export type { RejectedPod, Rejection, RejectionMemory } from "./rejections.ts";

@@ -20,6 +20,7 @@ export {
   minimumOf,
   NODE_SELECTOR_OPERATORS,
   buildNodeSelectionKey,
+  excludeNodes,
   restrictSelection,
   isTolerated,
   findUntolerated,

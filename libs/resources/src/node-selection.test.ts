@@ -6,6 +6,7 @@ import {
   indexSelections,
   matchesNode,
   buildNodeSelectionKey,
+  excludeNodes,
   restrictSelection,
   isTolerated,
   findUntolerated,
@@ -126,6 +127,16 @@ describe("selections", () => {
     expect(accepts({ cpu: 3999, pods: 1 })).toBe(false);
     expect(accepts({ cpu: 4000, pods: 0 })).toBe(false);
     expect(accepts(undefined)).toBe(false);
+  });
+
+  it("exclude nodes by name from each term, beside its other requirements", () => {
+    const accepts = (selection: NodeSelection | undefined, name: string): boolean =>
+      acceptsNode(excludeNodes(selection, ["n1", "n2"]), { name, labels: { disk: "ssd" }, taints: [] });
+    expect(["n1", "n2", "n3"].filter((name) => accepts(undefined, name))).toEqual(["n3"]);
+    expect(["n1", "n3"].filter((name) => accepts(all(ssd), name))).toEqual(["n3"]);
+    const byName = { terms: [{ matchFields: [{ key: "metadata.name", operator: "In", values: ["n1", "n3"] }] }] };
+    expect(["n1", "n3"].filter((name) => accepts({ ...byName, tolerations: [] }, name))).toEqual(["n3"]);
+    expect(accepts({ terms: [{}], tolerations: [] }, "n3")).toBe(false);
   });
 
   it("keep their minimum when they are restricted, compacted or listed, and differ by it", () => {

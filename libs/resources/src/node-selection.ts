@@ -115,13 +115,26 @@ export function restrictSelection(
   selection: NodeSelection | undefined,
   requirement: NodeSelectorRequirement,
 ): NodeSelection {
+  return restrictTerms(selection, { matchExpressions: [requirement] });
+}
+
+/** The nodes of the selection without the nodes of these names; of all nodes without a selection. */
+export function excludeNodes(selection: NodeSelection | undefined, names: readonly string[]): NodeSelection {
+  return restrictTerms(selection, { matchFields: [{ key: "metadata.name", operator: "NotIn", values: names }] });
+}
+
+function restrictTerms(selection: NodeSelection | undefined, added: NodeSelectorTerm): NodeSelection {
   const { terms = [], ...others } = selection ?? { tolerations: [] };
-  if (terms.length === 0) return { terms: [{ matchExpressions: [requirement] }], ...others };
+  if (terms.length === 0) return { terms: [added], ...others };
   const restricted = terms.map((term): NodeSelectorTerm => {
     const { matchExpressions = [], matchFields = [] } = term;
     // A term without a requirement matches no node, and must stay unmatched after the merge.
     if (matchExpressions.length + matchFields.length === 0) return term;
-    return { ...term, matchExpressions: [...matchExpressions, requirement] };
+    return {
+      ...term,
+      ...(added.matchExpressions && { matchExpressions: [...matchExpressions, ...added.matchExpressions] }),
+      ...(added.matchFields && { matchFields: [...matchFields, ...added.matchFields] }),
+    };
   });
   return { terms: restricted, ...others };
 }

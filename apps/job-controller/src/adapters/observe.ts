@@ -1,5 +1,6 @@
 import type { V1Pod, V1Service } from "@kubernetes/client-node";
 import type { KubeCalls } from "@muster/kube";
+import type { RejectionMemory } from "@muster/health";
 import { annotations, labels } from "@muster/proto";
 import type { PodDefaults } from "@muster/resources";
 import type { Crowding, Nodes } from "@muster/watch";
@@ -8,6 +9,7 @@ import type { CompanionObject, Kind, KindDefaults } from "../domain/kind.ts";
 import { groupServiceOwners, type ServiceOwner } from "../domain/build-service.ts";
 import type { QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { PodFact, ReplicaSeen, Snapshot, TakenName } from "../domain/snapshot.ts";
+import { listRejectedPods } from "../domain/list-rejected-pods.ts";
 import { listPods } from "../domain/job-pods.ts";
 import { buildJobLabels } from "../domain/member-labels.ts";
 import { listSharedNodes, groupTolerationsByNode } from "../domain/member-machines.ts";
@@ -43,6 +45,7 @@ export type ObserveDeps = {
   /** The requests that admission adds to pods of the namespace now. */
   readonly podDefaults: (namespace: string) => PodDefaults;
   readonly crowding: Crowding;
+  readonly rejectionsOf: RejectionMemory;
   readonly endsOf: PodEnds["of"];
   /** Returns the queue of a job with these labels in the namespace. */
   readonly queueOf: (labels: JobRow["metadata"]["labels"], namespace: string) => QueueChoice;
@@ -127,10 +130,9 @@ export async function observeJob(deps: ObserveDeps, runtime: KindRuntime, job: J
     nodesBack: [...deps.usableAmong(replacedNodes(gang, status.replaced), nowMs, tolerations)],
     nodesUnschedulable: [...deps.lostAmong(listSharedNodes(units), { nowMs, occupied: new Set(), tolerations }).keys()],
   };
-  const crowded = deps.crowding(metadata.uid, listPlaces({ spec, units, status, pods: listPods(snapshot) }), nowMs);
   return {
     job,
-    snapshot: { ...snapshot, ...findReadyNodes(deps, snapshot, occupied), ...(crowded.length > 0 && { crowded }) },
+    snapshot: { ...snapshot, ...findReadyNodes(deps, snapshot, occupied), ...findUnusableMachines(deps, snapshot) },
     sinceWriteMs: runtime.sinceWriteMs(buildJobKey(job)),
     busyForMs: runtime.busyForMs(),
     pods: new Map(pods.claimed.map((pod) => [pod.metadata?.uid ?? "", pod])),
@@ -141,6 +143,18 @@ export async function observeJob(deps: ObserveDeps, runtime: KindRuntime, job: J
     ignored,
     ends: ends.map(({ pod, isGone }) => ({ pod: factOf(renameMember(kind, job, pod)), isGone })),
   };
+}
+
+/** Returns the machines that have no room for the next pod of a member, or have rejected one. */
+function findUnusableMachines(
+  { crowding, rejectionsOf }: Pick<ObserveDeps, "crowding" | "rejectionsOf">,
+  snapshot: Snapshot,
+): Pick<Snapshot, "crowded" | "rejections"> {
+  const { job, spec, units, status, nowMs } = snapshot;
+  const pods = listPods(snapshot);
+  const crowded = crowding(job.uid, listPlaces({ spec, units, status, pods }), nowMs);
+  const rejections = rejectionsOf(job.uid, listRejectedPods(pods), nowMs);
+  return { ...(crowded.length > 0 && { crowded }), ...(rejections.length > 0 && { rejections }) };
 }
 
 /** Returns the queue of the job; a granted gang keeps its queue, whichever one the labels name now. */

@@ -2,6 +2,7 @@ import type { ObservedInput, Reconcile } from "@muster/controller";
 import { describeFault } from "@muster/faults";
 import { toKubeFault, type KubeCalls } from "@muster/kube";
 import { annotations, labels } from "@muster/proto";
+import { makeRejectionMemory } from "@muster/health";
 import { openCrowding, type Nodes } from "@muster/watch";
 import type { ServiceContext } from "@muster/service";
 import type { Config } from "../config.ts";
@@ -132,6 +133,7 @@ function observeDeps(config: Config, { calls, machines, queues, world, groups, n
     stateOf: nodes.stateOf,
     podDefaults: world.podDefaults,
     crowding: openCrowding(nodes, config.policy.replacementWaitMs),
+    rejectionsOf: makeRejectionMemory(),
     endsOf: world.ends.of,
     queueOf: queues.choose,
     readyTimeoutOf: queues.readyTimeoutOf,

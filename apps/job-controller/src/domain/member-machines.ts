@@ -1,3 +1,4 @@
+import { isRejecting } from "@muster/health";
 import { listCommonTolerations, isCrowdedOut, type Toleration, type Requests } from "@muster/resources";
 import { buildComponentName, buildOwnerId } from "./build-units.ts";
 import { canRun, listPods } from "./job-pods.ts";
@@ -103,8 +104,9 @@ export function isMisplaced(snapshot: Snapshot, pod: PodFact, { machines, held }
 
 /** Whether the member cannot use its machine. Kubernetes places no pod on an unschedulable node, but a pod that runs there stays. */
 export function isLostTo(snapshot: Snapshot, component: string, node: string): boolean {
-  const { nodesLost, nodesUnschedulable = [], crowded = [] } = snapshot;
+  const { nodesLost, nodesUnschedulable = [], crowded = [], rejections, nowMs } = snapshot;
   if (nodesLost.includes(node) || isCrowdedOut(crowded, component, node)) return true;
+  if (isRejecting(rejections, { component, node }, nowMs)) return true;
   if (!nodesUnschedulable.includes(node)) return false;
   return !listPods(snapshot).some((pod) => pod.component === component && pod.node === node && canRun(pod));
 }

@@ -112,6 +112,9 @@ describe("machines", () => {
 describe("a machine that is lost", () => {
   const lost = { nodesLost: ["node-worker-1"] };
   const replaced = makeStatus({ replaced: ["worker-1"] });
+  const REJECTIONS = [
+    { component: "worker-1", node: "node-worker-1", podUid: "uid-1", text: "OutOfcpu", untilMs: NOW_MS + 1 },
+  ];
   const unbound = (pinned: string) =>
     makePodFact("worker-1", { phase: "Pending", ready: false, node: undefined, pinned });
   const own = (state: "waiting" | "granted", sinceMs = NOW_MS): UnitSeen =>
@@ -251,6 +254,36 @@ describe("a machine that is lost", () => {
         ...makeWorkers(both[0], undefined),
       },
       [],
+    ],
+    [
+      "that has just rejected a pod of the member is not used, and another one is requested",
+      {
+        rejections: REJECTIONS,
+        nodesBack: ["node-worker-1"],
+        units: [makeGrantedUnit("worker-0", "worker-1")],
+        ...makeWorkers(both[0], undefined),
+      },
+      ["reserve worker-1: machine-lost"],
+    ],
+    [
+      "that rejected a pod is used again after 30 seconds if no other one was granted",
+      {
+        rejections: REJECTIONS.map((each) => ({ ...each, untilMs: NOW_MS })),
+        nodesBack: ["node-worker-1"],
+        status: replaced,
+        units: [makeGrantedUnit("worker-0", "worker-1"), own("waiting")],
+        ...makeWorkers(both[0], undefined),
+      },
+      ["release gang--worker-1: scaled-down", "create worker-1 on node-worker-1: missing"],
+    ],
+    [
+      "that rejected a pod of another member is used",
+      {
+        rejections: REJECTIONS.map((each) => ({ ...each, component: "worker-0" })),
+        units: [makeGrantedUnit("worker-0", "worker-1")],
+        ...makeWorkers(both[0], undefined),
+      },
+      ["create worker-1 on node-worker-1: missing"],
     ],
     [
       "that was itself a replacement is released and requested again",

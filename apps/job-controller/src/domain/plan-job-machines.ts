@@ -1,3 +1,4 @@
+import { listRejectingNodes } from "@muster/health";
 import {
   buildUnits,
   listCompletedComponents,
@@ -20,7 +21,7 @@ import { computeRequeueAtMs } from "./plan-ready-timeout.ts";
 import type { JobStep, ReleaseReason } from "./plan-steps.ts";
 import { findGracePeriod } from "./read-preemptible.ts";
 import { QUEUE_UNKNOWN, type QueueChoice } from "@muster/ledger-client/choose-queue";
-import { buildNodeSelectionKey, type NodeSelection } from "@muster/resources";
+import { buildNodeSelectionKey, excludeNodes, type NodeSelection } from "@muster/resources";
 import { areRequestsEqual } from "./requests.ts";
 import type { JobPolicy, Snapshot, UnitSeen } from "./snapshot.ts";
 
@@ -66,7 +67,7 @@ export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobSt
   const choice = snapshot.queue ?? NO_QUEUE;
   const queue = gang === undefined ? nameOf(choice) : gang.queue;
   const units = buildUnits(snapshot.job, spec, status, snapshot.units).map((unit) => ({
-    ...unit,
+    ...(unit.because === "gang" ? unit : avoidRejectingNodes(snapshot, unit)),
     ...(queue && { queue, graceMs: findGracePeriod(spec), ...(spec.notPreemptible && { notPreemptible: true }) }),
   }));
   const isPausing = gang === undefined && computeRequeueAtMs(status, policy, snapshot.nowMs) !== undefined;
@@ -101,6 +102,16 @@ export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobSt
     }
   });
   return [...releases, ...asks];
+}
+
+/** The ledger counts only what it granted. It would grant a part of the same node again while a shared node rejects pods. */
+function avoidRejectingNodes({ rejections, nowMs }: Snapshot, unit: RequestUnit): RequestUnit {
+  if (rejections === undefined) return unit;
+  const needs = unit.needs.map((need) => {
+    const nodes = listRejectingNodes(rejections, (component) => component === need.component, nowMs);
+    return nodes.length === 0 ? need : { ...need, selection: excludeNodes(need.selection, nodes) };
+  });
+  return { ...unit, needs };
 }
 
 const NO_QUEUE: QueueChoice = { kind: "none" };

@@ -197,6 +197,7 @@ function planRunning(
     restartMs > nowMs ? restartMs : Infinity,
     ...refusedMs,
     ...(snapshot.crowded ?? []).flatMap(({ isLost, sinceMs }) => (isLost ? [] : [sinceMs + policy.replacementWaitMs])),
+    ...(snapshot.rejections ?? []).flatMap(({ untilMs }) => (untilMs > nowMs ? [untilMs] : [])),
     deadlineMs ?? Infinity,
     nowMs + (leaving.recheckInMs ?? Infinity),
     (waitsMs ?? Infinity) + policy.replacementWaitMs,

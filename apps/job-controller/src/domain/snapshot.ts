@@ -1,3 +1,4 @@
+import type { Rejection } from "@muster/health";
 import type { CrowdedComponent, NodeSelection, Requests } from "@muster/resources";
 import type { JobSpec } from "./job.ts";
 import type { ReadResult } from "./kind.ts";
@@ -190,6 +191,8 @@ export type Snapshot = {
   readonly nodesReady?: readonly string[];
   /** Members whose machine has no room for their next pod. */
   readonly crowded?: readonly CrowdedComponent[];
+  /** Recent rejections of members' pods by the kubelets of their machines. Absent if none. */
+  readonly rejections?: readonly Rejection[];
 };
 
 export type JobPolicy = {

@@ -15,7 +15,13 @@ import { QUEUE_UNKNOWN, type QueueChoice } from "@muster/ledger-client/choose-qu
 import { canOccupy } from "@muster/names";
 import { MAX_LOGS_MS } from "../config.ts";
 import { decideSessionRelease } from "../domain/decide-session-release.ts";
-import { buildNodeSelectionKey, withoutMinimum, type PodDefaults, type Requests } from "@muster/resources";
+import {
+  buildNodeSelectionKey,
+  excludeNodes,
+  withoutMinimum,
+  type PodDefaults,
+  type Requests,
+} from "@muster/resources";
 import { inDomain, buildComponentNeed, type ComponentNeed } from "../domain/component-need.ts";
 import type { ActStep } from "../domain/session-steps.ts";
 import type { OwnedObject } from "../domain/plan-sweep.ts";
@@ -252,12 +258,16 @@ function needsOf({ spec }: SessionRecord, poolLabel: string, defaults?: PodDefau
 async function reserveReplacement(
   { ledger, podPolicy, podDefaults }: ActDeps,
   record: SessionRecord,
-  { component, pool }: Extract<ActStep, { kind: "reserve-replacement" }>,
+  { component, pool, rejectedBy = [] }: Extract<ActStep, { kind: "reserve-replacement" }>,
 ): Promise<ReservationSeen> {
   const { priority } = record.spec;
   const own = await ledger.sessions.ask(record.name);
   const { needs, own: ownNeeds } = neededOf(record, podPolicy.poolLabel, podDefaults?.(), component);
-  const beside = ({ otherPools: _, ...need }: ComponentNeed): ComponentNeed => inDomain({ ...need, pool }, own);
+  const beside = ({ otherPools: _, ...need }: ComponentNeed): ComponentNeed => {
+    const { selection } = need;
+    const elsewhere = rejectedBy.length > 0 && { selection: excludeNodes(selection, rejectedBy) };
+    return inDomain({ ...need, pool, ...elsewhere }, own);
+  };
   const needed = { needs: needs.map(beside), own: ownNeeds.map(beside) };
   return reserveOrAdopt(ledger.replacements, buildReplacementId(record, component), needed, {
     priority,

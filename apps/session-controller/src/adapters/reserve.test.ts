@@ -115,6 +115,15 @@ it("requests the same for a replacement machine", async () => {
   expect(asked).toEqual([[SERVER]]);
 });
 
+it("requests a replacement machine elsewhere than on nodes that rejected the component's pods", async () => {
+  const { asked, step } = reserving(undefined);
+  const rejectedBy = ["node-1", "node-2"];
+  const lost = { component: "server-0", pool: "workers", rejectedBy, because: "machine-lost" } as const;
+  await step({ kind: "reserve-replacement", ...lost });
+  const matchFields = [{ key: "metadata.name", operator: "NotIn", values: rejectedBy }];
+  expect(asked).toEqual([[{ ...SERVER, selection: { terms: [{ matchFields }], tolerations: [] } }]]);
+});
+
 it.each<[string, readonly Need[], string]>([
   ["takes the reservation of an earlier version, which has neither parts nor node selections", PLAIN, "granted"],
   ["refuses one with other parts", [DRIVER, { ...SERVER, shared: { cpu: 1 } }], "refused"],

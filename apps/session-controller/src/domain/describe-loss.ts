@@ -1,6 +1,5 @@
-import { describeLost } from "@muster/health";
+import { describeLost, findRejection } from "@muster/health";
 import { describeCrowding } from "@muster/resources";
-import { findRejection } from "./rejections.ts";
 import type { ComponentStatus } from "./session.ts";
 import type { Snapshot } from "./snapshot.ts";
 

@@ -12,7 +12,8 @@ import {
 } from "../../test/samples.ts";
 import { describeLoss } from "./describe-loss.ts";
 import { planSession } from "./plan-session.ts";
-import { rememberRejections, type Rejection } from "./rejections.ts";
+import { rememberRejections, type Rejection } from "@muster/health";
+import { listRejectedPods } from "./rejections.ts";
 import type { SessionStep } from "./session-steps.ts";
 import { isReplacing, type SessionRecord } from "./session.ts";
 import type { LivePod, ReplacementSeen, Snapshot } from "./snapshot.ts";
@@ -112,7 +113,7 @@ function execute(world: World, seen: Snapshot, step: SessionStep): void {
 function pass(world: World): readonly SessionStep[] {
   world.nowMs += 1000;
   const seenPods = world.pod === undefined ? [] : [world.pod.seen];
-  world.rejections = rememberRejections(world.rejections, world.record, seenPods, world.nowMs);
+  world.rejections = rememberRejections(world.rejections, listRejectedPods(world.record, seenPods), world.nowMs);
   const seen = observe(world);
   const steps = planSession(seen, POLICY);
   for (const step of steps) execute(world, seen, step);

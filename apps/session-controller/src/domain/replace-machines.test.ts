@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { makeLivePod, makePodSeen, POLICY, makeProvisioning, makeSnapshot, START_MS } from "../../test/samples.ts";
 import { planSession, computeWakeAtMs } from "./plan-session.ts";
 import type { ComponentStatus, SessionRecord } from "./session.ts";
-import type { Rejection } from "./rejections.ts";
+import type { Rejection } from "@muster/health";
 import type { ReplacementSeen, Snapshot } from "./snapshot.ts";
 import type { PodSeen } from "./summarise-components.ts";
 import { transitionRecord } from "./transition-record.ts";
@@ -20,7 +20,7 @@ const UNSTARTED = { health: "NOT_READY", podIp: "", node: "", exitCode: undefine
 /** The node had no room for the pod. */
 const REJECTED = { ...UNSTARTED, node: NODE, health: "FAILED", reason: "OutOfcpu", message: "needs 2 cpu" } as const;
 const rejectedOn = (node: string, untilMs: number): readonly Rejection[] => [
-  { component: "server-0", node, text: "OutOfcpu: needs 2 cpu", untilMs },
+  { component: "server-0", node, podUid: "uid-1", text: "OutOfcpu: needs 2 cpu", untilMs },
 ];
 const REJECTIONS = rejectedOn(NODE, START_MS + 30_000);
 
@@ -86,6 +86,13 @@ it("reserves the replacement in the pool that the component was granted", () => 
     pool: "a100",
     because: "machine-lost",
   });
+});
+
+it("reserves the replacement elsewhere than on nodes that have recently rejected the component's pods", () => {
+  const other = { component: "driver", node: "node-9", podUid: "uid-2", text: "OutOfcpu", untilMs: START_MS };
+  const rejections = [...rejectedOn(NODE, START_MS + 1), other];
+  const steps = planSession(makeSnapshot({ record: losing(), livePods: [], nodesLost: GONE, rejections }), POLICY);
+  expect(steps).toContainEqual(expect.objectContaining({ kind: "reserve-replacement", rejectedBy: [NODE] }));
 });
 
 describe("a lost machine", () => {

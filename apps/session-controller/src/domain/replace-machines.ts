@@ -1,7 +1,6 @@
-import { decideForce, type ForceReason } from "@muster/health";
+import { decideForce, findRejection, listRejectingNodes, type ForceReason } from "@muster/health";
 import { describeLoss, type MachineFacts } from "./describe-loss.ts";
 import { mayChange } from "./decide-verdict.ts";
-import { findRejection } from "./rejections.ts";
 import { truncateMessage, hasEnded, type PodSeen } from "./summarise-components.ts";
 import { isReplacing, type ComponentStatus, type SessionRecord } from "./session.ts";
 import type { LivePod, ReplacementSeen, SessionPolicy, Snapshot } from "./snapshot.ts";
@@ -12,6 +11,8 @@ export type ReplacementStep =
       readonly kind: "reserve-replacement";
       readonly component: string;
       readonly pool: string;
+      /** Nodes that have recently rejected the component's pods: the replacement must be another one. Absent if none. */
+      readonly rejectedBy?: readonly string[];
       readonly because: "machine-lost";
     }
   | {
@@ -173,8 +174,11 @@ function planReservation(snapshot: Snapshot, component: ComponentStatus): Replac
   const { replacements } = snapshot;
   const replacement = replacements.get(name) ?? { state: "unknown" };
   const isAskedAgain = replacement.state === "refused" && mayChange(replacement);
-  if (replacement.state === "unknown" || replacement.state === "released" || isAskedAgain)
-    return [{ kind: "reserve-replacement", component: name, pool, because: "machine-lost" }];
+  if (replacement.state === "unknown" || replacement.state === "released" || isAskedAgain) {
+    const rejectedBy = listRejectingNodes(snapshot.rejections, (other) => other === name, snapshot.nowMs);
+    const elsewhere = rejectedBy.length > 0 && { rejectedBy };
+    return [{ kind: "reserve-replacement", component: name, pool, ...elsewhere, because: "machine-lost" }];
+  }
   const node = findGrantedNode(replacement);
   // A pod that still exists may run on this machine.
   if (replacement.state !== "granted" || podUid !== "" || node === undefined) return [];

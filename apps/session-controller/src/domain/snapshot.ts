@@ -1,7 +1,6 @@
 import type { Fault } from "@muster/faults";
-import type { ForcePolicy, LostReason, NodeSeen } from "@muster/health";
+import type { ForcePolicy, LostReason, NodeSeen, Rejection } from "@muster/health";
 import type { CrowdedComponent } from "@muster/resources";
-import type { Rejection } from "./rejections.ts";
 import type { SessionRecord } from "./session.ts";
 import type { PodSeen } from "./summarise-components.ts";
 

@@ -7,6 +7,7 @@ import { openLedgerClient, type ExplainCalls, type ReservationCalls } from "@mus
 import { BATCH_JOB, BATCH_KINDS, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import type { muster } from "@muster/proto";
 import type { ServiceContext } from "@muster/service";
+import { makeRejectionMemory } from "@muster/health";
 import { openCrowding, type Nodes } from "@muster/watch";
 import type { Config } from "../../config.ts";
 import { getUnitOwnerId } from "../../domain/build-units.ts";
@@ -73,7 +74,16 @@ export async function openBatchJobs(deps: BatchDeps): Promise<BatchJobs> {
   const { policy } = config;
   const acting = { calls, world, machines, installation, forced: countForced(), requeued: countRequeued() };
   const crowding = openCrowding(nodes, policy.replacementWaitMs);
-  const passing = { ...acting, queues, nodes, crowding, reports, policy, now: Date.now };
+  const passing = {
+    ...acting,
+    queues,
+    nodes,
+    crowding,
+    rejectionsOf: makeRejectionMemory(),
+    reports,
+    policy,
+    now: Date.now,
+  };
   const sweep = async (): Promise<boolean> => {
     const sweeping = BATCH_KINDS.map((kind) =>
       sweepBatchJobs({ kind, logger, calls, namespace, machines: machines[kind], world }),

@@ -1,11 +1,12 @@
 import { forEachSome } from "@muster/backoff";
 import { makeReconciler, type ObservedInput, type Reconcile, type ReconcileResult } from "@muster/controller";
+import type { RejectionMemory } from "@muster/health";
 import { toKubeFault } from "@muster/kube";
 import type { BatchKind } from "@muster/names";
 import { inSpan, buildContextOfIds } from "@muster/tracing";
 import type { Crowding, Nodes } from "@muster/watch";
 import { findPlaceSet, type BatchSnapshot } from "../../domain/batch/batch-job.ts";
-import { listEmptyPlaces, listRunningPods } from "../../domain/batch/find-places.ts";
+import { listEmptyPlaces, listRejectedPods, listRunningPods } from "../../domain/batch/find-places.ts";
 import { planBatchJob, type BatchPlan, type BatchPolicy, type BatchStep } from "../../domain/batch/plan-batch-job.ts";
 import { runWhileLeading, type LeadCheck } from "../lead-check.ts";
 import type { Queues } from "../follow-queues.ts";
@@ -22,6 +23,7 @@ export type BatchPassDeps = Omit<BatchActDeps, "world" | "machines"> & {
   readonly queues: Pick<Queues, "choose" | "readyTimeoutOf">;
   readonly nodes: Pick<Nodes, "lostAmong" | "stateOf">;
   readonly crowding: Crowding;
+  readonly rejectionsOf: RejectionMemory;
   readonly reports: BatchReports;
   readonly policy: BatchPolicy;
   readonly now: () => number;
@@ -71,11 +73,14 @@ export function makeBatchReconcile(deps: BatchPassDeps, isHeld: LeadCheck): Reco
   });
 }
 
-export type ObserveDeps = Pick<BatchPassDeps, "world" | "machines" | "queues" | "nodes" | "crowding" | "now">;
+export type ObserveDeps = Pick<
+  BatchPassDeps,
+  "world" | "machines" | "queues" | "nodes" | "crowding" | "rejectionsOf" | "now"
+>;
 
 /** Observes the work with this key. Without a snapshot, it has no pass of its own, or its caches are too old. */
 export function observeBatchJob(
-  { world, machines, queues, nodes, crowding, now }: ObserveDeps,
+  { world, machines, queues, nodes, crowding, rejectionsOf, now }: ObserveDeps,
   key: string,
 ): ObservedInput<Seen> {
   const job = world.job(key);
@@ -99,6 +104,7 @@ export function observeBatchJob(
   const tolerations = new Map(granted.map(([place, node]) => [node, tolerated.get(findPlaceSet(place)) ?? []]));
   const about = { nowMs, occupied, tolerations };
   const crowded = crowding(job.uid, listEmptyPlaces({ job: known, units, pods }), nowMs);
+  const rejections = rejectionsOf(job.uid, listRejectedPods(pods), nowMs);
   const snapshot: BatchSnapshot = {
     nowMs,
     job: known,
@@ -109,6 +115,7 @@ export function observeBatchJob(
     readyTimeoutMs: grantedBy === undefined ? undefined : queues.readyTimeoutOf(grantedBy),
     nodesLost: [...nodes.lostAmong(new Set(tolerations.keys()), about).keys()],
     ...(crowded.length > 0 && { crowded }),
+    ...(rejections.length > 0 && { rejections }),
     ...findReadyNodes(nodes, { units, nowMs }, occupied),
   };
   return { seen: { job, pods, snapshot } };

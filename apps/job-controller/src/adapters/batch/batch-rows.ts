@@ -1,4 +1,5 @@
 import type { V1Job, V1Pod, V1PodStatus } from "@kubernetes/client-node";
+import { isRejection } from "@muster/health";
 import type { KubeObject, KubeResource } from "@muster/kube";
 import { BATCH_JOB, buildBatchOwnerId, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import { labels } from "@muster/proto";
@@ -98,9 +99,19 @@ export function toPodRow({ metadata = {}, spec, status }: V1Pod): PodRow {
     affinity: gated ? spec?.affinity : undefined,
     deleting: metadata.deletionTimestamp !== undefined,
     finished: status?.phase === "Succeeded" || status?.phase === "Failed",
+    ...findRejection(status),
     ready: status?.phase === "Succeeded" || (status?.phase === "Running" && isReady(status)),
     createdMs: new Date(metadata.creationTimestamp ?? 0).getTime(),
   };
+}
+
+/** Returns why the kubelet rejected the pod before a container started. */
+function findRejection({ phase, reason = "", message = "", containerStatuses = [] }: V1PodStatus = {}): Pick<
+  PodRow,
+  "rejectedBecause"
+> {
+  if (phase !== "Failed" || !isRejection(reason) || containerStatuses.length > 0) return {};
+  return { rejectedBecause: message === "" ? reason : `${reason}: ${message}` };
 }
 
 function isReady({ conditions = [] }: V1PodStatus): boolean {

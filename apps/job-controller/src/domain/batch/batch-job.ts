@@ -1,3 +1,4 @@
+import type { Rejection } from "@muster/health";
 import { API_GROUP, buildBatchOwnerId, type BatchKind } from "@muster/names";
 import type { CrowdedComponent, NodeSelection, Requests } from "@muster/resources";
 import { buildMemberUnitId } from "../build-units.ts";
@@ -71,6 +72,8 @@ export type BatchPod = {
   readonly deleting: boolean;
   /** True once the pod has succeeded or failed. */
   readonly finished: boolean;
+  /** Reason and message with which the kubelet rejected the pod; absent if it did not. */
+  readonly rejectedBecause?: string;
   /** True if the pod is ready, or has succeeded. */
   readonly ready: boolean;
   readonly createdMs: number;
@@ -91,6 +94,8 @@ export type BatchSnapshot = {
   readonly nodesLost: readonly string[];
   /** Places whose foreign pods leave no room for the next pod. Absent if none has such pods. */
   readonly crowded?: readonly CrowdedComponent[];
+  /** Recent rejections of pods by the kubelets of their places. Absent if none. */
+  readonly rejections?: readonly Rejection[];
   /** Responsive nodes with preempted pods. Absent if no unit is preempted. */
   readonly nodesReady?: readonly string[];
 };

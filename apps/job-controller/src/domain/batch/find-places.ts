@@ -1,4 +1,5 @@
-import { isCrowdedOut, type ComponentPlace, type CrowdedComponent } from "@muster/resources";
+import { isRejecting, type RejectedPod } from "@muster/health";
+import { isCrowdedOut, type ComponentPlace } from "@muster/resources";
 import type { UnitSeen } from "../snapshot.ts";
 import { parsePlaceNumber, findPlaceSet, type BatchPod, type BatchSnapshot } from "./batch-job.ts";
 
@@ -30,13 +31,8 @@ export type Placement = {
  * Assigns pods to places. A finished pod leaves its place; a pod that is being deleted keeps it until it is gone. The oldest pods get the first places of their
  * set.
  */
-export function findPlaces({
-  units,
-  pods,
-  nodesLost,
-  crowded = [],
-}: Pick<BatchSnapshot, "units" | "pods" | "nodesLost" | "crowded">): Placement {
-  const places = new Map(placesOf(units, new Set(nodesLost), crowded).map((place) => [place.component, place]));
+export function findPlaces({ units, pods, ...facts }: Pick<BatchSnapshot, "units" | "pods"> & LossFacts): Placement {
+  const places = new Map(placesOf(units, facts).map((place) => [place.component, place]));
   const unfinished = pods.filter(({ finished }) => !finished).sort(byAge);
   const occupied = new Set<string>();
   const misplaced: MisplacedPod[] = [];
@@ -75,16 +71,17 @@ export function listEmptyPlaces({ job, units, pods }: Pick<BatchSnapshot, "job" 
   });
 }
 
-function placesOf(
-  units: readonly UnitSeen[],
-  lost: ReadonlySet<string>,
-  crowded: readonly CrowdedComponent[],
-): PodPlace[] {
+/** The facts that decide whether a place is lost. */
+type LossFacts = Pick<BatchSnapshot, "nowMs" | "nodesLost" | "crowded" | "rejections">;
+
+function placesOf(units: readonly UnitSeen[], { nowMs, nodesLost, crowded = [], rejections }: LossFacts): PodPlace[] {
+  const lost = new Set(nodesLost);
   const places = units.flatMap((unit) => {
     if (unit.state !== "granted") return [];
     return [...unit.nodes].map(([component, node]): PodPlace => {
       const isShared = unit.shares?.has(component) === true;
-      const isLost = lost.has(node) || isCrowdedOut(crowded, component, node);
+      const isLost =
+        lost.has(node) || isCrowdedOut(crowded, component, node) || isRejecting(rejections, { component, node }, nowMs);
       return { unitId: unit.id, component, node, isShared, isLost };
     });
   });
@@ -105,4 +102,13 @@ function whyMisplaced(
 function byAge(one: BatchPod, other: BatchPod): number {
   const order = Number(other.scheduled) - Number(one.scheduled) || one.createdMs - other.createdMs;
   return order === 0 ? (one.name < other.name ? -1 : 1) : order;
+}
+
+/** Finds the pods that their nodes rejected, so that no container started. Kubernetes keeps them until their Job is deleted. */
+export function listRejectedPods(pods: readonly BatchPod[]): readonly RejectedPod[] {
+  return pods.flatMap(({ uid, component, place, rejectedBecause }): RejectedPod[] =>
+    rejectedBecause === undefined || place === undefined
+      ? []
+      : [{ uid, component, node: place, text: rejectedBecause }],
+  );
 }

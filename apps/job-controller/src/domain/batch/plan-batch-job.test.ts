@@ -2,7 +2,7 @@ import { BATCH_JOB, JOB_SET, QUEUED_POD } from "@muster/names";
 import { describe, expect, it } from "vitest";
 import type { UnitSeen } from "../snapshot.ts";
 import { buildGangId, type BatchJob, type BatchPod, type BatchSnapshot, type PodSet } from "./batch-job.ts";
-import { listEmptyPlaces } from "./find-places.ts";
+import { listEmptyPlaces, listRejectedPods } from "./find-places.ts";
 import { planBatchJob, type BatchStep } from "./plan-batch-job.ts";
 import { NO_PROGRESS, type StartProgress } from "./start-progress.ts";
 
@@ -68,6 +68,7 @@ const CROWDED = {
   ...{ component: "pod-0", node: "n1", resources: [], foreign: { pods: 1, examples: [] } },
   ...{ sinceMs: NOW - 1000, isLost: true },
 };
+const REJECTION = { component: "pod-0", node: "n1", podUid: "a", text: "OutOfcpu", untilMs: NOW + 5000 };
 
 function plan(more: Partial<BatchSnapshot>) {
   const known = { nowMs: NOW, job: job(), pods: [], units: [], priority: 0, nodesLost: [] };
@@ -275,6 +276,16 @@ describe("an admitted batch Job", () => {
       [`reserve ${extra("pod-2")} pod-2: machine-lost`],
     ],
     [
+      "requests another machine for its next pod than that which has just rejected one",
+      { job: job(RUNNING), units: [GANG], rejections: [REJECTION], pods: [b, pod("c")] },
+      [`reserve ${extra("pod-2")} pod-2: machine-lost`],
+    ],
+    [
+      "places its next pod on the machine that rejected one, once that is 30 seconds ago",
+      { job: job(RUNNING), units: [GANG], rejections: [{ ...REJECTION, untilMs: NOW }], pods: [b, pod("c")] },
+      ["place-pod c pod-0 n1: granted"],
+    ],
+    [
       "is suspended if no other machine than the taken one comes",
       {
         job: job(RUNNING),
@@ -337,6 +348,32 @@ it("is planned again when foreign pods have had the room of a place for too long
   const pods = [placed("a", "pod-0", "n1", { scheduled: false }), placed("b", "pod-1", "n2")];
   const recheck = plan({ job: job(RUNNING), units: [GANG], crowded, pods }).recheckInMs;
   expect(recheck).toBe(POLICY.replacementWaitMs - 1000);
+});
+
+it("excludes the nodes that have rejected pods of the set from the request for another machine", () => {
+  const set: PodSet = { ...SET, need: { pool: "workers", shared: SHARE, selection: { terms: [], tolerations: [] } } };
+  const { steps } = plan({
+    job: job({ ...RUNNING, sets: [set] }),
+    units: [GANG],
+    rejections: [REJECTION, { ...REJECTION, podUid: "other", component: "leader-0", node: "n3" }],
+    pods: [placed("b", "pod-1", "n2"), pod("c")],
+  });
+  const terms = [{ matchFields: [{ key: "metadata.name", operator: "NotIn", values: ["n1"] }] }];
+  expect(steps).toMatchObject([{ kind: "reserve", unit: { needs: [{ selection: { terms } }] } }]);
+});
+
+it("is planned again when a machine that rejected a pod may be tried again", () => {
+  const pods = [placed("b", "pod-1", "n2")];
+  const { recheckInMs } = plan({ job: job(RUNNING), units: [GANG], rejections: [REJECTION], pods });
+  expect(recheckInMs).toBe(REJECTION.untilMs - NOW);
+});
+
+it("finds pods that their nodes rejected", () => {
+  const rejected = placed("a", "pod-0", "n1", { finished: true, rejectedBecause: "OutOfcpu" });
+  const failed = placed("b", "pod-1", "n2", { finished: true });
+  expect(listRejectedPods([rejected, failed])).toEqual([
+    { uid: "a", component: "pod-0", node: "n1", text: "OutOfcpu" },
+  ]);
 });
 
 it("has empty places where no pod of it runs, each with the requests of the next pod", () => {

@@ -1,5 +1,6 @@
+import { listRejectingNodes } from "@muster/health";
 import { QUEUED_POD } from "@muster/names";
-import { isCrowdedOut } from "@muster/resources";
+import { excludeNodes, isCrowdedOut } from "@muster/resources";
 import { restrictToGrant, type RequestUnit } from "../build-units.ts";
 import { isSameRequest, computePriority, computeRefusedUntilMs, type WaitingUnit } from "../plan-job-machines.ts";
 import type { RestartPauses } from "../decide-restart.ts";
@@ -330,6 +331,7 @@ function planAdmitted(snapshot: BatchSnapshot, gang: GrantedUnit, policy: BatchP
   const dueMs = (snapshot.crowded ?? []).flatMap(({ isLost, sinceMs }) =>
     isLost ? [] : [sinceMs + policy.replacementWaitMs],
   );
+  for (const { untilMs } of snapshot.rejections ?? []) if (untilMs > snapshot.nowMs) dueMs.push(untilMs);
   if (started.kind === "starting") dueMs.push(started.dueMs);
   if (dueMs.length === 0) return { steps };
   return { steps, recheckInMs: Math.min(...dueMs.map((each) => each - snapshot.nowMs), policy.maxRecheckMs) };
@@ -420,14 +422,17 @@ function* unusedNumbers(units: readonly UnitSeen[]): Generator<number, never> {
 }
 
 function planExtra(
-  { job, queue, priority }: BatchSnapshot,
+  { job, queue, priority, rejections, nowMs }: BatchSnapshot,
   gang: GrantedUnit,
   { placement, set, name }: { readonly placement: Placement; readonly set: PodSet; readonly name: string },
 ): BatchStep[] {
   if ("problems" in set.need) return [];
   const isLost = [...placement.places.values()].some((place) => place.isLost);
   const because = isLost ? "machine-lost" : "scaled-up";
-  const needs = [restrictToGrant(gang, needOf(set.need, name))];
+  const need = restrictToGrant(gang, needOf(set.need, name));
+  // The ledger counts only what it granted. It would grant a part of the same node again while a shared node rejects pods.
+  const rejecting = listRejectingNodes(rejections, (component) => findPlaceSet(component) === set.name, nowMs);
+  const needs = [rejecting.length === 0 ? need : { ...need, selection: excludeNodes(need.selection, rejecting) }];
   const unit: RequestUnit = { id: buildExtraId(job, name), needs, queue: gang.queue, graceMs: job.graceMs, because };
   return [{ kind: "reserve", unit, ...computePriority(queue, priority), because }];
 }
