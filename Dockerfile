@@ -17,12 +17,12 @@ RUN node libs/proto/generate.ts && node tools/repo/image-contents.ts /images
 
 FROM ${NODE_IMAGE}
 ARG APP
-# Only the gateway reads the folder of the console. The last three keep a service that has little to do below 60 MiB: docs/performance/sessions.md.
+# Only the gateway reads the folder of the console. The last three limit the memory of a service: docs/performance/sessions.md.
 ENV NODE_ENV=production \
   GATEWAY_CONSOLE_DIR=/app/console \
   MALLOC_ARENA_MAX=1 \
   MALLOC_TRIM_THRESHOLD_=131072 \
-  NODE_OPTIONS=--expose-gc
+  NODE_OPTIONS="--expose-gc --max-semi-space-size=8"
 WORKDIR /app
 # Fails where APP names none of them.
 COPY --from=build /images/${APP}/ /

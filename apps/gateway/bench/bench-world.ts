@@ -20,7 +20,7 @@ export type BenchOptions = {
 };
 
 /** The option of the image. */
-const IMAGE_OPTIONS = "--max-semi-space-size=2";
+const IMAGE_OPTIONS = "--max-semi-space-size=8";
 
 /**
  * Starts NATS, the services and a gateway, each in a separate process. `BENCH_GATEWAY_NODE_OPTIONS` has further arguments of the gateway's Node, such as
