@@ -27,8 +27,8 @@ mkdirSync(out, { recursive: true });
 const root = loadProtos();
 writeFileSync(join(out, "messages.js"), generateCodec());
 writeFileSync(join(out, "messages.d.ts"), renderDeclarations(root));
-writeFileSync(join(out, "enums.ts"), renderEnums(objectsIn(root, protobuf.Enum)));
-writeFileSync(join(out, "services.ts"), renderServices(objectsIn(root, protobuf.Service)));
+writeFileSync(join(out, "enums.ts"), renderEnums(listObjects(root, protobuf.Enum)));
+writeFileSync(join(out, "services.ts"), renderServices(listObjects(root, protobuf.Service)));
 writeFileSync(join(out, "shapes.ts"), renderShapes(root));
 writeFileSync(join(out, "json.ts"), renderJson(root));
 
@@ -53,13 +53,13 @@ function generateCodec(): string {
   );
 }
 
-function objectsIn<Kind extends protobuf.ReflectionObject>(
+function listObjects<Kind extends protobuf.ReflectionObject>(
   namespace: protobuf.NamespaceBase,
   kind: new (...parts: never[]) => Kind,
 ): Kind[] {
   return namespace.nestedArray.flatMap((nested) => {
     if (nested instanceof kind) return [nested];
-    return nested instanceof protobuf.Namespace ? objectsIn(nested, kind) : [];
+    return nested instanceof protobuf.Namespace ? listObjects(nested, kind) : [];
   });
 }
 
@@ -89,14 +89,14 @@ function renderMessage(message: protobuf.Type): string {
   const decoded = fieldsArray
     .filter((field) => !chosen.has(field))
     .map(
-      (field) => `${doc(field)}readonly ${field.name}: ${typeOf(field)}${hasPresence(field) ? " | undefined" : ""};`,
+      (field) => `${doc(field)}readonly ${field.name}: ${buildType(field)}${hasPresence(field) ? " | undefined" : ""};`,
     );
   const oneOf = choices.map(({ name: choice, fieldsArray: fields }) => {
-    const types = fields.map((field) => `${field.name}: ${valueOf(field)}`);
+    const types = fields.map((field) => `${field.name}: ${buildValue(field)}`);
     return ` & OneOf<"${choice}", { ${types.join("; ")} }>`;
   });
   const written = fieldsArray.map((field) => {
-    return `${doc(field)}${field.name}?: ${typeOf(field, ".$Properties")} | null | undefined;`;
+    return `${doc(field)}${field.name}?: ${buildType(field, ".$Properties")} | null | undefined;`;
   });
   return [
     `${doc(message)}type ${name} = {`,
@@ -113,8 +113,8 @@ function renderMessage(message: protobuf.Type): string {
 }
 
 /** `suffix` is that of messages in the field. */
-function typeOf(field: protobuf.Field, suffix = ""): string {
-  const value = valueOf(field, suffix);
+function buildType(field: protobuf.Field, suffix = ""): string {
+  const value = buildValue(field, suffix);
   if (field.map) return `{ readonly [key: string]: ${value} }`;
   if (field.repeated) return `readonly (${value})[]`;
   return value;
@@ -125,7 +125,7 @@ function hasPresence({ map, repeated, partOf, resolvedType }: protobuf.Field): b
   return !map && !repeated && (Boolean(partOf) || resolvedType instanceof protobuf.Type);
 }
 
-function valueOf({ type, resolvedType }: protobuf.Field, suffix = ""): string {
+function buildValue({ type, resolvedType }: protobuf.Field, suffix = ""): string {
   // Writers take the number from a table of names.
   if (resolvedType instanceof protobuf.Enum && suffix !== "") return "number";
   if (resolvedType) return resolvedType.fullName.slice(1) + suffix;
@@ -203,13 +203,16 @@ function isRead(method: protobuf.Method): boolean {
 }
 
 function renderShapes(namespace: protobuf.Root): string {
-  const messages = objectsIn(namespace, protobuf.Type).map((message): [string, MessageShape] => [
+  const messages = listObjects(namespace, protobuf.Type).map((message): [string, MessageShape] => [
     message.fullName.slice(1),
-    { ...docOf(message), fields: Object.fromEntries(message.fieldsArray.map((field) => [field.name, shapeOf(field)])) },
+    {
+      ...buildDoc(message),
+      fields: Object.fromEntries(message.fieldsArray.map((field) => [field.name, buildShape(field)])),
+    },
   ]);
-  const enums = objectsIn(namespace, protobuf.Enum).map((each): [string, EnumShape] => [
+  const enums = listObjects(namespace, protobuf.Enum).map((each): [string, EnumShape] => [
     each.fullName.slice(1),
-    { ...docOf(each), numbers: Object.fromEntries(knownValues(each)) },
+    { ...buildDoc(each), numbers: Object.fromEntries(knownValues(each)) },
   ]);
   const shapes = JSON.stringify({ messages: Object.fromEntries(messages), enums: Object.fromEntries(enums) }, null, 1);
   return [
@@ -221,9 +224,9 @@ function renderShapes(namespace: protobuf.Root): string {
   ].join("\n");
 }
 
-function shapeOf(field: protobuf.Field): FieldShape {
+function buildShape(field: protobuf.Field): FieldShape {
   return {
-    ...docOf(field),
+    ...buildDoc(field),
     type: field.resolvedType?.fullName.slice(1) ?? field.type,
     ...(field.map ? { many: "map" as const } : field.repeated ? { many: "list" as const } : {}),
     ...(hasPresence(field) && { optional: true as const }),
@@ -232,11 +235,11 @@ function shapeOf(field: protobuf.Field): FieldShape {
 
 /** Every message by its full name, as answers of the HTTP API have it: a field without presence is always there, an enum only where it is specified. */
 function renderJson(namespace: protobuf.Root): string {
-  const messages = objectsIn(namespace, protobuf.Type).map((message) => {
+  const messages = listObjects(namespace, protobuf.Type).map((message) => {
     const fields = message.fieldsArray.map((field) => {
-      const { name, doc, many, ...shape } = { name: field.name, ...shapeOf(field) };
+      const { name, doc, many, ...shape } = { name: field.name, ...buildShape(field) };
       const isAbsent = shape.optional === true || (many === undefined && field.resolvedType instanceof protobuf.Enum);
-      const type = jsonTypeOf(field);
+      const type = buildJsonType(field);
       const value =
         many === "list" ? `readonly (${type})[]` : many === "map" ? `Readonly<Record<string, ${type}>>` : type;
       return `${doc === undefined ? "" : `/** ${doc.replaceAll("*/", "*\\/")} */ `}readonly ${name}${isAbsent ? "?" : ""}: ${value};`;
@@ -246,7 +249,7 @@ function renderJson(namespace: protobuf.Root): string {
   return [SOURCE, "export type Json = {", ...messages, "};", ""].join("\n");
 }
 
-function jsonTypeOf({ resolvedType, type }: protobuf.Field): string {
+function buildJsonType({ resolvedType, type }: protobuf.Field): string {
   const scalars: Readonly<Record<string, string>> = { bool: "boolean", string: "string", bytes: "string" };
   if (resolvedType === null) return scalars[type] ?? "number";
   if (resolvedType instanceof protobuf.Enum) {
@@ -258,6 +261,6 @@ function jsonTypeOf({ resolvedType, type }: protobuf.Field): string {
     : `Json[${JSON.stringify(resolvedType.fullName.slice(1))}]`;
 }
 
-function docOf({ comment }: protobuf.ReflectionObject): { doc?: string } {
+function buildDoc({ comment }: protobuf.ReflectionObject): { doc?: string } {
   return comment ? { doc: comment.replaceAll(/\s+/g, " ") } : {};
 }

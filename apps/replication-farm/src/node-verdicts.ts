@@ -6,7 +6,7 @@ import type { ReplicaSet } from "./domain/replica-set.ts";
 type Deps = { readonly world: Pick<World, "setsOf" | "observedNodes" | "nodesFor" | "occupied" | "podsOf"> };
 
 /** A verdict for each node; undefined while nodes are unknown. */
-export function explainNodesOf({ world }: Deps, set: ReplicaSet): NodeVerdict[] | undefined {
+export function explainSetNodes({ world }: Deps, set: ReplicaSet): NodeVerdict[] | undefined {
   const sights = world.observedNodes();
   const nodes = world.nodesFor(set);
   if (sights === undefined || nodes === undefined) return undefined;
@@ -25,7 +25,7 @@ export function explainNodesOf({ world }: Deps, set: ReplicaSet): NodeVerdict[] 
 /** Explains why the set cannot get a placement on this node; undefined: it can. Throws FaultError unavailable while nodes are unknown. */
 export function explainNotFree(deps: Deps, set: ReplicaSet, node: string): string | undefined {
   if (set.spec.pool !== undefined) return `the ledger chooses among the machines of pool ${set.spec.pool}`;
-  const verdicts = explainNodesOf(deps, set);
+  const verdicts = explainSetNodes(deps, set);
   if (verdicts === undefined) return throwFault({ code: "unavailable", dependency: "watcher", retryAfterMs: 1000 });
   const found = verdicts.find((verdict) => verdict.node === node);
   if (found?.code === "FREE") return undefined;

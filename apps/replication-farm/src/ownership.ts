@@ -88,7 +88,7 @@ function ownableSets(
     return read !== undefined && "record" in read ? read.record.spec.labels : undefined;
   };
   const sets = new Map<string, Labels>();
-  for (const name of names ?? namesOf(world)) {
+  for (const name of names ?? listNames(world)) {
     const labels = labelsOf(name);
     const rollout = world.rollout(name)?.read;
     if (labels !== undefined) sets.set(name, labels);
@@ -100,7 +100,7 @@ function ownableSets(
 
 type Labels = OwnableSet["labels"];
 
-function namesOf(world: Pick<World, "sets" | "rollouts">): Iterable<string> {
+function listNames(world: Pick<World, "sets" | "rollouts">): Iterable<string> {
   return new Set([...world.sets().map(({ name }) => name), ...world.rollouts().map(({ id }) => id)]);
 }
 

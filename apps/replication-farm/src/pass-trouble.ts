@@ -9,11 +9,11 @@ import type { PassDeps } from "./pass-deps.ts";
 export function raiseTrouble({ alerts }: Pick<PassDeps, "alerts">, before: ReplicaSet, after: ReplicaSet): void {
   const { name, trouble } = after;
   if (before.trouble !== undefined && before.trouble.code !== trouble?.code)
-    alerts.resolve(incidentOf(before.trouble.code, name));
+    alerts.resolve(buildIncidentKey(before.trouble.code, name));
   if (trouble === undefined) return;
   const { code, message } = trouble;
   alerts.raise({
-    incidentKey: incidentOf(code, name),
+    incidentKey: buildIncidentKey(code, name),
     description: `replica set ${name}: ${message}`,
     urgency: getUrgency(code),
     details: { code },
@@ -65,6 +65,6 @@ export function resolveAbandoned({ alerts }: Pick<PassDeps, "alerts">, { id }: P
   alerts.resolve(`roll_given_up_${id}`);
 }
 
-function incidentOf(code: string, set: string): string {
+function buildIncidentKey(code: string, set: string): string {
   return `${code.toLowerCase()}_${set}`;
 }

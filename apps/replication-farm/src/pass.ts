@@ -20,7 +20,7 @@ export function makeSetPasses(
       return owned === undefined ? {} : observeSet(deps, owned);
     },
     plan: (seen) => planPass(seen, policy),
-    act: async (seen, plan) => nextOf(deps, seen.owned, await act(deps, seen, plan)),
+    act: async (seen, plan) => decideNext(deps, seen.owned, await act(deps, seen, plan)),
     span: ({ owned }, { steps, under }) => (steps.length === 0 ? undefined : buildPassSpan(owned.name, under)),
   };
 }
@@ -47,7 +47,7 @@ async function act(deps: PassDeps, seen: SeenSet, plan: PassPlan): Promise<Round
   return { atMs: Infinity, failed: ofRollout === "failed" };
 }
 
-function nextOf(deps: PassDeps, owned: SetOwnership, acted: RoundResult): ReconcileResult | "again" {
+function decideNext(deps: PassDeps, owned: SetOwnership, acted: RoundResult): ReconcileResult | "again" {
   if (acted === "gone" || acted === "lost") return endOwnership(owned, acted);
   if (acted === "again") return acted;
   if (acted.failed) return { isFailed: true };

@@ -66,7 +66,7 @@ export function makeClient<Service extends ServiceDescriptor>(
   const { repeat = "safely" } = options;
   const calls = Object.entries(service.methods).map(([name, method]) => {
     const decode = (payload: Uint8Array): unknown => tryDecode(method.reply, payload);
-    return [name, callOf(bus, service, method, { repeat, decode })];
+    return [name, makeCall(bus, service, method, { repeat, decode })];
   });
   // The entries have the keys of the descriptor, which Object.fromEntries cannot express.
   return Object.fromEntries(calls) as Client<Service>;
@@ -79,7 +79,7 @@ export type ByteClient = Readonly<Record<string, (request: object, options?: Cal
 export function makeByteClient(bus: Bus, service: ServiceDescriptor): ByteClient {
   const calls = Object.entries(service.methods).map(([name, method]) => {
     const decode = (payload: Uint8Array): Uint8Array => payload;
-    return [name, callOf(bus, service, method, { repeat: "safely", decode })];
+    return [name, makeCall(bus, service, method, { repeat: "safely", decode })];
   });
   return Object.fromEntries(calls) as ByteClient;
 }
@@ -99,7 +99,7 @@ type Route = {
 type AnyCall = (request: object, options?: CallOptions) => Promise<unknown>;
 
 /** `decode` returns undefined for bytes that are not a reply. */
-function callOf(
+function makeCall(
   bus: Bus,
   service: ServiceDescriptor,
   method: MethodDescriptor,

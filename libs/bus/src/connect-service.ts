@@ -58,7 +58,7 @@ export async function connectService(
       trouble = undefined;
       return bus;
     } catch (error) {
-      const found = troubleOf(error, config.nats);
+      const found = describeTrouble(error, config.nats);
       if (found === undefined) throw error;
       trouble = found.detail;
       const retryInMs = computeBackoffMs(attempt, REFUSED_RETRY);
@@ -71,7 +71,10 @@ export async function connectService(
 }
 
 /** Describes a NATS problem that can pass without a restart; undefined if only a restart helps. */
-function troubleOf(error: unknown, nats: NatsAccess): { readonly what: string; readonly detail: string } | undefined {
+function describeTrouble(
+  error: unknown,
+  nats: NatsAccess,
+): { readonly what: string; readonly detail: string } | undefined {
   if (!isFaultError(error)) return undefined;
   const { fault, cause } = error;
   // The variables were validated before, so only the file that a variable names can be invalid.

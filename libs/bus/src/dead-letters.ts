@@ -75,14 +75,14 @@ export function openDeadLetters(bus: Bus): DeadLetters {
       for (let from = after + 1; letters.length < limit;) {
         const found = await next(bus, subject, from);
         if (found === undefined) break;
-        letters.push(letterOf(found));
+        letters.push(readLetter(found));
         from = found.sequence + 1;
       }
       return letters;
     },
-    show: async (id) => letterOf(await find(id)),
+    show: async (id) => readLetter(await find(id)),
     replay: async (id) => {
-      const letter = letterOf(await find(id));
+      const letter = readLetter(await find(id));
       if (letter.lostBytes !== undefined)
         throw new FaultError({
           code: "invalid_request",
@@ -110,7 +110,7 @@ function next(bus: Bus, subject: string, from: number): Promise<StoredMessage | 
   return unlessMissing(bus.readMessage(STREAM, subject, from));
 }
 
-function letterOf({ subject, payload, headers, sequence, atMs }: StoredMessage): DeadLetter {
+function readLetter({ subject, payload, headers, sequence, atMs }: StoredMessage): DeadLetter {
   const text = (name: string): string => headers.get(name) ?? "";
   const lost = headers.get(header.deadLost);
   return {

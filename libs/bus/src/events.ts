@@ -28,8 +28,8 @@ export function publishEvent<Type extends AnyMessageType>(
   message: PropertiesOf<Type>,
   options: { readonly messageId: string },
 ): Promise<PublishResult> {
-  const template = templateOf(subject);
-  const span = { kind: SpanKind.PRODUCER, attributes: attributesOf("send", template) };
+  const template = buildTemplate(subject);
+  const span = { kind: SpanKind.PRODUCER, attributes: buildAttributes("send", template) };
   return inSpan("@muster/bus", `send ${template}`, span, async () => {
     const headers = new Map([[header.type, getTypeName(type)]]);
     injectTrace(headers);
@@ -49,7 +49,7 @@ export async function consumeEvents<Type extends AnyMessageType>(
 ): Promise<AsyncDisposable> {
   const { maxAttempts = Number.POSITIVE_INFINITY } = options;
   const spanName = `process ${options.subject}`;
-  const span = { kind: SpanKind.CONSUMER, attributes: attributesOf("process", options.subject) };
+  const span = { kind: SpanKind.CONSUMER, attributes: buildAttributes("process", options.subject) };
   await bus.ensureStream(streams.dead);
   return bus.consume(options, (delivery) =>
     inSpan("@muster/bus", spanName, { ...span, parent: extractTrace(delivery.headers) }, async () => {
@@ -58,7 +58,7 @@ export async function consumeEvents<Type extends AnyMessageType>(
         await publishDeadLetter(bus, options, delivery, `payload is not a ${getTypeName(type)}`);
         return;
       }
-      const { context, end, hasEnded } = contextOf(bus, options, delivery);
+      const { context, end, hasEnded } = makeEventContext(bus, options, delivery);
       try {
         await handler(message, context);
       } catch (error) {
@@ -67,7 +67,7 @@ export async function consumeEvents<Type extends AnyMessageType>(
           bus,
           options,
           delivery,
-          `failed ${delivery.attempt} times, at last because ${textOf(error)}`,
+          `failed ${delivery.attempt} times, at last because ${describeError(error)}`,
         );
         return;
       }
@@ -77,7 +77,7 @@ export async function consumeEvents<Type extends AnyMessageType>(
 }
 
 /** The handler's view of a delivery, and the steps after the handler has returned. */
-function contextOf(
+function makeEventContext(
   bus: Bus,
   options: EventOptions,
   delivery: Delivery,
@@ -115,7 +115,7 @@ function contextOf(
   return { context, end, hasEnded: () => ended };
 }
 
-function textOf(error: unknown): string {
+function describeError(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
@@ -129,12 +129,12 @@ function encodeEvent<Type extends AnyMessageType>(type: Type, message: Propertie
 }
 
 /** Omits the key from muster.evt.<area>.<key>.<verb>, so that the number of span names stays bounded. */
-function templateOf(subject: string): string {
+function buildTemplate(subject: string): string {
   const tokens = subject.split(".");
   return tokens.length === 5 ? tokens.with(3, "*").join(".") : subject;
 }
 
-function attributesOf(operation: "send" | "process", template: string): Record<string, string> {
+function buildAttributes(operation: "send" | "process", template: string): Record<string, string> {
   return {
     "messaging.system": "nats",
     "messaging.operation.type": operation,

@@ -111,7 +111,7 @@ export function makeMemoryBus(options: MemoryOptions = {}): Bus {
         await within(drainMs, idle());
       });
     },
-    ...streamsOf(world, open),
+    ...makeStreams(world, open),
     consume: async (consumeOptions, handler) => {
       open(`consuming ${consumeOptions.stream}`);
       await Promise.resolve();
@@ -126,7 +126,7 @@ export function makeMemoryBus(options: MemoryOptions = {}): Bus {
 
 type StreamVerbs = Pick<Bus, "publish" | "ensureStream" | "readMessage" | "removeMessage" | "streamState">;
 
-function streamsOf(world: MemoryWorld, open: (operation: string) => void): StreamVerbs {
+function makeStreams(world: MemoryWorld, open: (operation: string) => void): StreamVerbs {
   return {
     publish: async (subject, payload, publishOptions) => {
       open(`publishing to ${subject}`);

@@ -12,7 +12,7 @@ export function toWireFault(fault: Fault): WireProperties {
     code: WIRE_CODE[fault.code],
     reason: getReason(fault),
     message: describeFault(fault),
-    ...detailOf(fault),
+    ...toWireDetail(fault),
   };
 }
 
@@ -158,7 +158,7 @@ export function getTypeName(type: AnyMessageType): string {
   return type.getTypeUrl("").slice(1);
 }
 
-function detailOf(fault: Fault): WireProperties {
+function toWireDetail(fault: Fault): WireProperties {
   switch (fault.code) {
     case "invalid_request":
       return { invalidRequest: { field: fault.field, reason: fault.reason } };

@@ -39,7 +39,7 @@ export function readNatsAccess(read: VariableReader): NatsAccess & { readonly to
   const token = read.optional("MUSTER_NATS_TOKEN");
   if ([seed, file, token].filter((each) => each !== undefined).length > 1)
     refuse("MUSTER_NATS_NKEY", "only one of MUSTER_NATS_NKEY, MUSTER_NATS_NKEY_FILE and MUSTER_NATS_TOKEN can be used");
-  if (seed !== undefined) publicKeyOf(seed, "MUSTER_NATS_NKEY");
+  if (seed !== undefined) derivePublicKey(seed, "MUSTER_NATS_NKEY");
   const nkey = seed === undefined ? (file === undefined ? undefined : { file }) : { seed };
   /** NATS server; several separated by commas. */
   const url = read.url("MUSTER_NATS_URL", "nats://127.0.0.1:4222");
@@ -75,7 +75,7 @@ export function openCredential({ token, nkey }: Pick<NatsAccess, "token" | "nkey
       authenticator: undefined,
     };
   if ("seed" in nkey) {
-    const user = publicKeyOf(nkey.seed, "MUSTER_NATS_NKEY");
+    const user = derivePublicKey(nkey.seed, "MUSTER_NATS_NKEY");
     return {
       name: `the nkey ${user} of MUSTER_NATS_NKEY`,
       authenticator: nkeyAuthenticator(new TextEncoder().encode(nkey.seed)),
@@ -84,7 +84,7 @@ export function openCredential({ token, nkey }: Pick<NatsAccess, "token" | "nkey
   const { file } = nkey;
   let seed = readSeed(file);
   return {
-    name: `the nkey ${publicKeyOf(seed, FILE)} of ${FILE} ${file}`,
+    name: `the nkey ${derivePublicKey(seed, FILE)} of ${FILE} ${file}`,
     authenticator: nkeyAuthenticator(() => {
       try {
         seed = readSeed(file);
@@ -113,14 +113,14 @@ function readSeed(path: string): string {
         `${path}: others may use it, its mode is ${mode.toString(8).padStart(4, "0")}: chmod 0600 is needed`,
       );
     const seed = readFileSync(file, "utf8").trim();
-    publicKeyOf(seed, `${FILE} ${path}`);
+    derivePublicKey(seed, `${FILE} ${path}`);
     return seed;
   } finally {
     closeSync(file);
   }
 }
 
-function publicKeyOf(seed: string, from: string): string {
+function derivePublicKey(seed: string, from: string): string {
   try {
     return nkeys.fromSeed(new TextEncoder().encode(seed)).getPublicKey();
   } catch {

@@ -48,7 +48,7 @@ export async function consumeMessages(consuming: Consuming): Promise<AsyncDispos
   // No server answers while the cluster elects the leader of the stream.
   await retryWhileUnreachable(link, `consuming ${options.stream}`, () => ensureConsumer(consuming), START_PATIENCE_MS);
   const done = keepPulling(consuming, slots, stop.signal);
-  const forget = link.metrics.observe(options.stream, options.durable, () => stateOf(consuming));
+  const forget = link.metrics.observe(options.stream, options.durable, () => readState(consuming));
   const end = (): void => {
     stop.abort();
   };
@@ -67,7 +67,7 @@ export async function consumeMessages(consuming: Consuming): Promise<AsyncDispos
 }
 
 /** State of the consumer on the server; undefined while no server answers. */
-async function stateOf({ link, manager, options }: Consuming): Promise<ConsumerState | undefined> {
+async function readState({ link, manager, options }: Consuming): Promise<ConsumerState | undefined> {
   if (!link.up) return undefined;
   try {
     const info = await manager.consumers.info(options.stream, options.durable);
@@ -193,12 +193,12 @@ function judgeStatus(code: number): "fine" | "pull-again" | "broken" {
 
 async function take(consuming: Consuming, slots: ConsumeSlots, message: Msg): Promise<void> {
   const { handler, options } = consuming;
-  const delivery = deliveryFrom(consuming, message);
+  const delivery = toDelivery(consuming, message);
   await slots.inFlight.run(() => deliverMessage(delivery, handler, options.onRetry));
   slots.freed();
 }
 
-function deliveryFrom({ link, options }: Consuming, message: Msg): Delivery {
+function toDelivery({ link, options }: Consuming, message: Msg): Delivery {
   const { subject, data: payload, headers, reply = "" } = message;
   const { sequence, attempt } = parseReply(reply);
   const sendAck = (verb: string): void => {

@@ -52,7 +52,7 @@ export function toNatsFault(error: unknown, context: NatsContext): Fault {
     case "InvalidArgumentError":
     case "InvalidSubjectError":
     case "InvalidNameError":
-      return { code: "invalid_request", field: operation, reason: messageOf(error) };
+      return { code: "invalid_request", field: operation, reason: getMessage(error) };
     case "JetStreamApiError":
     case "ConsumerNotFoundError":
     case "StreamNotFoundError":
@@ -89,7 +89,7 @@ function apiFault(error: unknown, operation: string): Fault {
     case JS_ERROR.consumerNotFound:
       return { code: "not_found", kind: "consumer", id: operation };
     case JS_ERROR.streamConfigInvalid:
-      return { code: "invalid_request", field: operation, reason: messageOf(error) };
+      return { code: "invalid_request", field: operation, reason: getMessage(error) };
     case JS_ERROR.wrongLastSequence:
     case JS_ERROR.wrongLastSequenceUnknown:
       return { code: "conflict", id: operation, expectedRevision: 0, actualRevision: 0 };
@@ -97,7 +97,7 @@ function apiFault(error: unknown, operation: string): Fault {
     case JS_ERROR.storeFailed:
       return {
         code: "limit_exceeded",
-        what: `stream storage (${messageOf(error)})`,
+        what: `stream storage (${getMessage(error)})`,
         limit: 0,
         retryAfterMs: NATS_RETRY_MS,
       };
@@ -105,7 +105,7 @@ function apiFault(error: unknown, operation: string): Fault {
       // No leader, no server for a replica, or a stream that is not loaded: each passes.
       if (typeof status === "number" && (status >= 500 || status === 408)) return NATS_AWAY;
       if (status === 404) return { code: "not_found", kind: "jetstream object", id: operation };
-      if (status === 400) return { code: "invalid_request", field: operation, reason: messageOf(error) };
+      if (status === 400) return { code: "invalid_request", field: operation, reason: getMessage(error) };
       return { code: "internal", operation };
   }
 }
@@ -115,6 +115,6 @@ function isSystemError(error: unknown): boolean {
   return error instanceof Error && "code" in error && typeof error.code === "string" && error.code.startsWith("E");
 }
 
-function messageOf(error: unknown): string {
+function getMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

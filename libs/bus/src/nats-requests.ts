@@ -57,7 +57,7 @@ export class NatsRequests {
 
   /** Waits until the connection is up before it sends, because messages sent earlier are lost. */
   request(subject: string, payload: Uint8Array, options: RequestOptions): Promise<Reply> {
-    const operation = operationOf(subject);
+    const operation = parseOperation(subject);
     return this.#link.up && options.signal?.aborted !== true
       ? this.#send(subject, payload, options, operation, options.timeoutMs)
       : this.#sendWhenUp(subject, payload, options, operation);
@@ -134,7 +134,7 @@ export class NatsRequests {
   #foundReplica(token: string, pong: Msg): void {
     const waiting = this.#waiting.get(token);
     if (waiting?.pinged !== true) return;
-    const replica = replicaOf(pong);
+    const replica = readReplica(pong);
     if (replica !== undefined && waiting.found.has(replica)) return;
     if (replica !== undefined) waiting.found.add(replica);
     waiting.pinged = false;
@@ -193,7 +193,7 @@ export class NatsRequests {
 
   /** The server names only the subject of a refused message, so it refused every other message to that subject too. */
   #forbidden(subject: string): void {
-    const operation = operationOf(subject);
+    const operation = parseOperation(subject);
     const fault = new FaultError(NATS_AWAY, { doing: `${operation}: the server does not permit it to this user` });
     for (const [token, waiting] of this.#waiting) if (waiting.operation === operation) this.#fail(token, fault);
   }
@@ -204,7 +204,7 @@ export class NatsRequests {
 }
 
 /** Returns the replica that answered the ping; undefined if the server reports that no replica exists, and for other messages. */
-function replicaOf(pong: Msg): string | undefined {
+function readReplica(pong: Msg): string | undefined {
   try {
     // The NATS services protocol (ADR-32) fixes the answers of services.
     const { id } = pong.json<ServiceIdentity>();
@@ -214,6 +214,6 @@ function replicaOf(pong: Msg): string | undefined {
   }
 }
 
-function operationOf(subject: string): string {
+function parseOperation(subject: string): string {
   return `request to ${subject}`;
 }

@@ -155,12 +155,12 @@ export async function listDroppedSignals(link: NatsLink): Promise<DroppedSignals
   const answers = await askAll<ServiceStats>(link, "$SRV.STATS", "asking what services have dropped");
   // All endpoints of a replica share its connection.
   return answers.flatMap(({ name: service, id, endpoints = [] }) =>
-    droppedOf(endpoints[0]?.data).map(([subject, dropped]) => ({ service, id, subject, dropped })),
+    readDropped(endpoints[0]?.data).map(([subject, dropped]) => ({ service, id, subject, dropped })),
   );
 }
 
 /** Reads the numbers that `statsHandler` returns; foreign services may return others, or none. */
-function droppedOf(data: unknown): [string, number][] {
+function readDropped(data: unknown): [string, number][] {
   if (typeof data !== "object" || data === null || !("dropped" in data)) return [];
   const entries: [string, unknown][] = Object.entries(data.dropped ?? {});
   return entries.flatMap(([subject, count]): [string, number][] =>

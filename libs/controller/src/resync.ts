@@ -33,7 +33,7 @@ export function startResync(options: {
     part = passed;
     wait();
     if (due.size === 0) return;
-    for (const key of keys()) if (due.has(partOf(key))) add(key);
+    for (const key of keys()) if (due.has(computePart(key))) add(key);
     if (isRoundOver) onRound?.();
   }
 
@@ -42,7 +42,7 @@ export function startResync(options: {
 }
 
 /** FNV-1a: spreads names that differ in one digit. */
-function partOf(key: string): number {
+function computePart(key: string): number {
   let hash = 0x811c9dc5;
   for (let at = 0; at < key.length; at += 1) hash = Math.imul(hash ^ key.charCodeAt(at), 0x01000193);
   return ((hash ^ (hash >>> 16)) >>> 0) % PARTS;

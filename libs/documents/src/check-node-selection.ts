@@ -31,8 +31,8 @@ export function checkNodeSelection({
   tolerations = [],
 }: WrittenSelection): readonly SelectionProblem[] {
   const labels = Object.entries(nodeSelector).flatMap(([key, value]) => [
-    ...problemsOf(["nodeSelector", key], checkLabelKey(key, key)),
-    ...problemsOf(["nodeSelector", key], checkLabelValue(key, value)),
+    ...toProblems(["nodeSelector", key], checkLabelKey(key, key)),
+    ...toProblems(["nodeSelector", key], checkLabelValue(key, value)),
   ]);
   const terms = checkTerms(affinity?.nodeAffinity?.[REQUIRED]);
   return [...labels, ...terms, ...tolerations.flatMap((each, index) => checkToleration(["tolerations", index], each))];
@@ -43,7 +43,7 @@ function checkToleration(path: Path, { key = "", operator = "", value = "" }: To
     const message = `is ${JSON.stringify(value)} with the operator Exists; leave it out, or write the operator Equal`;
     return [{ path: [...path, "value"], message }];
   }
-  if (key !== "") return problemsOf([...path, "key"], checkLabelKey("key", key));
+  if (key !== "") return toProblems([...path, "key"], checkLabelKey("key", key));
   if (operator === "Exists") return [];
   return [{ path, message: "has no key; write the key of a taint, or the operator Exists for every taint" }];
 }
@@ -64,9 +64,9 @@ function checkTerm(path: Path, { matchExpressions = [], matchFields = [] }: Node
     const here = [...path, "matchExpressions", index];
     const labels = isCompared(each) ? (each.values ?? []) : [];
     return [
-      ...problemsOf([...here, "key"], checkLabelKey("key", each.key ?? "")),
+      ...toProblems([...here, "key"], checkLabelKey("key", each.key ?? "")),
       ...checkValues(here, each),
-      ...labels.flatMap((value, at) => problemsOf([...here, "values", at], checkLabelValue("value", value))),
+      ...labels.flatMap((value, at) => toProblems([...here, "values", at], checkLabelValue("value", value))),
     ];
   });
   const fields = matchFields.flatMap((each, index) => {
@@ -101,6 +101,6 @@ function checkValues(path: Path, { operator = "", values = [] }: Requirement): r
   }
 }
 
-function problemsOf(path: Path, fault: ReturnType<typeof checkLabelKey>): readonly SelectionProblem[] {
+function toProblems(path: Path, fault: ReturnType<typeof checkLabelKey>): readonly SelectionProblem[] {
   return fault?.code === "invalid_request" ? [{ path, message: fault.reason }] : [];
 }

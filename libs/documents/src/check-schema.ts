@@ -84,7 +84,7 @@ function getOwnProperty(properties: Readonly<Record<string, CheckedSchema>>, nam
 
 function checkMapping(reader: ValueReader, schema: CheckedSchema, path: Path, value: unknown): void {
   const { properties = {}, additionalProperties: others = true } = schema;
-  const closed = others === false ? Object.keys(properties) : keysOf(value);
+  const closed = others === false ? Object.keys(properties) : listKeys(value);
   const fields = reader.mapping(path, value, closed, (name) => getOwnProperty(properties, name)?.not !== undefined);
   if (fields === undefined) return;
   const names = Object.keys(fields);
@@ -128,6 +128,6 @@ function checkText(reader: ValueReader, schema: CheckedSchema, path: Path, value
   if (text.length > maxLength) reader.report(path, `has ${text.length} characters; ${maxLength} at most`);
 }
 
-function keysOf(value: unknown): string[] {
+function listKeys(value: unknown): string[] {
   return typeof value === "object" && value !== null ? Object.keys(value) : [];
 }

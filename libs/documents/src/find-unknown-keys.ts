@@ -12,16 +12,16 @@ export function findUnknownKeys(job: unknown): readonly UnknownKey[] {
   const spec = child(job, "spec");
   const replicaSpecs = Object.keys(spec).filter((name) => name.toLowerCase().endsWith("replicaspecs"));
   return [
-    ...keysOf(child(job, "metadata"), ["metadata"]),
+    ...findMetadataKeys(child(job, "metadata"), ["metadata"]),
     ...replicaSpecs.flatMap((name) =>
       Object.entries(child(spec, name)).flatMap(([type, replica]) =>
-        keysOf(child(child(replica, "template"), "metadata"), ["spec", name, type, "template", "metadata"]),
+        findMetadataKeys(child(child(replica, "template"), "metadata"), ["spec", name, type, "template", "metadata"]),
       ),
     ),
   ];
 }
 
-function keysOf(metadata: Fields, path: Path): readonly UnknownKey[] {
+function findMetadataKeys(metadata: Fields, path: Path): readonly UnknownKey[] {
   const isTemplate = path.length > 1;
   return FIELDS.flatMap((field) =>
     Object.entries(child(metadata, field))

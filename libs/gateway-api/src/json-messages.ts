@@ -32,7 +32,7 @@ export function getShape(name: string): MessageShape {
  * durations in seconds (`3600s`).
  */
 export function toJson(type: string, message: object): Json {
-  return writerOf(type)(message);
+  return findWriter(type)(message);
 }
 
 type Write = (value: unknown) => Json;
@@ -40,7 +40,7 @@ type Write = (value: unknown) => Json;
 /** Cached per type, because a list has a hundred thousand fields. */
 const writers = new Map<string, Write>();
 
-function writerOf(type: string): Write {
+function findWriter(type: string): Write {
   const known = writers.get(type);
   if (known !== undefined) return known;
   const write = makeWriter(type);
@@ -76,7 +76,7 @@ function makeMessageWriter(type: string): Write {
 }
 
 function makeFieldWriter({ type, many }: FieldShape): Write {
-  const write = writerOf(type);
+  const write = findWriter(type);
   if (many === "list") return (value) => (value as readonly unknown[]).map(write);
   if (many === "map")
     return (value) => Object.fromEntries(Object.entries(value as object).map(([key, each]) => [key, write(each)]));

@@ -136,15 +136,15 @@ type RouteParts = Pick<Route, "path" | "params" | "call" | "right" | "answer" | 
 };
 
 function readRoute({ row, ...parts }: RouteParts): Route {
-  const method = methodOf(row, parts.call);
+  const method = findMethod(row, parts.call);
   const { kind } = parts.answer;
-  const more = moreOf(parts.answer);
-  const query = kind === "search" ? {} : queryOf(row, method, parts.params, more, kind === "log" ? LOG_FIELDS : {});
+  const more = listMoreParameters(parts.answer);
+  const query = kind === "search" ? {} : buildQuery(row, method, parts.params, more, kind === "log" ? LOG_FIELDS : {});
   return { http: "GET", resource: row, method, query, ...parts };
 }
 
 /** The parameters of a query beside the fields of the request. */
-function moreOf(answer: Answer): Route["query"] {
+function listMoreParameters(answer: Answer): Route["query"] {
   if (answer.kind === "log") return FOLLOW_FIELD;
   if (answer.kind !== "list") return {};
   return answer.key.length === 0 ? PAGE_FIELDS : { ...PAGE_FIELDS, ...WATCH_FIELD };
@@ -154,7 +154,7 @@ function changeRoute(row: AnyResource, change: Change): Route {
   const { path, plural: resource, scope, name } = row;
   const params = change.of === "one" ? name : scope === "path" ? ["namespace"] : [];
   const parts = [change.of === "plan" ? `/v1/plan/${path}` : `/v1/${path}`, placeholders(params), change.action];
-  const method = methodOf(row, change.call);
+  const method = findMethod(row, change.call);
   return {
     http: change.http,
     path: parts.filter((part) => part !== undefined && part !== "").join("/"),
@@ -164,7 +164,8 @@ function changeRoute(row: AnyResource, change: Change): Route {
     call: change.call,
     method,
     answer: { kind: "reply" },
-    query: change.http === "DELETE" ? queryOf(row, method, params, {}, change.sets) : queryOfName(row, method, params),
+    query:
+      change.http === "DELETE" ? buildQuery(row, method, params, {}, change.sets) : queryOfName(row, method, params),
     change,
   };
 }
@@ -173,13 +174,13 @@ function placeholders(names: readonly string[]): string {
   return names.map((name) => `:${name}`).join("/");
 }
 
-function methodOf({ service }: AnyResource, call: string): MethodDescriptor {
+function findMethod({ service }: AnyResource, call: string): MethodDescriptor {
   const method = service.methods[call];
   if (method === undefined) throw new Error(`${service.name} has no method ${call}`);
   return method;
 }
 
-function queryOf(
+function buildQuery(
   row: AnyResource,
   method: MethodDescriptor,
   params: readonly string[],

@@ -79,7 +79,7 @@ export function decidePodHealth(pod: PodFacts, policy: HealthPolicy): PodVerdict
 function withoutNode(verdict: PodVerdict, { pod, policy: { nodeGone, nowMs } }: Judged): PodVerdict {
   if (nodeGone === undefined || verdict.health === "SUCCEEDED" || verdict.health === "FAILED") return verdict;
   const endMs = nodeGone.sinceMs + nodeGone.graceMs;
-  if (nowMs >= endMs) return failed("NodeLost", `${nodeOf(pod)} is gone`);
+  if (nowMs >= endMs) return failed("NodeLost", `${getNode(pod)} is gone`);
   return { ...verdict, reevaluateAtMs: Math.min(endMs, verdict.reevaluateAtMs ?? endMs) };
 }
 
@@ -87,7 +87,7 @@ function beingDeleted(judged: Judged): PodVerdict | undefined {
   const { metadata } = judged.pod;
   const deletedMs = parseTimeMs(metadata?.deletionTimestamp);
   if (deletedMs === undefined) return undefined;
-  const disruption = disruptionOf(judged.pod);
+  const disruption = findDisruption(judged.pod);
   // The timestamp is the end of the grace period, not the moment of the request.
   const askedMs = deletedMs - (metadata?.deletionGracePeriodSeconds ?? 0) * 1000;
   const { reason = "Deleted", message = "the pod is being deleted", atMs = askedMs } = disruption ?? {};
@@ -99,7 +99,7 @@ function nodeLost(judged: Judged): PodVerdict | undefined {
   if (phase !== "Unknown" && reason !== "NodeLost") return undefined;
   return endedBy(judged, Infinity, {
     reason: "NodeLost",
-    message: message ?? `${nodeOf(judged.pod)} does not answer`,
+    message: message ?? `${getNode(judged.pod)} does not answer`,
   });
 }
 
@@ -108,7 +108,7 @@ function endedFromOutside(judged: Judged): PodVerdict | undefined {
   const { phase, reason = "", message = "" } = judged.pod.status ?? {};
   if (phase !== "Failed") return undefined;
   if (reason !== "") return failed(reason, message, judged.status?.state?.terminated);
-  const disruption = disruptionOf(judged.pod);
+  const disruption = findDisruption(judged.pod);
   return disruption && endedBy(judged, disruption.atMs ?? Infinity, disruption);
 }
 
@@ -265,7 +265,7 @@ function isRestarted(pod: PodFacts, end: Termination): boolean {
 type Disruption = { readonly reason: string; readonly message: string; readonly atMs: number | undefined };
 
 /** The disruption that ends the pod where its owner does not: an eviction, a preemption, a missing node. */
-function disruptionOf(pod: PodFacts): Disruption | undefined {
+function findDisruption(pod: PodFacts): Disruption | undefined {
   const condition = pod.status?.conditions?.find(
     ({ type, status }) => type === "DisruptionTarget" && status === "True",
   );
@@ -279,6 +279,6 @@ function disruptionOf(pod: PodFacts): Disruption | undefined {
   };
 }
 
-function nodeOf({ spec }: PodFacts): string {
+function getNode({ spec }: PodFacts): string {
   return spec?.nodeName === undefined ? "the node of the pod" : `node ${spec.nodeName} of the pod`;
 }

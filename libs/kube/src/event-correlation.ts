@@ -87,7 +87,7 @@ export function makeEventCorrelation(
 
   return {
     observe: (target, { type, reason, message }, wallMs) => {
-      const object = keyOf(target);
+      const object = buildTargetKey(target);
       const group = JSON.stringify([object, type, reason]);
       const combined = isOverSimilarLimit(group, message);
       const key = combined ? group : JSON.stringify([group, message]);
@@ -105,6 +105,6 @@ export function makeEventCorrelation(
   };
 }
 
-function keyOf({ apiVersion, kind, namespace, name, uid, fieldPath }: EventTarget): string {
+function buildTargetKey({ apiVersion, kind, namespace, name, uid, fieldPath }: EventTarget): string {
   return JSON.stringify([apiVersion, kind, namespace, name, uid, fieldPath]);
 }

@@ -75,16 +75,16 @@ export function followLogs(open: OpenLogStream, limits: FollowLimits): LogFollow
   const findIdle = (key: string): Idle | undefined => [...idle].find((each) => each.key === key);
 
   return {
-    keeps: (log, offset) => findIdle(keyOf(log, offset)) !== undefined,
+    keeps: (log, offset) => findIdle(buildStreamKey(log, offset)) !== undefined,
     read: async (log, { offset, limitBytes }, waitMs, signal) => {
-      const kept = findIdle(keyOf(log, offset));
+      const kept = findIdle(buildStreamKey(log, offset));
       const reader = kept === undefined ? openNew(log, offset) : take(kept);
       inUse += 1;
       using over = makeDeadline(waitMs, [signal]);
       try {
         const bytes = await reader.next(limitBytes, over.signal);
         if (reader.isOverFor(limits.idleMs)) reader.close();
-        else keep(keyOf(log, offset + bytes.length), reader);
+        else keep(buildStreamKey(log, offset + bytes.length), reader);
         return { bytes, isOver: reader.isOverFor(0) };
       } catch (error) {
         reader.close();
@@ -99,7 +99,7 @@ export function followLogs(open: OpenLogStream, limits: FollowLimits): LogFollow
   };
 }
 
-function keyOf({ namespace = "", pod, container, run = "" }: FollowedLog, offset: number): string {
+function buildStreamKey({ namespace = "", pod, container, run = "" }: FollowedLog, offset: number): string {
   return `${namespace}/${pod}/${container}/${run}/${offset}`;
 }
 

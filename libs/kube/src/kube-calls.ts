@@ -90,25 +90,25 @@ export function makeKubeCalls(
 
   return {
     create: async (resource, object, options = {}) => {
-      const path = pathOf(resource, options.subresource === undefined ? undefined : nameOf(object), options);
+      const path = buildPath(resource, options.subresource === undefined ? undefined : getName(object), options);
       const { isAnswerUnread = false } = options;
       const answer = await send("POST", path, options, { body: JSON.stringify(object), isAnswerUnread });
       return isAnswerUnread ? object : parseObject(path, answer);
     },
     get: async (resource, name, options = {}) => {
-      const path = pathOf(resource, name, options);
+      const path = buildPath(resource, name, options);
       return parseObject(path, await send("GET", path, options));
     },
     list: async (resource, options = {}) => {
-      const path = pathOf(resource, undefined, options);
+      const path = buildPath(resource, undefined, options);
       return parsePage(path, await send("GET", path, options));
     },
     replace: async (resource, object, options = {}) => {
-      const path = pathOf(resource, nameOf(object), options);
+      const path = buildPath(resource, getName(object), options);
       return parseObject(path, await send("PUT", path, options, { body: JSON.stringify(object) }));
     },
     patch: async (resource, name, { kind, body }, options = {}) => {
-      const path = pathOf(resource, name, options);
+      const path = buildPath(resource, name, options);
       const content = { body: JSON.stringify(body), contentType: CONTENT_TYPE[kind] };
       return parseObject(path, await send("PATCH", path, options, content));
     },
@@ -116,7 +116,7 @@ export function makeKubeCalls(
       const { gracePeriodSeconds, propagationPolicy, preconditions } = options;
       const body = { kind: "DeleteOptions", apiVersion: "v1", gracePeriodSeconds, propagationPolicy, preconditions };
       const content = { body: JSON.stringify(body), isAnswerUnread: true };
-      await send("DELETE", pathOf(resource, name, options), options, content);
+      await send("DELETE", buildPath(resource, name, options), options, content);
     },
     [Symbol.asyncDispose]: () => connections[Symbol.asyncDispose](),
   };
@@ -132,7 +132,7 @@ export function buildResourcePath({ apiVersion, plural, namespace }: KubeResourc
   return `/${parts.join("/")}`;
 }
 
-function pathOf(resource: KubeResource, name: string | undefined, options: CallOptions): string {
+function buildPath(resource: KubeResource, name: string | undefined, options: CallOptions): string {
   // An empty name would turn a call for one object into a call for all of them.
   if (name === "") throw new Error(`a call for one of the ${resource.plural} without a name`);
   const parts = [
@@ -143,7 +143,7 @@ function pathOf(resource: KubeResource, name: string | undefined, options: CallO
   return parts.join("/");
 }
 
-function nameOf(object: KubeObject): string {
+function getName(object: KubeObject): string {
   return object.metadata?.name ?? "";
 }
 

@@ -138,7 +138,7 @@ function within<Value>(
       time.cut(why);
       reject(why);
     };
-    const stop = (): void => end(reasonOf(signal));
+    const stop = (): void => end(getReason(signal));
     if (signal?.aborted === true) {
       stop();
       return;
@@ -204,7 +204,7 @@ function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
 
-function reasonOf(signal: AbortSignal | undefined): Error {
+function getReason(signal: AbortSignal | undefined): Error {
   const reason: unknown = signal?.reason;
   return reason instanceof Error ? reason : new Error(String(reason));
 }

@@ -36,7 +36,7 @@ class FileKubeConfig extends KubeConfig {
 
   /** Reads a missing or half-written file again at the next request; until then the known credential is used. */
   async #reloadUser(): Promise<void> {
-    const stamp = await stampOf(this.#file);
+    const stamp = await readStamp(this.#file);
     if (stamp === undefined || stamp === this.#stamp) return;
     const user = readUser(this.#file, this.getCurrentUser()?.name);
     if (user === undefined) return;
@@ -45,7 +45,7 @@ class FileKubeConfig extends KubeConfig {
   }
 }
 
-async function stampOf(file: string): Promise<string | undefined> {
+async function readStamp(file: string): Promise<string | undefined> {
   try {
     const { ino, size, mtimeNs } = await stat(file, { bigint: true });
     return `${ino} ${size} ${mtimeNs}`;

@@ -25,7 +25,7 @@ export function readData<Type extends LeaseType>(type: Type, json: string): Read
   const checked = schema.safeParse(parsed.data, { error: explain });
   return checked.success
     ? { ok: true, data: checked.data }
-    : { ok: false, problems: checked.error.issues.flatMap((issue) => problemsOf(schema, issue)) };
+    : { ok: false, problems: checked.error.issues.flatMap((issue) => toProblems(schema, issue)) };
 }
 
 function parseJson(json: string): ReadData<unknown> {
@@ -39,7 +39,7 @@ function parseJson(json: string): ReadData<unknown> {
   }
 }
 
-function problemsOf(schema: z.ZodType, issue: z.core.$ZodIssue): DataProblem[] {
+function toProblems(schema: z.ZodType, issue: z.core.$ZodIssue): DataProblem[] {
   const path = issue.path.map((each) => (typeof each === "number" ? each : String(each)));
   switch (issue.code) {
     case "unrecognized_keys": {

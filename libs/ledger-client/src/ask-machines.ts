@@ -73,7 +73,7 @@ export async function askMachines(
     if (parts !== undefined && reservation?.code === "")
       reservation = (await explainWaitingPart(calls, parts)) ?? reservation;
   } catch (error) {
-    return { ...NO_ANSWERS, ledgerTrouble: troubleOf(error) };
+    return { ...NO_ANSWERS, ledgerTrouble: describeTrouble(error) };
   }
   if (reservation === undefined) return NO_ANSWERS;
   const seen = readMachines(reservation);
@@ -153,7 +153,7 @@ async function askScaling(
   try {
     return { demand: await nodes.explainDemand({ owner }, OPTIONS) };
   } catch (error) {
-    return { trouble: troubleOf(error) };
+    return { trouble: describeTrouble(error) };
   }
 }
 
@@ -168,7 +168,7 @@ async function askPodsLeft({ podsLeft }: ExplainCalls, { code, pools }: SeenMach
   }
 }
 
-function troubleOf(error: unknown): string {
+function describeTrouble(error: unknown): string {
   const fault = findFault(error);
   if (fault === undefined) throw error;
   return fault.code === "unavailable" ? "no replica of it answers" : describeFault(fault);

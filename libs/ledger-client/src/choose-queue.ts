@@ -146,10 +146,10 @@ function findLeaves(queues: ReadonlyMap<string, SeenQueue>): readonly SeenQueue[
 }
 
 function serves({ record: { namespaces } }: SeenQueue, { labels }: Namespace): boolean {
-  return namespaces !== undefined && matchesLabels(requirementsOf(namespaces), labels);
+  return namespaces !== undefined && matchesLabels(toLabelSelector(namespaces), labels);
 }
 
-function requirementsOf({ matchLabels, matchExpressions }: NamespaceSelector): LabelSelector {
+function toLabelSelector({ matchLabels, matchExpressions }: NamespaceSelector): LabelSelector {
   return [
     ...Object.entries(matchLabels).map(([key, value]) => ({ key, operator: "in", values: [value] }) as const),
     ...matchExpressions.map(({ key, operator, values }) => {

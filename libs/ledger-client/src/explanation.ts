@@ -124,7 +124,11 @@ export function isWaitingForNodes({
 export function explainLeftoverPods(left: readonly LeftoverPod[]): StateReason | undefined {
   if (left.length === 0) return undefined;
   const places = left.map(({ pod, node }) => `pod ${pod} is still on ${node === "" ? "its way to a machine" : node}`);
-  return { code: "JOB_GONE", message: `its job is gone; ${places.join(", ")}: delete it`, next: deletionOf(left) };
+  return {
+    code: "JOB_GONE",
+    message: `its job is gone; ${places.join(", ")}: delete it`,
+    next: describeDeletion(left),
+  };
 }
 
 /** Adds holders that are gone to the reason of a wait: a user has to delete their pods. */
@@ -139,10 +143,10 @@ export function withGoneHolders(
   const blocking = left.filter(({ owner }) => holders.some((each) => each === owner || each.startsWith(`${owner}--`)));
   if (blocking.length === 0) return reason;
   const gone = blocking.map(({ owner, pod }) => `${owner} is gone, and its pod ${pod} still keeps a machine`);
-  const next = [deletionOf(blocking), reason.next].filter((part) => part !== "").join("; ");
+  const next = [describeDeletion(blocking), reason.next].filter((part) => part !== "").join("; ");
   return { ...reason, message: `${reason.message}; ${gone.join(", ")}`, next };
 }
 
-function deletionOf(left: readonly LeftoverPod[]): string {
+function describeDeletion(left: readonly LeftoverPod[]): string {
   return left.map(({ pod }) => `kubectl delete pod -n ${pod.replace("/", " ")}`).join("; ");
 }

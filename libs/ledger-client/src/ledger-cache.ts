@@ -152,10 +152,10 @@ function rememberEnds() {
   const upTo = new Map<string, number>();
   return {
     has: (key: ReservationKey): boolean =>
-      keys.has(keyOf(key)) || (key.sequence > 0 && key.sequence <= (upTo.get(key.ownerId) ?? 0)),
+      keys.has(buildReservationKey(key)) || (key.sequence > 0 && key.sequence <= (upTo.get(key.ownerId) ?? 0)),
     add: (over: ReservationKey): void => {
       const { ownerId, sequence } = over;
-      keys.add(keyOf(over));
+      keys.add(buildReservationKey(over));
       dropOldest(keys);
       if (sequence > 0) upTo.set(ownerId, Math.max(sequence, upTo.get(ownerId) ?? 0));
       dropOldest(upTo);
@@ -171,7 +171,7 @@ function rememberEnds() {
 }
 
 /** Includes the owner, because a recreated ledger restarts its numbers. */
-function keyOf({ ownerId, id }: ReservationKey): string {
+function buildReservationKey({ ownerId, id }: ReservationKey): string {
   return `${ownerId} ${id}`;
 }
 

@@ -33,7 +33,7 @@ type OwnedPod = {
  */
 export function canBeOwner({ kind, id }: Owner, { namespace, uid, controller }: OwnedPod): boolean {
   const isOfJob = controller !== undefined && isJobKind(controller);
-  const isOfBatchJob = controller?.kind === "Job" && groupOf(controller) === "batch";
+  const isOfBatchJob = controller?.kind === "Job" && parseGroup(controller) === "batch";
   switch (kind) {
     case JOB:
       return isOfJob && endsWithUid(id, controller.uid);
@@ -49,10 +49,10 @@ export function canBeOwner({ kind, id }: Owner, { namespace, uid, controller }: 
 }
 
 function isJobKind(controller: { readonly apiVersion: string; readonly kind: string }): boolean {
-  return JOB_KINDS.get(groupOf(controller))?.includes(controller.kind) === true;
+  return JOB_KINDS.get(parseGroup(controller))?.includes(controller.kind) === true;
 }
 
-function groupOf({ apiVersion }: { readonly apiVersion: string }): string {
+function parseGroup({ apiVersion }: { readonly apiVersion: string }): string {
   return apiVersion.split("/", 1)[0] ?? "";
 }
 

@@ -32,7 +32,7 @@ async function take(file: string): Promise<boolean> {
     await handle.writeFile(String(process.pid));
     return true;
   } catch (error) {
-    if (codeOf(error) === "EEXIST") return false;
+    if (findErrorCode(error) === "EEXIST") return false;
     throw error;
   }
 }
@@ -45,10 +45,10 @@ async function isAbandoned(file: string): Promise<boolean> {
     process.kill(pid, 0);
     return false;
   } catch (error) {
-    return codeOf(error) === "ESRCH";
+    return findErrorCode(error) === "ESRCH";
   }
 }
 
-function codeOf(error: unknown): unknown {
+function findErrorCode(error: unknown): unknown {
   return error instanceof Error && "code" in error ? error.code : undefined;
 }

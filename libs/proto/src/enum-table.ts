@@ -10,7 +10,7 @@ export type EnumTable<Name extends string> = {
 };
 
 export function makeEnumTable<Name extends string>(numbers: Readonly<Record<Name, number>>): EnumTable<Name> {
-  const entries = entriesOf(numbers);
+  const entries = listEntries(numbers);
   const byText = new Map<string, number>(entries);
   const byNumber = new Map(entries.map(([name, number]) => [number, name]));
   const nameOf = (number = 0): Name | undefined => byNumber.get(number);
@@ -38,11 +38,11 @@ function renamed<Name extends string, Renamed extends string>(
   { numbers }: EnumTable<Name>,
   rename: (name: Name) => Renamed,
 ): EnumTable<Renamed> {
-  const entries = entriesOf(numbers).map(([name, number]) => [rename(name), number]);
+  const entries = listEntries(numbers).map(([name, number]) => [rename(name), number]);
   return makeEnumTable(Object.fromEntries(entries) as Record<Renamed, number>);
 }
 
 /** The keys of the record are the names, which Object.entries does not express. */
-function entriesOf<Name extends string>(numbers: Readonly<Record<Name, number>>): [Name, number][] {
+function listEntries<Name extends string>(numbers: Readonly<Record<Name, number>>): [Name, number][] {
   return Object.entries(numbers) as [Name, number][];
 }

@@ -17,7 +17,7 @@ export {
   matchesAll,
   matchesNode,
   matchesNodeTerm,
-  minimumOf,
+  getMinimum,
   NODE_SELECTOR_OPERATORS,
   buildNodeSelectionKey,
   excludeNodes,

@@ -157,14 +157,14 @@ export function acceptsNode(selection: NodeSelection | undefined, node: Selectab
 
 /** Whether a node of this size holds the minimum of the selection. One of unknown size holds none. */
 export function canHoldMinimum(selection: NodeSelection | undefined, allocatable: Amounts | undefined): boolean {
-  const minimum = minimumOf(selection);
+  const minimum = getMinimum(selection);
   return minimum === undefined || (allocatable !== undefined && canFit(minimum, allocatable));
 }
 
 const minima = new WeakMap<NonNullable<NodeSelection["minimum"]>, Amounts>();
 
 /** The minimum of the selection as amounts. The selection must not change afterwards. */
-export function minimumOf(selection: NodeSelection | undefined): Amounts | undefined {
+export function getMinimum(selection: NodeSelection | undefined): Amounts | undefined {
   const minimum = selection?.minimum;
   if (minimum === undefined || Object.keys(minimum).length === 0) return undefined;
   const amounts = minima.get(minimum) ?? new Map(Object.entries(minimum));

@@ -24,7 +24,7 @@ export function buildPodDefaults(
   runtimeClasses: readonly WrittenRuntimeClass[],
 ): PodDefaults {
   const inOrder = [...limitRanges].sort((one, other) => (one.name < other.name ? 1 : -1));
-  const requests = inOrder.flatMap(({ limits }) => toObjects(limits).filter(isOfContainers).map(requestsOf));
+  const requests = inOrder.flatMap(({ limits }) => toObjects(limits).filter(isOfContainers).map(readRequests));
   const overheads = runtimeClasses.flatMap(({ name, overhead }) => {
     const fixed = isObject(overhead) ? toQuantities(overhead["podFixed"]) : {};
     return Object.keys(fixed).length === 0 ? [] : [[name, fixed] as const];
@@ -37,6 +37,6 @@ function isOfContainers(item: Readonly<Record<string, unknown>>): boolean {
 }
 
 /** Completes an item as the API server does: a missing default request is the default limit, which is the maximum if missing, or else the minimum. */
-function requestsOf({ defaultRequest, default: limit, max, min }: Readonly<Record<string, unknown>>): Quantities {
+function readRequests({ defaultRequest, default: limit, max, min }: Readonly<Record<string, unknown>>): Quantities {
   return { ...toQuantities(min), ...toQuantities(max), ...toQuantities(limit), ...toQuantities(defaultRequest) };
 }

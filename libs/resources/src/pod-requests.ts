@@ -20,23 +20,23 @@ export type RequestingPod = Requesting & {
  */
 export function computePodRequests(pod: RequestingPod): Amounts {
   const running = new Map<string, number>();
-  for (const container of pod.containers) add(running, requestsOf(container));
+  for (const container of pod.containers) add(running, readRequests(container));
   const sidecars = new Map<string, number>();
   const starting = new Map<string, number>();
   for (const container of pod.initContainers ?? []) {
-    const own = requestsOf(container);
+    const own = readRequests(container);
     if (container.restartPolicy === "Always") add(sidecars, own);
     else for (const [resource, amount] of own) raise(starting, resource, amount + (sidecars.get(resource) ?? 0));
   }
   add(running, sidecars);
   for (const [resource, amount] of starting) raise(running, resource, amount);
-  for (const [resource, amount] of requestsOf(pod)) running.set(resource, amount);
+  for (const [resource, amount] of readRequests(pod)) running.set(resource, amount);
   add(running, parseAmounts(pod.overhead ?? {}));
   return running;
 }
 
 /** Counts a limit without a request as a request, as the API server does. */
-function requestsOf({ resources }: Requesting): Amounts {
+function readRequests({ resources }: Requesting): Amounts {
   return parseAmounts({ ...resources?.limits, ...resources?.requests });
 }
 

@@ -14,7 +14,7 @@ export const MAX_POOL_OPTIONS = 16;
 export function listPoolOptions<Need extends Accepting>(
   needs: readonly Need[],
 ): readonly (readonly Omit<Need, "otherPools">[])[] {
-  const lists = listsOf(needs);
+  const lists = indexPoolLists(needs);
   if (lists.size === 0) return [needs];
   let choices: readonly ReadonlyMap<string, string>[] = [new Map()];
   for (const [key, pools] of lists)
@@ -24,7 +24,7 @@ export function listPoolOptions<Need extends Accepting>(
 
 /** How many options the needs have, whether or not they are too many to be listed. */
 export function countPoolOptions(needs: readonly Accepting[]): number {
-  return [...listsOf(needs).values()].reduce((product, pools) => product * pools.length, 1);
+  return [...indexPoolLists(needs).values()].reduce((product, pools) => product * pools.length, 1);
 }
 
 /** All pools that a need accepts, in order of preference. */
@@ -41,15 +41,15 @@ function withPool<Need extends Accepting>(
   choice: ReadonlyMap<string, string>,
 ): Omit<Need, "otherPools"> & Pick<Accepting, "pool"> {
   const { otherPools: _, ...rest } = need;
-  return { ...rest, pool: choice.get(keyOf(need)) ?? need.pool };
+  return { ...rest, pool: choice.get(buildKey(need)) ?? need.pool };
 }
 
 /** The different lists of pools, in the order of the needs. */
-function listsOf(needs: readonly Accepting[]): ReadonlyMap<string, readonly string[]> {
-  return new Map(needs.filter(hasOtherPools).map((need) => [keyOf(need), listAcceptedPools(need)]));
+function indexPoolLists(needs: readonly Accepting[]): ReadonlyMap<string, readonly string[]> {
+  return new Map(needs.filter(hasOtherPools).map((need) => [buildKey(need), listAcceptedPools(need)]));
 }
 
 /** No name of a pool has a space. */
-function keyOf(need: Accepting): string {
+function buildKey(need: Accepting): string {
   return listAcceptedPools(need).join(" ");
 }

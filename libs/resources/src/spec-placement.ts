@@ -26,7 +26,7 @@ export function readNodeSelection(spec: WrittenPlacement, poolLabel: string): No
     .filter(([key]) => key !== poolLabel)
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .map(([key, value]): NodeSelectorRequirement => ({ key, operator: "In", values: [value] }));
-  const demanded = toObjects(at(spec.affinity, "nodeAffinity", REQUIRED, "nodeSelectorTerms")).map(termOf);
+  const demanded = toObjects(at(spec.affinity, "nodeAffinity", REQUIRED, "nodeSelectorTerms")).map(readTerm);
   const own: readonly NodeSelectorTerm[] = selector.length === 0 ? [] : [{ matchExpressions: selector }];
   const both = demanded.map((term) => withRequirements(term, selector));
   const terms = demanded.length === 0 ? own : both;
@@ -125,14 +125,14 @@ function withRequirements(term: NodeSelectorTerm, selector: readonly NodeSelecto
   return { ...term, matchExpressions: [...selector, ...matchExpressions] };
 }
 
-function termOf({ matchExpressions, matchFields }: PlainObject): NodeSelectorTerm {
+function readTerm({ matchExpressions, matchFields }: PlainObject): NodeSelectorTerm {
   return {
-    matchExpressions: toObjects(matchExpressions).map(requirementOf),
-    matchFields: toObjects(matchFields).map(requirementOf),
+    matchExpressions: toObjects(matchExpressions).map(readRequirement),
+    matchFields: toObjects(matchFields).map(readRequirement),
   };
 }
 
-function requirementOf({ key, operator, values }: PlainObject): NodeSelectorRequirement {
+function readRequirement({ key, operator, values }: PlainObject): NodeSelectorRequirement {
   const texts = Array.isArray(values) ? values.filter((value) => typeof value === "string") : [];
   return { key: toText(key), operator: toText(operator), values: texts };
 }

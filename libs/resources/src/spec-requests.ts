@@ -22,7 +22,7 @@ export type WrittenPodSpec = {
 export function computeSpecRequests(spec: WrittenPodSpec, defaults: PodDefaults = NO_DEFAULTS): Requests {
   const overhead = defaults.overheads.get(toText(spec.runtimeClassName));
   const pod: RequestingPod = {
-    ...resourcesOf(spec),
+    ...readResources(spec),
     containers: (spec.containers ?? []).map((container) => containerResources(container, defaults)),
     initContainers: (spec.initContainers ?? []).map((container) => ({
       ...containerResources(container, defaults),
@@ -48,11 +48,11 @@ export function isCountable(resource: string, quantity: unknown): boolean {
 
 /** A limit without a request is a request before the defaults of a LimitRange apply. */
 function containerResources(container: PlainObject, { requests }: PodDefaults): Pick<RequestingPod, "resources"> {
-  const own = resourcesOf(container).resources;
+  const own = readResources(container).resources;
   return { resources: { requests: { ...requests, ...own?.limits, ...own?.requests } } };
 }
 
-function resourcesOf({ resources }: { readonly resources?: unknown }): Pick<RequestingPod, "resources"> {
+function readResources({ resources }: { readonly resources?: unknown }): Pick<RequestingPod, "resources"> {
   if (!isObject(resources)) return {};
   return { resources: { requests: toQuantities(resources["requests"]), limits: toQuantities(resources["limits"]) } };
 }

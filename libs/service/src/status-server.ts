@@ -55,7 +55,7 @@ function answer(
   } else if (url.pathname === "/readyz") {
     const results = [...options.checks].map(([name, check]) => ({ name, found: check() }));
     const ready = results.every(({ found }) => typeof found !== "string");
-    const lines = results.map(({ name, found }) => lineOf(name, found));
+    const lines = results.map(({ name, found }) => formatLine(name, found));
     const verbose = !results.every(({ found }) => isPassed(found)) || url.searchParams.has("verbose");
     response.writeHead(ready ? 200 : 503, { "content-type": "text/plain" });
     response.end([...(verbose ? lines : []), ready ? "ok" : "not ready", ""].join("\n"));
@@ -64,7 +64,7 @@ function answer(
   }
 }
 
-function lineOf(name: string, found: ReturnType<ReadyCheck>): string {
+function formatLine(name: string, found: ReturnType<ReadyCheck>): string {
   if (found === undefined) return `[+]${name} ok`;
   if (typeof found === "string") return `[-]${name} ${found}`;
   return "note" in found ? `[+]${name} ok, ${found.note}` : `[!]${name} ${found.warning}`;

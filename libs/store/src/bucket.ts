@@ -247,7 +247,7 @@ async function remove<Value, Input>(
       if (!isFull(error)) throw error;
       // A full bucket has no room for the mark until the value has gone. A newer revision stays, and then the mark is refused.
       // If this process ends before it writes the mark, watches report the deletion at their next check.
-      await opened.manager.streams.purge(opened.stream, { filter: subjectOf(opened, key), seq: expected + 1 });
+      await opened.manager.streams.purge(opened.stream, { filter: buildSubject(opened, key), seq: expected + 1 });
       await write(opened, key, Empty, 0, mark);
     });
   } catch (error) {
@@ -292,7 +292,7 @@ type Last = { readonly bytes: Uint8Array; readonly revision: number; readonly de
 /** Reads from the leader of the stream, so that it returns every write acknowledged before. */
 async function last<Value, Input>(opened: Opened<Value, Input>, key: string): Promise<Last | undefined> {
   const { connection, manager, stream, timeoutMs } = opened;
-  const subject = subjectOf(opened, key);
+  const subject = buildSubject(opened, key);
   try {
     const stored = await requestOnce(connection, timeoutMs, () =>
       manager.streams.getMessage(stream, { last_by_subj: subject }),
@@ -316,14 +316,14 @@ async function write<Value, Input>(
   header?: MsgHdrs,
 ): Promise<number> {
   const { connection, client, manager, stream, timeoutMs } = opened;
-  const subject = subjectOf(opened, key);
+  const subject = buildSubject(opened, key);
   const options = { expect: { lastSubjectSequence: expected }, timeout: timeoutMs, ...(header && { headers: header }) };
   const send = () => requestOnce(connection, timeoutMs, () => client.publish(subject, bytes, options));
   const question = () => manager.streams.info(stream);
   return (await confirmStored(send, { question, timeoutMs, doing: `writing ${opened.config.name}/${key}` })).seq;
 }
 
-function subjectOf<Value, Input>(opened: Opened<Value, Input>, key: string): string {
+function buildSubject<Value, Input>(opened: Opened<Value, Input>, key: string): string {
   return opened.prefix + requireValidKey(key);
 }
 

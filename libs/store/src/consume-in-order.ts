@@ -140,7 +140,7 @@ async function addConsumer(
       manager.consumers.add(stream, {
         name,
         deliver_subject: inbox,
-        ...startOf(from),
+        ...buildStart(from),
         ack_policy: AckPolicy.None,
         replay_policy: ReplayPolicy.Instant,
         filter_subject: subject,
@@ -165,7 +165,7 @@ async function addConsumer(
   }
 }
 
-function startOf(
+function buildStart(
   from: OrderedOptions["from"],
 ):
   | { deliver_policy: typeof DeliverPolicy.LastPerSubject }
@@ -221,7 +221,7 @@ async function* read(
       }
       continue;
     }
-    const position = positionOf(message);
+    const position = readPosition(message);
     delivered += 1;
     if (position.delivery !== delivered) throw buildUnavailableError(`message ${delivered} was lost`);
     onAlive?.();
@@ -267,7 +267,7 @@ function isStalled(message: Msg): boolean {
 }
 
 /** Parses `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<stream sequence>.<delivery>.<time>.<pending>[.<token>]`. */
-function positionOf(message: Msg): { readonly sequence: number; readonly delivery: number } {
+function readPosition(message: Msg): { readonly sequence: number; readonly delivery: number } {
   const tokens = (message.reply ?? "").split(".");
   const shift = tokens.length >= 11 ? 2 : 0;
   const number = (at: number): number => Number(tokens[at + shift]);

@@ -93,18 +93,18 @@ export function parseKeyName(
 
 /** Reads a record. An unreadable one counts as an unknown session with our own time to live. */
 export function readSession(value: unknown, ttlMs: number): SessionRecord {
-  const { holder, ttlMs: theirs, about } = fieldsOf(value);
+  const { holder, ttlMs: theirs, about } = readFields(value);
   const readable = typeof holder === "string" && typeof theirs === "number" && theirs > 0 && isSessionFacts(about);
   return readable ? { holder, ttlMs: theirs, about } : { holder: "unknown", ttlMs, about: undefined };
 }
 
 /** The session that the record of a lock names. */
 export function readClaim(value: unknown): string | undefined {
-  const { session } = fieldsOf(value);
+  const { session } = readFields(value);
   return typeof session === "string" && SESSION_ID.test(session) ? session : undefined;
 }
 
-function fieldsOf(value: unknown): SessionFacts {
+function readFields(value: unknown): SessionFacts {
   return isSessionFacts(value) ? value : {};
 }
 

@@ -85,7 +85,7 @@ export async function openLogStream(
     lastToken: () =>
       askAbout("reading", async () => {
         const stored = await manager.streams.getMessage(name, { last_by_subj: subject });
-        return stored === null ? 0 : tokenOf(stored.header);
+        return stored === null ? 0 : readToken(stored.header);
       }),
     fence: async (bytes) => {
       const id = nextId();
@@ -183,7 +183,7 @@ async function* readEntries(
         if (message.kind === "caught-up") continue;
         if (message.sequence !== next)
           throw new Error(`log ${stream.name} lacks entry ${next}: the next one is ${message.sequence}`);
-        yield { sequence: next, token: tokenOf(message.headers), bytes: message.payload };
+        yield { sequence: next, token: readToken(message.headers), bytes: message.payload };
         next += 1;
         failures = 0;
         if (next > to) return;
@@ -209,7 +209,7 @@ async function ensureStream(
       return addStream(manager, stream, replicas);
     },
   );
-  const problem = problemOf(config, stream.subject);
+  const problem = findProblem(config, stream.subject);
   if (problem !== undefined) throw new Error(`stream ${stream.name} cannot hold a log: ${problem}`);
   const { num_replicas = config.num_replicas } = replicas;
   if (config.num_replicas === num_replicas) return;
@@ -239,7 +239,7 @@ async function addStream(
   }
 }
 
-function problemOf(config: StreamConfig, subject: string): string | undefined {
+function findProblem(config: StreamConfig, subject: string): string | undefined {
   if (config.subjects.length !== 1 || config.subjects[0] !== subject) return `it does not bind ${subject} alone`;
   if (config.retention !== RetentionPolicy.Limits) return "its messages vanish when they are read";
   if (config.max_age > 0) return "its messages vanish with time";
@@ -249,7 +249,7 @@ function problemOf(config: StreamConfig, subject: string): string | undefined {
   return undefined;
 }
 
-function tokenOf(header: MsgHdrs | undefined): number {
+function readToken(header: MsgHdrs | undefined): number {
   const token = Number(header?.get(TOKEN) ?? 0);
   return Number.isSafeInteger(token) ? token : 0;
 }

@@ -140,7 +140,7 @@ async function startSession({ bucket, observer, options, now }: SessionContext):
     const id = randomUUID();
     const sentAtMs = now();
     try {
-      return { id, revision: await bucket.create(buildSessionKey(id), recordOf(options)), sentAtMs };
+      return { id, revision: await bucket.create(buildSessionKey(id), buildRecord(options)), sentAtMs };
     } catch (error) {
       if (findFault(error)?.code !== "unavailable") throw error;
       if (isNewReason(error)) onProblem?.(error);
@@ -151,7 +151,7 @@ async function startSession({ bucket, observer, options, now }: SessionContext):
   return undefined;
 }
 
-function recordOf({ holder, ttlMs, about }: SessionsOptions): SessionRecord {
+function buildRecord({ holder, ttlMs, about }: SessionsOptions): SessionRecord {
   return { holder, ttlMs, about };
 }
 
@@ -160,7 +160,7 @@ function heldSession({ bucket, observer, options }: SessionContext, session: Sta
   return {
     ...session,
     ttlMs: options.ttlMs,
-    renew: (revision) => bucket.update(key, recordOf(options), revision),
+    renew: (revision) => bucket.update(key, buildRecord(options), revision),
     // Only this process creates a session with this id, so the session is ours while its key exists.
     find: async () => (await bucket.get(key))?.revision,
     giveUp: (revision) => bucket.delete(key, revision),

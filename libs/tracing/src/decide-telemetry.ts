@@ -16,15 +16,15 @@ type TelemetryPlan = {
 export function decideTelemetry(env: Readonly<Record<string, string | undefined>>): TelemetryPlan {
   if (env["OTEL_SDK_DISABLED"]?.trim().toLowerCase() === "true")
     return { by: "hand", spans: false, metrics: false, measures: false };
-  const exporters = listOf(env["OTEL_TRACES_EXPORTER"]);
+  const exporters = parseList(env["OTEL_TRACES_EXPORTER"]);
   const endpoints = [env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"], env["OTEL_EXPORTER_OTLP_ENDPOINT"]];
   const spans = exporters.length > 0 ? !exporters.includes("none") : endpoints.some(Boolean);
-  const metrics = listOf(env["OTEL_METRICS_EXPORTER"]).includes("otlp");
-  const propagators = listOf(env["OTEL_PROPAGATORS"]).length > 0;
+  const metrics = parseList(env["OTEL_METRICS_EXPORTER"]).includes("otlp");
+  const propagators = parseList(env["OTEL_PROPAGATORS"]).length > 0;
   return { by: spans || metrics || propagators ? "sdk" : "hand", spans, metrics, measures: true };
 }
 
-function listOf(value = ""): string[] {
+function parseList(value = ""): string[] {
   return value
     .split(",")
     .map((word) => word.trim())

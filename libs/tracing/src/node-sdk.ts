@@ -55,8 +55,8 @@ export function startSdk({
 /** The SDK uses either explicit readers or those of the variables, not both. */
 function otlpReader(env: Env): IMetricReader {
   const protocol = env["OTEL_EXPORTER_OTLP_METRICS_PROTOCOL"] ?? env["OTEL_EXPORTER_OTLP_PROTOCOL"];
-  const intervalMs = millisecondsOf(env["OTEL_METRIC_EXPORT_INTERVAL"], 60_000);
-  const timeoutMs = millisecondsOf(env["OTEL_METRIC_EXPORT_TIMEOUT"], 30_000);
+  const intervalMs = parseMilliseconds(env["OTEL_METRIC_EXPORT_INTERVAL"], 60_000);
+  const timeoutMs = parseMilliseconds(env["OTEL_METRIC_EXPORT_TIMEOUT"], 30_000);
   return new PeriodicExportingMetricReader({
     exporter:
       protocol === "grpc" ? new GrpcExporter() : protocol === "http/json" ? new JsonExporter() : new ProtobufExporter(),
@@ -66,7 +66,7 @@ function otlpReader(env: Env): IMetricReader {
 }
 
 /** The default for a value that is no time, as the SDK has it for its own variables. */
-function millisecondsOf(text: string | undefined, fallback: number): number {
+function parseMilliseconds(text: string | undefined, fallback: number): number {
   const value = Number(text);
   return value > 0 && Number.isFinite(value) ? value : fallback;
 }

@@ -85,7 +85,7 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
     }, GATHER_MS);
   };
   const rows = (): ReadonlyMap<string, QueueRow> | undefined => {
-    if (followed !== undefined) return isListed(followed) ? rowsOf(followed) : undefined;
+    if (followed !== undefined) return isListed(followed) ? indexRows(followed) : undefined;
     return absences >= ABSENCES ? new Map<string, QueueRow>() : undefined;
   };
   const served = remember((ofWork) => findServed(ofWork, rows(), followed) ?? (isRefused ? false : undefined));
@@ -108,7 +108,7 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
     changes,
     isUnserved: () => (rows()?.size ?? 0) > 0 && served.ask(namespace) === false,
     isServed: served.ask,
-    readyTimeoutOf: (queue) => readyTimeoutIn(followed?.queues.get(queue)),
+    readyTimeoutOf: (queue) => getReadyTimeout(followed?.queues.get(queue)),
     isRefused: () => isRefused,
     choose: (labels, ofJob = namespace) => {
       const key = `${ofJob}/${labels?.[QUEUE_LABEL] ?? ""}`;
@@ -117,7 +117,7 @@ export function openQueues(deps: FollowQueuesDeps): Queues {
       return choice;
     },
     discover: async () => {
-      const found = await findQueues(calls, selectorOf(deps));
+      const found = await findQueues(calls, buildSelector(deps));
       const wasRefused = isRefused;
       const before = absences;
       isRefused = found === "refused";
@@ -165,7 +165,7 @@ function remember(find: (namespace: string) => boolean | undefined): {
   };
 }
 
-function readyTimeoutIn(queue: QueueRow | undefined): number | undefined {
+function getReadyTimeout(queue: QueueRow | undefined): number | undefined {
   const { readyTimeoutMs = 0 } = queue?.record ?? {};
   return readyTimeoutMs === 0 ? undefined : readyTimeoutMs;
 }
@@ -173,7 +173,7 @@ function readyTimeoutIn(queue: QueueRow | undefined): number | undefined {
 /** Whether queues can be followed: they are installed, and the controller may read both them and the namespaces. */
 async function findQueues(
   calls: Pick<KubeCalls, "list">,
-  namespaces: ReturnType<typeof selectorOf>,
+  namespaces: ReturnType<typeof buildSelector>,
 ): Promise<"served" | "absent" | "refused"> {
   const queues = await findResource(calls, QUEUES);
   if (queues !== "served") return queues;
@@ -190,7 +190,7 @@ function follow(deps: FollowQueuesDeps, changed: () => void): Followed {
     onError,
   });
   const namespaces = openInformer<KubeObject, Labels>({
-    source: listWatch(kube, `/api/v1/${NAMESPACES.plural}`, selectorOf(deps)),
+    source: listWatch(kube, `/api/v1/${NAMESPACES.plural}`, buildSelector(deps)),
     project: ({ metadata }) => metadata?.labels ?? {},
     onError,
   });
@@ -220,7 +220,7 @@ function isListed({ queues, namespaces }: Followed): boolean {
   return Number.isFinite(queues.listAgeMs()) && Number.isFinite(namespaces.listAgeMs());
 }
 
-function rowsOf({ queues }: Followed): ReadonlyMap<string, QueueRow> {
+function indexRows({ queues }: Followed): ReadonlyMap<string, QueueRow> {
   const rows = queues.list().map((row) => [row.name, row] as const);
   return new Map(rows.sort(([one], [other]) => (one < other ? -1 : 1)));
 }
@@ -229,7 +229,7 @@ async function end({ queues, namespaces }: Followed): Promise<void> {
   await Promise.all([queues[Symbol.asyncDispose](), namespaces[Symbol.asyncDispose]()]);
 }
 
-function selectorOf({
+function buildSelector({
   namespace,
   hasOtherNamespaces = false,
 }: Pick<FollowQueuesDeps, "namespace" | "hasOtherNamespaces">): { readonly fieldSelector?: string } {

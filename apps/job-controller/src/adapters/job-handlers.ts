@@ -131,7 +131,7 @@ export function makeJobHandlers(
         continue: next,
         kindsGone: [...deps.kindsGone()],
         kindsRefused: deps.kindsRefused().map(({ kind }) => kind),
-        podsLeft: podsLeftOf(deps).map(({ owner, name, pod, node }) => {
+        podsLeft: listPodsLeft(deps).map(({ owner, name, pod, node }) => {
           return { ownerId: owner.slice(OWNER_KIND.length + 1), job: name, pod, node };
         }),
         ...buildOtherNamespaces(deps),
@@ -145,7 +145,7 @@ export function makeJobHandlers(
       reply(await suspendJob(requests, { key: keyOf(key), suspended }, signal)),
     listJobEvents: async ({ key }, { signal }) => {
       const found = await getJob(requests, keyOf(key), signal);
-      return { events: await readEvents(deps.calls, found.view.job, signal).catch(throwFaultOf) };
+      return { events: await readEvents(deps.calls, found.view.job, signal).catch(throwAsFault) };
     },
     getJobLogs: async (request, { signal }) => {
       refuseEarly();
@@ -170,7 +170,7 @@ function requestDeps(deps: AnswerDeps, ownerChanges: EventEmitter): RequestDeps<
     const body = { ...patch, metadata: { ...patch.metadata, resourceVersion: metadata.resourceVersion } };
     const patched = await calls
       .patch<JobResource>(buildJobPlace(kind, metadata), metadata.name, { kind: "merge", body })
-      .catch(throwFaultOf);
+      .catch(throwAsFault);
     return see(readJob(patched, kind, config.defaults));
   };
   return {
@@ -180,7 +180,7 @@ function requestDeps(deps: AnswerDeps, ownerChanges: EventEmitter): RequestDeps<
     servesNamespace,
     now: Date.now,
     find: async (key, signal) => (await findAtServer(deps, key, signal)).filter(serves).map(see),
-    unread: () => unreadOf(deps),
+    unread: () => listUnreadKinds(deps),
     listed: () =>
       runtimes().flatMap(({ kind, jobs }) =>
         jobs
@@ -271,7 +271,7 @@ async function readAtServer(
 ): Promise<JobRow | undefined> {
   const options = { timeoutMs: READ_TIMEOUT_MS, ...(signal !== undefined && { signal }) };
   const place = buildJobPlace(kind, { namespace });
-  const resource = await unlessMissing(calls.get<JobResource>(place, name, options)).catch(throwFaultOf);
+  const resource = await unlessMissing(calls.get<JobResource>(place, name, options)).catch(throwAsFault);
   return resource && readJob(resource, kind, config.defaults);
 }
 
@@ -306,7 +306,7 @@ function explain(
   { kind, name, namespace = "" }: JobKey,
   find: () => Promise<View>,
 ): ReturnType<typeof explainAnswer> {
-  const calls = { ...deps.asking, podsLeft: () => Promise.resolve(podsLeftOf(deps)) };
+  const calls = { ...deps.asking, podsLeft: () => Promise.resolve(listPodsLeft(deps)) };
   const batchKind = BATCH_KINDS.find((each) => each === kind);
   if (batchKind === undefined)
     return explainAnswer(calls, { kind, name, namespace: namespace || deps.config.kube.namespace }, find);
@@ -314,7 +314,7 @@ function explain(
   return deps.batchJobs.explain(calls, { kind: batchKind, id: name, namespace });
 }
 
-function podsLeftOf({ machines, world, runtimes, kindsUnread }: AnswerDeps): LeftoverPod[] {
+function listPodsLeft({ machines, world, runtimes, kindsUnread }: AnswerDeps): LeftoverPod[] {
   const left = listLeftoverPods({ machines, world, runtimes: runtimes(), kindsUnread: kindsUnread() }).slice(
     0,
     MAX_PODS_LEFT,
@@ -344,7 +344,7 @@ function buildOtherNamespaces({ elsewhere, config }: AnswerDeps): Partial<muster
   };
 }
 
-function unreadOf({ runtimes, kindsUnknown, kindsRefused, world }: AnswerDeps): string[] {
+function listUnreadKinds({ runtimes, kindsUnknown, kindsRefused, world }: AnswerDeps): string[] {
   const refused = new Set(kindsRefused());
   const unlisted = runtimes().filter(({ kind, jobs }) => !refused.has(kind) && !Number.isFinite(jobs.listAgeMs()));
   return [...kindsUnknown().map(jobsOfKind), ...unlisted.map(({ kind }) => jobsOfKind(kind)), ...world.unread()];
@@ -379,7 +379,7 @@ async function createJob(
     const fault = toKubeFault(error);
     if (fault?.code === "already_exists") return undefined;
     // A creation reports not_found only for a missing kind or namespace.
-    if (fault?.code !== "not_found" || fault.kind === "namespaces") return throwFaultOf(error);
+    if (fault?.code !== "not_found" || fault.kind === "namespaces") return throwAsFault(error);
     const reason = `${kind.kind} is not installed in this cluster: it needs the CustomResourceDefinition ${kind.plural}.${kind.group}, such as deploy/crds/${kind.group}_${kind.plural}.yaml of Muster's repository`;
     return throwFault({ code: "invalid_request", field: "kind", reason }, { cause: error });
   }
@@ -425,6 +425,6 @@ async function readMemberLog(
 }
 
 /** Throws the fault behind an error of the API server; any other error is a defect, and is rethrown. */
-function throwFaultOf(error: unknown): never {
+function throwAsFault(error: unknown): never {
   throw new FaultError(requireKubeFault(error), { cause: error });
 }

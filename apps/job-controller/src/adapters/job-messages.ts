@@ -48,7 +48,7 @@ export function toWireJob(job: JobRow, surroundings: JobSurroundings): JobMessag
     createdAtMs: new Date(metadata.creationTimestamp ?? 0).getTime(),
     startedAtMs: status.startMs ?? 0,
     finishedAtMs: status.completionMs ?? 0,
-    waitingBecause: waitOf(job, surroundings, state, message),
+    waitingBecause: toWireWait(job, surroundings, state, message),
     traceparent: job.traceparent,
     ownerId: buildOwnerId(metadata),
     restarts,
@@ -66,7 +66,7 @@ export function buildRevision({ metadata }: JobRow, pods: readonly PodFact[]): s
   return `${metadata.resourceVersion ?? "0"}-${hash.toString(36)}`;
 }
 
-function waitOf(
+function toWireWait(
   { spec, status }: JobRow,
   { pods, pauses, nowMs }: JobSurroundings,
   state: JobState,

@@ -48,7 +48,7 @@ const REFUSALS: Partial<Record<Fault["code"], string>> = {
 };
 
 /** Returns undefined if the same request may be granted later. A limit with a pause means that the ledger is busy. */
-function refusalCodeOf(fault: Fault): string | undefined {
+function findRefusalCode(fault: Fault): string | undefined {
   if (fault.code !== "limit_exceeded") return REFUSALS[fault.code];
   return fault.limit > 0 && fault.retryAfterMs === 0 ? "LIMIT_EXCEEDED" : undefined;
 }
@@ -110,7 +110,7 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
             isDropped(topology, answer.topology) || isDropped(queue, answer.queue) || !isKept(answer.needs, needs);
       } catch (error) {
         const fault = findFault(error);
-        const code = fault === undefined ? undefined : refusalCodeOf(fault);
+        const code = fault === undefined ? undefined : findRefusalCode(fault);
         if (fault === undefined || code === undefined) throw error;
         const because = { code, text: describeRefusal(fault, needs) };
         const components = needs.map(({ component }) => component);

@@ -72,12 +72,12 @@ function newestRun(pods: readonly V1Pod[], component: string, container: string)
     .sort((a, b) => b.fact.attempt - a.fact.attempt || b.fact.createdMs - a.fact.createdMs);
   if (newest === undefined) return undefined;
   const { name, uid, phase } = newest.fact;
-  const status = containerOf(newest.pod, container);
+  const status = findContainer(newest.pod, container);
   const isOver = phase === "Succeeded" || phase === "Failed" || status?.state?.terminated !== undefined;
   return { id: `${name}/${uid}/${status?.restartCount ?? 0}`, pod: name, isOver };
 }
 
-function containerOf({ status }: V1Pod, container: string): V1ContainerStatus | undefined {
+function findContainer({ status }: V1Pod, container: string): V1ContainerStatus | undefined {
   const all = [...(status?.containerStatuses ?? []), ...(status?.initContainerStatuses ?? [])];
   const found = all.find(({ name }) => name === container);
   if (found === undefined && all.length > 0) {

@@ -57,7 +57,7 @@ export function makePodEnds(onFull: (maxEnds: number) => void, most: number = MA
     }
     if (!isOver(after) || (before !== undefined && isOver(before))) return;
     const { uid, deletionTimestamp } = after.metadata ?? {};
-    const jobUid = jobUidOf(after);
+    const jobUid = findJobUid(after);
     if (uid !== undefined && jobUid !== undefined && deletionTimestamp === undefined) remember(jobUid, uid, after);
   }
 
@@ -86,7 +86,7 @@ function isOver({ status }: V1Pod): boolean {
 }
 
 /** Returns the uid of the controlling job; other controllers handle the ends of their own pods. */
-function jobUidOf(pod: V1Pod): string | undefined {
+function findJobUid(pod: V1Pod): string | undefined {
   const owner = findController(pod);
   const isJob = KINDS.some(
     ({ kind, group, version }) => owner?.kind === kind && owner.apiVersion === `${group}/${version}`,

@@ -29,7 +29,7 @@ export async function readEvents(
       PAGE,
     );
     for await (const page of pages) {
-      newest.push(...page.filter(({ involvedObject }) => isMeant(involvedObject.name ?? "")).flatMap(occurrencesOf));
+      newest.push(...page.filter(({ involvedObject }) => isMeant(involvedObject.name ?? "")).flatMap(listOccurrences));
       if (newest.length > 2 * MAX_EVENTS) keepNewest(newest);
     }
   };
@@ -56,7 +56,7 @@ type Occurrence = {
   readonly count: number;
 };
 
-function occurrencesOf(event: CoreV1Event): Occurrence[] {
+function listOccurrences(event: CoreV1Event): Occurrence[] {
   const { series } = event;
   const last = { event, atMs: lastMs(event), count: series?.count ?? event.count ?? 1 };
   const first = { event, atMs: firstMs(event), count: 1 };
@@ -65,7 +65,7 @@ function occurrencesOf(event: CoreV1Event): Occurrence[] {
 
 function keepNewest(occurrences: Occurrence[]): void {
   // Most timestamps are whole seconds, so events within a second are sorted by the order of their writes.
-  occurrences.sort((a, b) => a.atMs - b.atMs || revisionOf(a.event) - revisionOf(b.event));
+  occurrences.sort((a, b) => a.atMs - b.atMs || getRevision(a.event) - getRevision(b.event));
   occurrences.splice(0, occurrences.length - MAX_EVENTS);
 }
 
@@ -78,7 +78,7 @@ function lastMs({ series, lastTimestamp, eventTime, metadata }: CoreV1Event): nu
 }
 
 /** Returns a revision that is comparable within one etcd; other servers define no order. */
-function revisionOf({ metadata }: CoreV1Event): number {
+function getRevision({ metadata }: CoreV1Event): number {
   return Number(metadata.resourceVersion ?? 0) || 0;
 }
 

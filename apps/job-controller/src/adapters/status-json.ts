@@ -92,18 +92,18 @@ export type StatusShape = {
 /** Returns the types in a status, including types that the spec does not contain (any more), whose history stays. */
 export function listReplicaTypes(json: unknown, annotation: string | undefined): readonly string[] {
   const { replicas } = parseProgress(annotation) ?? {};
-  const keys = [...listStatusKeys(json), ...Object.keys(fieldsOf(replicas))];
+  const keys = [...listStatusKeys(json), ...Object.keys(readFields(replicas))];
   return [...new Set(keys.map((key) => key.toLowerCase()))];
 }
 
 /** The keys of the types in a status. */
 export function listStatusKeys(json: unknown): readonly string[] {
-  return Object.keys(fieldsOf(fieldsOf(json)["replicaStatuses"]));
+  return Object.keys(readFields(readFields(json)["replicaStatuses"]));
 }
 
 /** Returns the number of requested pods at the time of the write; 0 if it is unknown. */
 export function parseTotal(json: unknown): number {
-  return Number(/\/(\d{1,9})$/.exec(textOf(fieldsOf(json)["completions"]))?.[1] ?? 0);
+  return Number(/\/(\d{1,9})$/.exec(readText(readFields(json)["completions"]))?.[1] ?? 0);
 }
 
 const CONDITIONS: ReadonlySet<string> = new Set(CONDITION_TYPES);
@@ -117,7 +117,7 @@ export function buildStatusJson(status: JobStatus, shape: StatusShape): StatusJs
     replicaStatuses: byType(status, shape, (replica) => ({
       ...countsJson(replica, shape),
       ready: replica.ready,
-      ...progressOf(replica),
+      ...buildReplicaProgress(replica),
     })),
     ...gangProgress(status),
     announcedRestart: restartJson(status) ?? null,
@@ -137,7 +137,9 @@ export function buildPublicJson(status: JobStatus, shape: StatusShape): StatusJs
 
 /** Builds the rest, for an annotation; undefined if it is empty. */
 export function buildProgressJson(status: JobStatus): string | undefined {
-  const replicas = status.replicas.filter(isRemembered).map((replica) => [replica.type, progressOf(replica)] as const);
+  const replicas = status.replicas
+    .filter(isRemembered)
+    .map((replica) => [replica.type, buildReplicaProgress(replica)] as const);
   const { attempt, replaced, regrouping, hasBeenReady, readyTimeouts, failedMembers } = status;
   const announcedRestart = restartJson(status);
   const isNew =
@@ -160,24 +162,24 @@ export function buildProgressJson(status: JobStatus): string | undefined {
  */
 export function readStatus(json: unknown, annotation: string | undefined, shape: StatusShape): JobStatus {
   const progress = parseProgress(annotation);
-  const status = fieldsOf(json);
+  const status = readFields(json);
   const gang = progress ?? status;
-  const counts = fieldsOf(status["replicaStatuses"]);
-  const kept = progress === undefined ? undefined : fieldsOf(progress["replicas"]);
+  const counts = readFields(status["replicaStatuses"]);
+  const kept = progress === undefined ? undefined : readFields(progress["replicas"]);
   const read = (type: string): ReplicaStatus => {
-    const ofType = fieldsOf(counts[shape.statusKey(type)]);
+    const ofType = readFields(counts[shape.statusKey(type)]);
     return {
       type,
       active: count(ofType["active"]),
       ready: count(ofType["ready"]),
       succeeded: count(ofType["succeeded"]),
       failed: count(ofType["failed"]),
-      ...readProgress(kept === undefined ? ofType : fieldsOf(kept[type])),
+      ...readProgress(kept === undefined ? ofType : readFields(kept[type])),
     };
   };
   const wanted = shape.types.map(({ type }) => type);
   const others = listReplicaTypes(json, annotation).filter((type) => !wanted.includes(type));
-  const conditions = listOf(status["conditions"])
+  const conditions = readList(status["conditions"])
     .flatMap(readCondition)
     .map((condition) => withRestart(condition, gang["announcedRestart"]));
   return {
@@ -191,12 +193,12 @@ export function readStatus(json: unknown, annotation: string | undefined, shape:
         : [...wanted.map(read), ...others.map(read).filter(isRemembered)],
     attempt: count(gang["attempt"]),
     attemptsCounted: count(gang["attemptsCounted"]),
-    replaced: listOf(gang["replaced"]).filter((each) => typeof each === "string"),
+    replaced: readList(gang["replaced"]).filter((each) => typeof each === "string"),
     regrouping: gang["regrouping"] === true,
     hasBeenReady: gang["hasBeenReady"] === true,
     readyTimeouts: count(gang["readyTimeouts"]),
     lastReadyTimeoutMs: timeMs(gang["lastReadyTimeout"]),
-    failedMembers: listOf(gang["failedMembers"]).flatMap(readFailedMembers),
+    failedMembers: readList(gang["failedMembers"]).flatMap(readFailedMembers),
   };
 }
 
@@ -209,7 +211,7 @@ function gangProgress(status: JobStatus): GangProgressJson {
   return { attempt, attemptsCounted, replaced, regrouping, ...timeouts, ...ends };
 }
 
-function progressOf({ restarts, completedIndexes, counted, uncounted }: ReplicaStatus): ReplicaProgressJson {
+function buildReplicaProgress({ restarts, completedIndexes, counted, uncounted }: ReplicaStatus): ReplicaProgressJson {
   return {
     restarts,
     completedIndexes: formatIndexes(completedIndexes),
@@ -226,19 +228,19 @@ function readProgress({
 }: PlainObject): Pick<ReplicaStatus, "restarts" | "completedIndexes" | "counted" | "uncounted"> {
   return {
     restarts: count(restarts),
-    completedIndexes: parseIndexes(textOf(completedIndexes), MAX_MEMBERS),
-    counted: listOf(counted).flatMap(readCounted),
-    uncounted: listOf(uncounted).flatMap(readUncounted),
+    completedIndexes: parseIndexes(readText(completedIndexes), MAX_MEMBERS),
+    counted: readList(counted).flatMap(readCounted),
+    uncounted: readList(uncounted).flatMap(readUncounted),
   };
 }
 
 function readCounted(json: unknown): ReplicaStatus["counted"] {
-  const { pod, failures } = fieldsOf(json);
+  const { pod, failures } = readFields(json);
   return typeof pod === "string" && count(failures) > 0 ? [{ pod, failures: count(failures) }] : [];
 }
 
 function readUncounted(json: unknown): UncountedRecreations[] {
-  const { index, pod, times, at, because } = fieldsOf(json);
+  const { index, pod, times, at, because } = readFields(json);
   if (typeof pod !== "string" || count(times) === 0) return [];
   if ((index !== 0 && count(index) === 0) || count(index) >= MAX_MEMBERS) return [];
   return [
@@ -254,9 +256,9 @@ function readUncounted(json: unknown): UncountedRecreations[] {
 }
 
 function readFailedMembers(json: unknown): FailedMembers[] {
-  const { type, indexes, message } = fieldsOf(json);
-  const failed = parseIndexes(textOf(indexes), MAX_MEMBERS);
-  return failed.length === 0 || typeof type !== "string" ? [] : [{ type, indexes: failed, message: textOf(message) }];
+  const { type, indexes, message } = readFields(json);
+  const failed = parseIndexes(readText(indexes), MAX_MEMBERS);
+  return failed.length === 0 || typeof type !== "string" ? [] : [{ type, indexes: failed, message: readText(message) }];
 }
 
 function countsJson({ type, active, succeeded, failed }: ReplicaStatus, { selector }: StatusShape): ReplicaJson {
@@ -277,12 +279,12 @@ function conditionJson({ type, status, reason, message, lastUpdateMs, lastTransi
 }
 
 function readCondition(json: unknown): Condition[] {
-  const { type, status, reason, message, lastUpdateTime, lastTransitionTime } = fieldsOf(json);
+  const { type, status, reason, message, lastUpdateTime, lastTransitionTime } = readFields(json);
   if (!isConditionType(type) || (status !== "True" && status !== "False")) return [];
   // Zero means no time, and the reader of the whole job sets one.
   const lastTransitionMs = timeMs(lastTransitionTime) ?? timeMs(lastUpdateTime) ?? 0;
   const lastUpdateMs = timeMs(lastUpdateTime) ?? lastTransitionMs;
-  return [{ type, status, reason: textOf(reason), message: textOf(message), lastUpdateMs, lastTransitionMs }];
+  return [{ type, status, reason: readText(reason), message: readText(message), lastUpdateMs, lastTransitionMs }];
 }
 
 function restartJson(status: JobStatus): RestartNumberJson | undefined {
@@ -326,15 +328,15 @@ function parseProgress(text: string | undefined): PlainObject | undefined {
   }
 }
 
-function fieldsOf(value: unknown): PlainObject {
+function readFields(value: unknown): PlainObject {
   return isObject(value) ? value : {};
 }
 
-function listOf(value: unknown): readonly unknown[] {
+function readList(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-function textOf(value: unknown): string {
+function readText(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
@@ -350,6 +352,6 @@ function timeJson(ms: number | undefined): string | null {
 }
 
 function timeMs(text: unknown): number | undefined {
-  const ms = Date.parse(textOf(text));
+  const ms = Date.parse(readText(text));
   return Number.isNaN(ms) ? undefined : roundToSecond(ms);
 }

@@ -48,7 +48,7 @@ export async function sweepJobs(deps: SweepDeps): Promise<readonly PodLeft[]> {
   const gone = goneOwners(deps);
   if (gone.length === 0) return [];
   await forceOnLostMachines(deps, gone);
-  const seen = leftoversOf(deps, gone);
+  const seen = planLeftoversOfJobs(deps, gone);
   const ids = [...new Set(seen.release.map(getUnitOwnerId))].slice(0, MAX_OWNERS);
   if (ids.length === 0) return seen.left;
   await sweepOwners({
@@ -75,7 +75,7 @@ export async function sweepJobs(deps: SweepDeps): Promise<readonly PodLeft[]> {
 export function listLeftoverPods(
   deps: Pick<SweepDeps, "runtimes" | "kindsUnread"> & LeftoversDeps,
 ): readonly PodLeft[] {
-  return leftoversOf(deps, goneOwners(deps)).left;
+  return planLeftoversOfJobs(deps, goneOwners(deps)).left;
 }
 
 type LeftoversDeps = {
@@ -95,7 +95,10 @@ function goneOwners({
   );
 }
 
-function leftoversOf({ machines, world }: LeftoversDeps, ids: readonly string[]): ReturnType<typeof planLeftovers> {
+function planLeftoversOfJobs(
+  { machines, world }: LeftoversDeps,
+  ids: readonly string[],
+): ReturnType<typeof planLeftovers> {
   const units = ids.flatMap((id) => machines.unitsOf(id));
   return planLeftovers({ units, jobs: new Set(), running: (id) => world.runningFor(id) });
 }

@@ -87,12 +87,12 @@ async function listUncontrolled(
 
 /** Whether a controller has written a condition, or the job names another manager. */
 function hasController(spec: unknown, status: unknown): boolean {
-  const managedBy = fieldOf(spec, "managedBy") ?? fieldOf(fieldOf(spec, "runPolicy"), "managedBy");
-  const conditions = fieldOf(status, "conditions");
+  const managedBy = findField(spec, "managedBy") ?? findField(findField(spec, "runPolicy"), "managedBy");
+  const conditions = findField(status, "conditions");
   const isManaged = typeof managedBy === "string" && managedBy !== "" && managedBy !== MANAGER_NAME;
   return isManaged || (Array.isArray(conditions) && conditions.length > 0);
 }
 
-function fieldOf(value: unknown, name: string): unknown {
+function findField(value: unknown, name: string): unknown {
   return typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
 }

@@ -58,7 +58,7 @@ export function buildUnits(
   seen: readonly UnitSeen[],
 ): readonly [RequestUnit, ...RequestUnit[]] {
   const id = buildOwnerId(job);
-  const all = spec.replicas.flatMap((replica) => needsOf(replica, countGang(replica)));
+  const all = spec.replicas.flatMap((replica) => buildReplicaNeeds(replica, countGang(replica)));
   // A repeated request omits completed members, which need no machine; but it needs at least one machine.
   const completed = listCompletedComponents(status);
   const left = all.filter(({ component }) => !completed.has(component));
@@ -73,7 +73,7 @@ export function buildUnits(
   if (granted?.state !== "granted") return [gang];
   const extras = spec.replicas.flatMap((replica): RequestUnit[] => {
     const completed = status.replicas.find(({ type }) => type === replica.type)?.completedIndexes ?? [];
-    return needsOf(replica, replica.replicas)
+    return buildReplicaNeeds(replica, replica.replicas)
       .filter((_need, index) => !completed.includes(index))
       .filter(({ component }) => !granted.nodes.has(component) || status.replaced.includes(component))
       .map((need) => ({
@@ -89,11 +89,11 @@ type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;
 
 /** Restricts a need to the pool and the domain of the gang's grant. */
 export function restrictToGrant(granted: GrantedUnit, need: UnitNeed): UnitNeed {
-  return inDomainOf(granted, inPoolOf(granted, need));
+  return restrictToDomain(granted, restrictToPool(granted, need));
 }
 
 /** Restricts a need to the pool of its type. A type without a granted machine accepts all of its pools. */
-function inPoolOf({ pools }: GrantedUnit, { otherPools, ...need }: UnitNeed): UnitNeed {
+function restrictToPool({ pools }: GrantedUnit, { otherPools, ...need }: UnitNeed): UnitNeed {
   if (otherPools === undefined) return need;
   const typeOf = (component: string): string => component.replace(/-\d+$/, "");
   const ofType = [...(pools ?? [])].find(([component]) => typeOf(component) === typeOf(need.component));
@@ -101,7 +101,7 @@ function inPoolOf({ pools }: GrantedUnit, { otherPools, ...need }: UnitNeed): Un
   return pool === undefined ? { ...need, otherPools } : { ...need, pool };
 }
 
-function inDomainOf({ domain }: GrantedUnit, need: UnitNeed): UnitNeed {
+function restrictToDomain({ domain }: GrantedUnit, need: UnitNeed): UnitNeed {
   if (domain === undefined) return need;
   const requirement = { key: domain.key, operator: "In", values: [domain.value] };
   return { ...need, selection: restrictSelection(need.selection, requirement) };
@@ -130,7 +130,7 @@ export function countGang({ replicas, elastic }: ReplicaSpec): number {
   return elastic === undefined ? replicas : Math.min(replicas, elastic.minReplicas);
 }
 
-function needsOf({ type, pool, otherPools, shared, selection }: ReplicaSpec, count: number): UnitNeed[] {
+function buildReplicaNeeds({ type, pool, otherPools, shared, selection }: ReplicaSpec, count: number): UnitNeed[] {
   const accepted = { pool, ...(otherPools && { otherPools }) };
   const request = {
     ...accepted,

@@ -145,19 +145,19 @@ function readSpec(framework: Framework, manifest: ParsedManifest, defaults: Kind
   };
   if (manifest.notes.problems.length > 0) return job;
   checkVariables(framework, manifest, job, defaults);
-  const identity = identityOf(manifest);
+  const identity = readIdentity(manifest);
   const describe = (type: string) => framework.describeCluster(identity, { type, index: 0 }, job, defaults);
   return withRequests(withNodeSelections(job, defaults.poolLabel), shared, (type) => describe(type).initContainers);
 }
 
 /** The identity has no uid, which the API server sets and no description contains. */
-function identityOf({ metadata }: ParsedManifest): JobIdentity {
+function readIdentity({ metadata }: ParsedManifest): JobIdentity {
   return { name: metadata?.text("name") ?? "", namespace: metadata?.text("namespace") ?? "", uid: "" };
 }
 
 /** Refuses variables that are too long: a process with a longer one does not start, and members of these kinds find each other by it. */
 function checkVariables(framework: Framework, manifest: ParsedManifest, spec: JobSpec, defaults: KindDefaults): void {
-  const job = identityOf(manifest);
+  const job = readIdentity(manifest);
   const variables = spec.replicas
     .filter(({ replicas }) => replicas > 0)
     .flatMap(({ type, replicas }) => framework.describeCluster(job, { type, index: replicas - 1 }, spec, defaults).env);

@@ -12,7 +12,7 @@ type Job = Pick<Snapshot, "spec" | "units"> & {
 
 /** Returns the machines where members still need room. A member whose pod runs on its machine, or that has completed, needs none. */
 export function listPlaces(job: Job): readonly ComponentPlace[] {
-  const needs = needsOf(job);
+  const needs = buildMemberNeeds(job);
   const machines = job.units.flatMap((unit) => (unit.state === "granted" ? [...unit.nodes] : []));
   return machines.flatMap(([component, node]): ComponentPlace[] => {
     const requests = needs.get(component);
@@ -21,7 +21,7 @@ export function listPlaces(job: Job): readonly ComponentPlace[] {
 }
 
 /** The requests of the next pod of each member that has not completed. */
-function needsOf({ spec, status }: Pick<Job, "spec" | "status">): ReadonlyMap<string, () => Requests> {
+function buildMemberNeeds({ spec, status }: Pick<Job, "spec" | "status">): ReadonlyMap<string, () => Requests> {
   if ("problems" in spec) return new Map();
   return new Map(
     spec.replicas.flatMap(({ type, replicas, shared, selection, ...replica }) => {

@@ -58,7 +58,7 @@ export function getLabels(member: MemberObject): Readonly<Record<string, string>
 }
 
 /** Returns `namespace/name`, for messages. */
-export function titleOf(member: MemberObject): string {
+export function describeMember(member: MemberObject): string {
   return `${member.metadata?.namespace ?? ""}/${member.metadata?.name ?? ""}`;
 }
 

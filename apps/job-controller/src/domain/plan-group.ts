@@ -59,12 +59,12 @@ function minMember(seen: readonly ReplicaSeen[], spec: JobSpec, status: JobStatu
 function isSame(there: GroupSpec, wanted: GroupSpec, fields: readonly (keyof GroupSettings)[]): boolean {
   const compared = fields.filter((field) => field !== "queue" || there.queue === undefined);
   return [...compared, "minMember" as const].every(
-    (field) => wanted[field] === undefined || textOf(wanted[field]) === textOf(there[field]),
+    (field) => wanted[field] === undefined || formatValue(wanted[field]) === formatValue(there[field]),
   );
 }
 
 /** Returns equal texts for equal values, whatever the order of their fields. */
-function textOf(value: GroupSpec[keyof GroupSpec]): string {
+function formatValue(value: GroupSpec[keyof GroupSpec]): string {
   return JSON.stringify(typeof value === "object" ? Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)) : value);
 }
 

@@ -65,7 +65,7 @@ function canReuseMachine(
 export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: JobPolicy): JobStep[] {
   const gang = grantedGang(snapshot);
   const choice = snapshot.queue ?? NO_QUEUE;
-  const queue = gang === undefined ? nameOf(choice) : gang.queue;
+  const queue = gang === undefined ? findQueueName(choice) : gang.queue;
   const units = buildUnits(snapshot.job, spec, status, snapshot.units).map((unit) => ({
     ...(unit.because === "gang" ? unit : avoidRejectingNodes(snapshot, unit)),
     ...(queue && { queue, graceMs: findGracePeriod(spec), ...(spec.notPreemptible && { notPreemptible: true }) }),
@@ -133,7 +133,7 @@ function grantedGang({ units, job }: Snapshot): GrantedUnit | undefined {
   return gang?.state === "granted" ? gang : undefined;
 }
 
-function nameOf(choice: QueueChoice): string | undefined {
+function findQueueName(choice: QueueChoice): string | undefined {
   return choice.kind === "queue" ? choice.name : undefined;
 }
 
@@ -150,7 +150,7 @@ export function computePriority(
 function isInQueue({ queue, dropsConstraints = false }: WaitingUnit, choice: QueueChoice): boolean {
   if (choice.kind === "unlisted") return true;
   if (choice.kind === "unknown") return false;
-  return dropsConstraints || queue === nameOf(choice);
+  return dropsConstraints || queue === findQueueName(choice);
 }
 
 /** Releases all units that the job has or waits for, each as soon as it may be released. */

@@ -83,12 +83,12 @@ export function planMemberChange<M extends MemberObject>(
 function isOfNoSet(before: MemberObject | undefined, after: MemberObject | undefined, kind: OwningKind): boolean {
   if (before !== undefined && after !== undefined) return false;
   const member = after ?? before;
-  return member === undefined || (findController(member) !== undefined && typeOf(member, kind) === undefined);
+  return member === undefined || (findController(member) !== undefined && findType(member, kind) === undefined);
 }
 
 function observe(before: MemberObject | undefined, after: MemberObject | undefined, kind: OwningKind): MemberStep[] {
-  const was = before && setOf(before, kind);
-  const is = after && setOf(after, kind);
+  const was = before && findReplicaSet(before, kind);
+  const is = after && findReplicaSet(after, kind);
   const stayed =
     was !== undefined && is !== undefined && was.jobUid === is.jobUid && was.replicaType === is.replicaType;
   const steps: MemberStep[] = [];
@@ -114,9 +114,9 @@ function decideLeaveReason(
 }
 
 /** Returns the set by the uid of the job, so that the job need not be in the cache. */
-function setOf(member: MemberObject, kind: OwningKind): ReplicaSetId | undefined {
+function findReplicaSet(member: MemberObject, kind: OwningKind): ReplicaSetId | undefined {
   const reference = findController(member);
-  const replicaType = typeOf(member, kind);
+  const replicaType = findType(member, kind);
   if (reference === undefined || replicaType === undefined) return undefined;
   return isReferringToKind(reference, kind) ? { jobUid: reference.uid, replicaType } : undefined;
 }
@@ -139,7 +139,7 @@ function selectingKey(member: MemberObject, kind: OwningKind, jobOf: GetCachedJo
   return job === undefined ? undefined : buildJobKey(job);
 }
 
-function typeOf(member: MemberObject, kind: OwningKind): string | undefined {
+function findType(member: MemberObject, kind: OwningKind): string | undefined {
   return getLabels(member)[kind.labelKeys.replicaTypeLabelKey];
 }
 

@@ -83,7 +83,7 @@ type TypeWorld = MachinePlaces & {
 
 function planType(snapshot: Snapshot, world: TypeWorld): PodPlan {
   const { replica, seen, status, machines, mayCreate } = world;
-  const progress = statusOf(status, replica.type);
+  const progress = findReplicaStatus(status, replica.type);
   const completed = new Set(progress?.completedIndexes);
   const steps: JobStep[] = seen.surplus
     .filter(({ pod }) => !pod.deleting)
@@ -154,7 +154,7 @@ function isDependencyMet(
 ): boolean {
   const other = spec.replicas.find((replica) => replica.type === type);
   const members = other === undefined ? 0 : listPresentMembers(snapshot, status, other).length;
-  const progress = statusOf(status, type);
+  const progress = findReplicaStatus(status, type);
   if (progress === undefined) return members === 0;
   return (wanted === "Complete" ? progress.succeeded : progress.succeeded + progress.ready) >= members;
 }
@@ -162,10 +162,10 @@ function isDependencyMet(
 /** Whether the pod's member has completed; the pod then survives a new attempt, for its logs. */
 function hasCompleted({ phase, component }: PodFact, status: JobStatus): boolean {
   const [, type = "", index = ""] = /^(.*)-([^-]*)$/.exec(component) ?? [];
-  return phase === "Succeeded" && statusOf(status, type)?.completedIndexes.includes(Number(index)) === true;
+  return phase === "Succeeded" && findReplicaStatus(status, type)?.completedIndexes.includes(Number(index)) === true;
 }
 
-function statusOf(status: JobStatus, type: string): ReplicaStatus | undefined {
+function findReplicaStatus(status: JobStatus, type: string): ReplicaStatus | undefined {
   return status.replicas.find((replica) => replica.type === type);
 }
 

@@ -63,7 +63,7 @@ function fieldsOfObject(value: Readonly<Record<string, unknown>>, path: string, 
       notes.warnings.push({ field: at(name), reason });
     },
     text: (name) => one(name, TEXT),
-    integer: (name, range) => one(name, integerIn(range)),
+    integer: (name, range) => one(name, makeIntegerForm(range)),
     flag: (name) => one(name, FLAG),
     oneOf: (name, words) => {
       const word = words.find((each) => each === raw(name));
@@ -84,7 +84,7 @@ function fieldsOfObject(value: Readonly<Record<string, unknown>>, path: string, 
         .map(([field, item]) => toFields(item, field, notes))
         .filter((item) => item !== undefined),
     texts: (name) => many(name, TEXT),
-    integers: (name, range) => many(name, integerIn(range)),
+    integers: (name, range) => many(name, makeIntegerForm(range)),
   };
 }
 
@@ -94,7 +94,7 @@ const TEXT: Form<string> = { matches: (found) => typeof found === "string", want
 const FLAG: Form<boolean> = { matches: (found) => typeof found === "boolean", wanted: "true or false" };
 const LIST: Form<readonly unknown[]> = { matches: (found) => Array.isArray(found), wanted: "a list" };
 
-function integerIn({ min, max }: Range): Form<number> {
+function makeIntegerForm({ min, max }: Range): Form<number> {
   const matches = (found: unknown): found is number =>
     typeof found === "number" && Number.isInteger(found) && found >= min && found <= max;
   return { matches, wanted: `a whole number from ${min} to ${max}` };

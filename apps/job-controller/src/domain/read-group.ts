@@ -17,7 +17,9 @@ export function readGroup(
 ): GroupRequest | undefined {
   const policy = spec.object("runPolicy")?.object("schedulingPolicy");
   const settings = policy === undefined ? {} : readSettings(policy);
-  const names = new Set(drafts.map(({ template }) => firstOf(template?.spec.schedulerName, scheduler) ?? CLUSTERS_OWN));
+  const names = new Set(
+    drafts.map(({ template }) => findFirst(template?.spec.schedulerName, scheduler) ?? CLUSTERS_OWN),
+  );
   const [only = CLUSTERS_OWN] = names;
   if (names.size <= 1 && only !== CLUSTERS_OWN) return { scheduler: only, settings };
   if (names.size > 1)
@@ -54,6 +56,6 @@ function readResources(resources: Fields | undefined): GroupSettings["minResourc
   );
 }
 
-function firstOf(...names: readonly (string | undefined)[]): string | undefined {
+function findFirst(...names: readonly (string | undefined)[]): string | undefined {
   return names.find((name) => name !== undefined && name !== "");
 }

@@ -19,11 +19,11 @@ const MAX_GRACE_MS = 3_600_000;
 
 /** Returns the time that the pods of the job need to end after their deletion, at most an hour: the longest grace of its templates plus a margin. */
 export function findGracePeriod({ replicas }: { readonly replicas: readonly Pick<ReplicaSpec, "template">[] }): number {
-  const longestMs = Math.max(0, ...replicas.map(({ template }) => graceSecondsOf(template.spec))) * 1000;
+  const longestMs = Math.max(0, ...replicas.map(({ template }) => getGraceSeconds(template.spec))) * 1000;
   return Math.min(longestMs + MARGIN_MS, MAX_GRACE_MS);
 }
 
 /** The API server refuses pods with any other value of the field. */
-function graceSecondsOf({ terminationGracePeriodSeconds: seconds }: PodTemplate["spec"]): number {
+function getGraceSeconds({ terminationGracePeriodSeconds: seconds }: PodTemplate["spec"]): number {
   return typeof seconds === "number" && Number.isSafeInteger(seconds) ? seconds : DEFAULT_GRACE_SECONDS;
 }

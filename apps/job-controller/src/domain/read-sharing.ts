@@ -47,17 +47,17 @@ export function readIsShared(replica: Fields, ofJob: JobSharing): boolean {
 
 /** Whether a container or the pod itself has a request or a limit, which counts as a request. */
 function hasRequests(spec: Fields): boolean {
-  return amountsIn(spec).some((each) => each?.names.some((name) => parseAmount(name, String(each.raw(name))) !== 0));
+  return listAmounts(spec).some((each) => each?.names.some((name) => parseAmount(name, String(each.raw(name))) !== 0));
 }
 
-function amountsIn(spec: Fields): readonly (Fields | undefined)[] {
+function listAmounts(spec: Fields): readonly (Fields | undefined)[] {
   const requesting = [...spec.objects("initContainers"), ...spec.objects("containers"), spec];
   const resources = requesting.map((each) => each.object("resources"));
   return resources.flatMap((each) => [each?.object("requests"), each?.object("limits")]);
 }
 
 function checkAmounts(spec: Fields): void {
-  for (const each of [...amountsIn(spec), spec.object("overhead")])
+  for (const each of [...listAmounts(spec), spec.object("overhead")])
     for (const name of each?.names ?? [])
       if (!isCountable(name, each?.raw(name))) each?.refuse(name, `must be ${COUNTABLE}`);
 }

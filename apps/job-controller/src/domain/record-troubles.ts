@@ -15,7 +15,7 @@ export function recordTroubles(snapshot: Snapshot, status: JobStatus, policy: Jo
   const [first] = troubled;
   if (first?.trouble === undefined) return removeCondition(status, "PodsWaiting");
   const before = findCondition(status, "PodsWaiting");
-  const crowding = first.node === undefined ? crowdingOf(snapshot, first) : undefined;
+  const crowding = first.node === undefined ? findCrowding(snapshot, first) : undefined;
   // The names of foreign pods are more useful than the scheduler's message, which comes first.
   const isNews = crowding !== undefined && before !== undefined && before.reason !== "ForeignPods";
   if (!isNews && before !== undefined && wasWrittenRecently(before, nowMs, policy)) return status;
@@ -29,7 +29,7 @@ export function recordTroubles(snapshot: Snapshot, status: JobStatus, policy: Jo
   return transitionConditions(status, { type: "PodsWaiting", status: "True", reason: "ForeignPods", message }, nowMs);
 }
 
-function crowdingOf({ crowded = [] }: Snapshot, { component, pinned }: PodFact): CrowdedComponent | undefined {
+function findCrowding({ crowded = [] }: Snapshot, { component, pinned }: PodFact): CrowdedComponent | undefined {
   return crowded.find((each) => each.component === component && each.node === pinned);
 }
 

@@ -31,14 +31,14 @@ function withTimes(status: JobStatus, { nowMs, job }: Snapshot): JobStatus {
     return { ...condition, lastUpdateMs: atMs, lastTransitionMs: atMs };
   });
   const timed = { ...status, conditions };
-  return isFinished(timed) ? { ...timed, completionMs: status.completionMs ?? endOf(timed) } : timed;
+  return isFinished(timed) ? { ...timed, completionMs: status.completionMs ?? findEndMs(timed) } : timed;
 }
 
 function isTimed({ lastTransitionMs }: Condition): boolean {
   return lastTransitionMs > 0;
 }
 
-function endOf({ conditions }: JobStatus): number | undefined {
+function findEndMs({ conditions }: JobStatus): number | undefined {
   return conditions.find(({ type, status }) => (type === "Succeeded" || type === "Failed") && status === "True")
     ?.lastTransitionMs;
 }

@@ -54,12 +54,12 @@ function readIndex(label: string | undefined): number | IgnoredReason {
 /** Sorts by a total order, so that the same members give the same slices in any order of the cache. */
 function bestFirst<M extends PodObject>(pods: readonly M[]): M[] {
   return pods
-    .map((member) => ({ member, rank: rankOf(member), createdMs: createdMs(member), id: idOf(member) }))
+    .map((member) => ({ member, rank: computeRank(member), createdMs: createdMs(member), id: getMemberId(member) }))
     .sort((a, b) => a.rank - b.rank || compare(a.createdMs, b.createdMs) || compare(a.id, b.id))
     .map(({ member }) => member);
 }
 
-function rankOf(pod: PodObject): number {
+function computeRank(pod: PodObject): number {
   const { phase, conditions } = pod.status ?? {};
   if (phase === "Succeeded") return 0;
   if (isDeleting(pod)) return 4;
@@ -72,7 +72,7 @@ function createdMs(member: MemberObject): number {
   return created === undefined ? Infinity : new Date(created).getTime();
 }
 
-function idOf(member: MemberObject): string {
+function getMemberId(member: MemberObject): string {
   return `${member.metadata?.name ?? ""} ${member.metadata?.uid ?? ""}`;
 }
 

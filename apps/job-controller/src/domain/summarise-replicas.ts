@@ -41,7 +41,7 @@ function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaS
   slots.forEach((pod, index) => {
     if (pod?.attempt === attempt && hasMainSucceeded(pod, replica)) completed.add(index);
   });
-  const counts = current.map((pod) => ({ pod: pod.uid, failures: failuresOf(pod, replica, spec) }));
+  const counts = current.map((pod) => ({ pod: pod.uid, failures: countFailures(pod, replica, spec) }));
   const countedBefore = new Map(before?.counted.map(({ pod, failures }) => [pod, failures]));
   const fresh = counts.map(({ pod, failures }) => Math.max(0, failures - (countedBefore.get(pod) ?? 0)));
   return {
@@ -64,7 +64,7 @@ function summarise({ spec, replica, before, slots, attempt }: Summary): ReplicaS
  * Counts each failure of this pod when it is first observed: restarts in place, which the kubelet reports, and the end of the pod, after which the controller
  * recreates it.
  */
-function failuresOf(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): number {
+function countFailures(pod: PodFact, replica: ReplicaSpec, spec: JobSpec): number {
   if (replica.failuresIgnored) return 0;
   return failuresInPlace(pod, replica) + (isEndCounted(pod, replica, spec) ? 1 : 0);
 }

@@ -14,7 +14,7 @@ type StateSummary = {
 
 /** `total`: the number of pods in the spec. */
 export function summariseState(status: JobStatus, total: number): StateSummary {
-  const state = stateOf(status);
+  const state = decideState(status);
   const succeeded = status.replicas.reduce((sum, replica) => sum + replica.succeeded, 0);
   const condition = findCondition(status, findBlockingCondition(status, state) ?? conditionFor(state));
   return {
@@ -35,7 +35,7 @@ function conditionFor(state: JobState): ConditionType {
   return state === "Queued" || state === "Starting" ? "MachinesReserved" : state;
 }
 
-function stateOf(status: JobStatus): JobState {
+function decideState(status: JobStatus): JobState {
   const first = (["Succeeded", "Failed", "Suspended", "Restarting", "Running"] as const).find((type) =>
     isTrue(status, type),
   );

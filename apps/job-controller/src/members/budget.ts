@@ -17,7 +17,7 @@ export function syncBudget(
   const { name, namespace } = job;
   const { labels, owner } = ownership;
   return syncOwnedObject<V1PodDisruptionBudget>(deps, {
-    ...placeOf(job),
+    ...buildBudgetPlace(job),
     ...ownership,
     build: () => ({
       apiVersion: "policy/v1",
@@ -36,7 +36,7 @@ export function syncBudget(
 
 /** Deletes the job's budget, if it has one. */
 export function deleteBudget(deps: OwnedObjectDeps, job: JobIdentity): Promise<boolean> {
-  return deleteOwnedObject(deps, job.uid, placeOf(job));
+  return deleteOwnedObject(deps, job.uid, buildBudgetPlace(job));
 }
 
 /** Whether a selector selects the pods with these labels, by matchLabels alone. */
@@ -52,6 +52,6 @@ function replaceSelector(selector: V1LabelSelector | undefined, labels: Labels):
   return { matchLabels: { ...Object.fromEntries(gone.map((key) => [key, null])), ...labels }, matchExpressions: null };
 }
 
-function placeOf({ namespace, name }: JobIdentity) {
+function buildBudgetPlace({ namespace, name }: JobIdentity) {
   return { title: "Pdb", resource: { apiVersion: "policy/v1", plural: "poddisruptionbudgets", namespace }, name };
 }

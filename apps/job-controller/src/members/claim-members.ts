@@ -6,7 +6,7 @@ import {
   isDeleting,
   buildJobKey,
   getLabels,
-  titleOf,
+  describeMember,
   type JobObject,
   type MemberObject,
   type OwnerReference,
@@ -46,7 +46,7 @@ export async function claimMembers<M extends MemberObject>(
       isDeleting: isDeleting(member),
     });
     const outcome = carryOut(verdict, member, ownership, patch).catch((cause: unknown) => {
-      return new Error(`claiming ${titleOf(member)}: ${verdict.kind} because ${verdict.because}`, { cause });
+      return new Error(`claiming ${describeMember(member)}: ${verdict.kind} because ${verdict.because}`, { cause });
     });
     outcomes.set(member, await outcome);
     return "go-on";
@@ -141,7 +141,7 @@ async function adopt<M extends MemberObject>(
     if (isNotFound(error)) return undefined;
     // Our reference is well formed, so the name belongs to another object, or another controller adopted it first. The cache will show which.
     if (!isUnprocessable(error)) throw error;
-    const fault: Fault = { code: "conflict", id: titleOf(member), expectedRevision: 0, actualRevision: 0 };
+    const fault: Fault = { code: "conflict", id: describeMember(member), expectedRevision: 0, actualRevision: 0 };
     throw new FaultError(fault, { cause: error });
   }
 }

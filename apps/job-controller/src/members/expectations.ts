@@ -92,7 +92,7 @@ function expectedRows(now: () => number): ExpectedRows {
   let forgetAtMs = -Infinity;
 
   function get(key: string): Row | undefined {
-    return jobs.get(jobUidOf(key))?.get(key);
+    return jobs.get(parseJobUid(key))?.get(key);
   }
 
   function raise(key: string, expected: Outstanding): void {
@@ -106,7 +106,7 @@ function expectedRows(now: () => number): ExpectedRows {
       deletionKeys.set(uid, key);
     }
     if (isEmpty(row)) return;
-    const uid = jobUidOf(key);
+    const uid = parseJobUid(key);
     const rows = jobs.get(uid);
     // A pass during the deletion of its job may leave rows that are never read again. Among many jobs their removal takes time.
     if (rows === undefined && now() >= forgetAtMs) forgetExpired();
@@ -130,7 +130,7 @@ function expectedRows(now: () => number): ExpectedRows {
   }
 
   function drop(key: string): void {
-    const uid = jobUidOf(key);
+    const uid = parseJobUid(key);
     const rows = jobs.get(uid);
     for (const deletion of rows?.get(key)?.deletions.keys() ?? []) deletionKeys.delete(deletion);
     rows?.delete(key);
@@ -159,7 +159,7 @@ function shorten(until: Until | undefined, id: string, endMs: number): void {
   if (untilMs !== undefined) until?.set(id, Math.min(untilMs, endMs));
 }
 
-function jobUidOf(key: string): string {
+function parseJobUid(key: string): string {
   return key.slice(0, key.indexOf("/"));
 }
 

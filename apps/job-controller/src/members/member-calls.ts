@@ -32,7 +32,7 @@ export function isNotFound(error: unknown): boolean {
 
 /** Whether the status is 422: the patch does not fit the existing object. */
 export function isUnprocessable(error: unknown): boolean {
-  return codeOf(error) === 422;
+  return findErrorCode(error) === 422;
 }
 
 /** Whether the status is 409: the existing object is another one. */
@@ -62,12 +62,12 @@ const MAX_DEPTH = 5;
 export function isOutcomeUnknown(error: unknown): boolean {
   let cause = error;
   for (let depth = 0; depth < MAX_DEPTH && cause instanceof Error; depth += 1) {
-    if (LATE.has(cause.name) || ANSWER_LOST.has(codeOf(cause))) return true;
+    if (LATE.has(cause.name) || ANSWER_LOST.has(findErrorCode(cause))) return true;
     cause = cause.cause;
   }
   return false;
 }
 
-function codeOf(error: unknown): unknown {
+function findErrorCode(error: unknown): unknown {
   return error instanceof Error && "code" in error ? error.code : undefined;
 }

@@ -6,7 +6,7 @@ import {
   findController,
   isDeleting,
   getLabels,
-  titleOf,
+  describeMember,
   type MemberObject,
 } from "../domain/ownership.ts";
 import { isConflict, isNotFound, isOutcomeUnknown, type MemberCalls } from "./member-calls.ts";
@@ -147,6 +147,7 @@ function findFault(member: MemberObject): Fault | undefined {
   const refuse = (field: string, reason: string): Fault => ({ code: "invalid_request", field, reason });
   if ((member.metadata?.name ?? "") === "")
     return refuse("metadata.name", "is empty: a repeated creation would make a second object");
-  if (Object.keys(getLabels(member)).length === 0) return refuse("metadata.labels", `${titleOf(member)} has none`);
+  if (Object.keys(getLabels(member)).length === 0)
+    return refuse("metadata.labels", `${describeMember(member)} has none`);
   return checkOwnerReference(member.metadata?.ownerReferences?.[0]);
 }

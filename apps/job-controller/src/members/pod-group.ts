@@ -86,7 +86,7 @@ export function syncPodGroup(
   const { name, namespace } = job;
   const { labels, owner } = ownership;
   return syncOwnedObject<PodGroup>(deps, {
-    ...placeOf(job, apiVersion),
+    ...buildGroupPlace(job, apiVersion),
     ...ownership,
     build: () => ({
       apiVersion,
@@ -107,9 +107,9 @@ export function deletePodGroup(
   job: JobIdentity,
   { apiVersion }: PodGroupKind,
 ): Promise<boolean> {
-  return deleteOwnedObject(deps, job.uid, placeOf(job, apiVersion));
+  return deleteOwnedObject(deps, job.uid, buildGroupPlace(job, apiVersion));
 }
 
-function placeOf({ namespace, name }: JobIdentity, apiVersion: string) {
+function buildGroupPlace({ namespace, name }: JobIdentity, apiVersion: string) {
   return { title: POD_GROUP, resource: buildPodGroupResource({ apiVersion }, namespace), name };
 }

@@ -65,15 +65,15 @@ function toNode(message: muster.node.v1.NodeRecord): ScaledNode {
       phase,
       phaseSinceMs: message.phaseSinceMs,
       createdAtMs: message.createdAtMs,
-      instanceId: textOf(message.instanceId),
-      kubernetesNode: textOf(message.kubernetesNode),
+      instanceId: readText(message.instanceId),
+      kubernetesNode: readText(message.kubernetesNode),
       addresses: message.addresses,
-      boundTo: textOf(message.boundTo),
+      boundTo: readText(message.boundTo),
       claim: holder && { owner: { kind: holder.kind, id: holder.id }, reservationId, reached },
       served: message.served,
-      unhealthySinceMs: numberOf(message.unhealthySinceMs),
-      idleSinceMs: numberOf(message.idleSinceMs),
-      drainingSinceMs: numberOf(message.drainingSinceMs),
+      unhealthySinceMs: readNumber(message.unhealthySinceMs),
+      idleSinceMs: readNumber(message.idleSinceMs),
+      drainingSinceMs: readNumber(message.drainingSinceMs),
       term: message.term,
       trouble: toTrouble(message),
     },
@@ -92,12 +92,12 @@ function toSpec(spec = wire.NodeSpec.create()): NodeSpec {
     instanceType: spec.instanceType,
     bootImage: spec.bootImage,
     spot: spec.spot,
-    zone: textOf(spec.zone),
+    zone: readText(spec.zone),
     gpus: spec.gpus,
-    volumeGib: numberOf(spec.volumeGib),
+    volumeGib: readNumber(spec.volumeGib),
     privateIpOnly: spec.privateIpOnly,
     terminate: spec.terminate && toTermination(spec.terminate),
-    pricePerHourMicros: numberOf(spec.pricePerHourMicros),
+    pricePerHourMicros: readNumber(spec.pricePerHourMicros),
   };
 }
 
@@ -170,10 +170,10 @@ export function toWirePool(
 }
 
 /** Maps empty and 0 of the wire format to undefined. */
-function textOf(text: string): string | undefined {
+function readText(text: string): string | undefined {
   return text === "" ? undefined : text;
 }
 
-function numberOf(number: number): number | undefined {
+function readNumber(number: number): number | undefined {
   return number === 0 ? undefined : number;
 }

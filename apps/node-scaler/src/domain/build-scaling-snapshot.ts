@@ -52,14 +52,14 @@ export function buildComputedNodes(
     const { phase, kubernetesNode } = node.status;
     const machine = use.machines.byNode.get(kubernetesNode ?? "");
     const pods = use.pods.get(kubernetesNode ?? "") ?? [];
-    const joined = SERVING.has(phase) ? ownJoinedOf(node, use, policies.get(node.spec.pool)) : undefined;
+    const joined = SERVING.has(phase) ? findOwnJoined(node, use, policies.get(node.spec.pool)) : undefined;
     if (isInUse(node, use)) {
       const isForeign = machine?.standing === "FOREIGN_USE" && pods.length > 0;
       const status = { ...node.status, phase: "Claimed" as const };
       return { ...node, status, ...(isForeign && { sharedWith: describePods(pods) }) };
     }
     const isGrantable = isFree(machine);
-    const room = roomOf(machine);
+    const room = findRoom(machine);
     const known = { ...(room && { room }), ...(joined && { joined }) };
     if (phase === "Available" && isGrantable && pods.length > 0)
       return { ...node, ...known, sharedWith: describePods(pods) };
@@ -73,19 +73,19 @@ export function buildComputedNodes(
 }
 
 /** The part of a machine that can be granted in parts, now or once it is ready. Undefined: its size is unknown. */
-function roomOf(machine: Machine | undefined): NodeRoom | undefined {
+function findRoom(machine: Machine | undefined): NodeRoom | undefined {
   if (machine === undefined || machine.allocatable.size === 0) return undefined;
   const { allocatable, free } = machine;
   return { allocatable, free: isFree(machine) || isInParts(machine) ? free : allocatable };
 }
 
 /** Undeclared taints make a node unhealthy, and decide nothing here. Before it loses its startup taint, its other taints are unknown. */
-function ownJoinedOf(
+function findOwnJoined(
   { status }: ScaledNode,
   use: NodeUse,
   policy: Pick<PoolPolicy, "taints"> = { taints: [] },
 ): JoinedNode | undefined {
-  const joined = joinedOf(status.kubernetesNode, use);
+  const joined = findJoined(status.kubernetesNode, use);
   if (joined === undefined) return undefined;
   const isOpen =
     use.machines.byNode.has(joined.name) && use.kubeNodes.byName.get(joined.name)?.hasStartupTaint !== true;
@@ -94,7 +94,7 @@ function ownJoinedOf(
 }
 
 /** Returns undefined if the watcher has not reported the node. */
-function joinedOf(node: string | undefined, { machines, kubeNodes }: NodeUse): JoinedNode | undefined {
+function findJoined(node: string | undefined, { machines, kubeNodes }: NodeUse): JoinedNode | undefined {
   const known = kubeNodes.byName.get(node ?? "");
   if (known === undefined) return undefined;
   const { taints = [], allocatable } = machines.byNode.get(known.name) ?? {};
@@ -140,8 +140,8 @@ export function listMachinesInParts(
 }
 
 function buildFreeMachine(machine: Machine, use: NodeUse): FreeMachine {
-  const room = roomOf(machine);
-  const joined = joinedOf(machine.node, use);
+  const room = findRoom(machine);
+  const joined = findJoined(machine.node, use);
   return {
     name: machine.node,
     pool: machine.pool,

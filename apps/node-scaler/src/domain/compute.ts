@@ -1,4 +1,4 @@
-import { minimumOf } from "@muster/resources";
+import { getMinimum } from "@muster/resources";
 import { getDemandClass, indexAcceptance, type Acceptance } from "./acceptance.ts";
 import { findBlockedDemand, buildPoolFacts, type PoolFacts } from "./build-pool-facts.ts";
 import { makeNodeNames } from "./build-node-names.ts";
@@ -140,7 +140,7 @@ export function computeScaling(snapshot: ScalingSnapshot): ScalingPlan {
       planStandby(pool, unbound.get(name) ?? [], room.headroom.get(name) ?? 0, conditions),
     ]),
   );
-  const granted = planBoots(unitsOf(plans, standby), limits.bootsPerRound, snapshot.seed);
+  const granted = planBoots(listUnits(plans, standby), limits.bootsPerRound, snapshot.seed);
   const start = buildStartSteps(snapshot, plans, standby, granted);
   const facts = { bootsPerRound: limits.bootsPerRound, nowMs };
   const started = new Set(plans.flatMap((plan) => startedBoots(plan, granted)));
@@ -149,7 +149,7 @@ export function computeScaling(snapshot: ScalingSnapshot): ScalingPlan {
   return {
     start,
     stop: [...surplus, ...room.stop, ...stopRemoved(nodes, pools)],
-    bindings: bindingsOf(plans, start),
+    bindings: buildBindings(plans, start),
     updates: planUpdates(nodes, bound, nowMs),
     waits,
     poolScaling: describePools({ pools, nodes, start, waits, standby, nowMs }),
@@ -265,7 +265,7 @@ function chooseTypes(demand: Demand, { policy, sizes }: Pool): Demand {
   const held = demand.instanceTypes.filter((type) => mayHoldMinimum(selection, sizes.get(type)));
   if (shared === undefined && held.length === demand.instanceTypes.length) return demand;
   if (shared === undefined && held.length > 0) return { ...demand, instanceTypes: held };
-  const types = listInstanceTypes(shared ?? minimumOf(selection) ?? new Map(), policy, sizes);
+  const types = listInstanceTypes(shared ?? getMinimum(selection) ?? new Map(), policy, sizes);
   return { ...demand, instanceTypes: types.map(({ name }) => name), gpus: types[0]?.gpus ?? 0 };
 }
 
@@ -297,18 +297,22 @@ function standbyUnitName(pool: string, index: number): string {
   return `standby ${index} of ${pool}`;
 }
 
-function unitsOf(plans: readonly GroupPlan[], standby: ReadonlyMap<string, StandbyPlan>): readonly BootUnit[] {
+function listUnits(plans: readonly GroupPlan[], standby: ReadonlyMap<string, StandbyPlan>): readonly BootUnit[] {
   const groups = plans
     .filter(({ boots }) => boots.length > 0)
-    .map((plan) => ({ name: unitName(plan), kind: kindOf(plan.boots), count: plan.boots.length }));
+    .map((plan) => ({ name: unitName(plan), kind: buildKind(plan.boots), count: plan.boots.length }));
   const spares = [...standby].flatMap(([pool, { boots }]) =>
-    boots.map((boot, index) => ({ name: standbyUnitName(pool, index), kind: `standby ${kindOf([boot])}`, count: 1 })),
+    boots.map((boot, index) => ({
+      name: standbyUnitName(pool, index),
+      kind: `standby ${buildKind([boot])}`,
+      count: 1,
+    })),
   );
   return [...groups, ...spares];
 }
 
 /** Returns all fields that identify a request to the provider, so that a refusal has its own kind. */
-function kindOf(boots: readonly NewNode[]): string {
+function buildKind(boots: readonly NewNode[]): string {
   const kinds = boots.map(({ spec }) => {
     const { pool, instanceType, spot, zone, gpus, volumeGib, privateIpOnly } = spec;
     return [pool, instanceType, spot, zone ?? "", gpus, volumeGib ?? "", privateIpOnly].join("\n");
@@ -336,7 +340,7 @@ function buildStartSteps(
   }));
 }
 
-function bindingsOf(plans: readonly GroupPlan[], start: readonly StartStep[]): ReadonlyMap<string, string> {
+function buildBindings(plans: readonly GroupPlan[], start: readonly StartStep[]): ReadonlyMap<string, string> {
   const started = new Map(
     start.flatMap(({ name, boundTo }) => (boundTo === undefined ? [] : [[boundTo, name] as const])),
   );

@@ -59,11 +59,11 @@ function describeLack({ group, lacks }: GroupPlan): GroupWait | undefined {
   const names = demands.map(({ name }) => name);
   const impossible = IMPOSSIBLE.find((code) => lacks.some((lack) => lack.code === code));
   const code = impossible ?? first.code;
-  if (got === 0) return waitOf(group, code, `${count(lacks.length, "node")} needed: ${reasons}`, names);
+  if (got === 0) return buildWait(group, code, `${count(lacks.length, "node")} needed: ${reasons}`, names);
   const message = `${got} of ${demands.length} nodes that are needed together are available: ${reasons}`;
   // The owner of the gang's machines must know that time alone does not complete it.
   const isShort = lacks.every((lack) => lack.code === "UNAVAILABLE");
-  return waitOf(group, impossible !== undefined || isShort ? code : "GANG_INCOMPLETE", message, names);
+  return buildWait(group, impossible !== undefined || isShort ? code : "GANG_INCOMPLETE", message, names);
 }
 
 function describeRation(
@@ -77,7 +77,7 @@ function describeRation(
   const all = nodes.size;
   const booted = [...nodes].filter((node) => started.has(node)).length;
   const message = `${booted} of ${count(all, "node")} begin to boot now: ${bootsPerRound} in a round at most, for all waiting demand`;
-  return waitOf(group, "RATE_LIMITED", message, waiting);
+  return buildWait(group, "RATE_LIMITED", message, waiting);
 }
 
 function describeBoots(plan: GroupPlan, made: Made, nowMs: number): GroupWait | undefined {
@@ -106,7 +106,7 @@ function describeBoots(plan: GroupPlan, made: Made, nowMs: number): GroupWait | 
       ? ""
       : `; ${count(shared.length, "node")} ${shared.length === 1 ? "has" : "have"} pods that the ledger does not count: ` +
         shared.slice(0, MAX_NAMED).join(", ");
-  return waitOf(
+  return buildWait(
     plan.group,
     "BOOTING",
     `waiting for ${types}, booting for ${describePassed(nowMs - sinceMs)}${beside}`,
@@ -118,7 +118,7 @@ function isReady(node: ComputedNode | FreeMachine): node is FreeMachine {
   return !("status" in node) || getPhaseRank(node) === 0;
 }
 
-function waitOf(group: DemandGroup, code: WaitCode, message: string, waiting: readonly string[]): GroupWait {
+function buildWait(group: DemandGroup, code: WaitCode, message: string, waiting: readonly string[]): GroupWait {
   const names = new Set(waiting);
   const demands = group.demands.filter(({ name }) => names.has(name));
   return {

@@ -52,7 +52,7 @@ export function indexFreeNodes(
     if (pool === undefined) continue;
     links.set(
       node,
-      keysOf(node, pool, acceptance).map((key) => append(ringOf(rings, key), node)),
+      listKeys(node, pool, acceptance).map((key) => append(ensureRing(rings, key), node)),
     );
   }
   return {
@@ -122,12 +122,12 @@ export function indexDemands(
   }
   return (node) => {
     const pool = pools.get(node.spec.pool);
-    return pool !== undefined && keysOf(node, pool, acceptance).some((key) => wanted.has(key));
+    return pool !== undefined && listKeys(node, pool, acceptance).some((key) => wanted.has(key));
   };
 }
 
 /** Returns the keys of all requests that the node could serve. */
-function keysOf(node: ComputedNode, pool: Pool, acceptance: Acceptance): readonly string[] {
+function listKeys(node: ComputedNode, pool: Pool, acceptance: Acceptance): readonly string[] {
   const { spec, sharedWith } = node;
   const { instanceType, spot, zone } = spec;
   const kind = ringKey(pool, instanceType, { spot, isShared: sharedWith !== undefined }, spec);
@@ -162,7 +162,7 @@ function ofKind(key: string, kind: string): string {
 
 const NO_CLASSES: ReadonlySet<string> = new Set();
 
-function ringOf(rings: Map<string, Link>, key: string): Link {
+function ensureRing(rings: Map<string, Link>, key: string): Link {
   const known = rings.get(key);
   if (known !== undefined) return known;
   const ring = new Link(undefined);

@@ -62,7 +62,7 @@ export function indexRooms(): NodeRooms {
         return column === undefined ? [] : [{ column, amount }];
       });
       if (limits.length < needed.length) return undefined;
-      const others = [...extended].flatMap(([resource, column]) => (requestsOf(requests, resource) ? [] : [column]));
+      const others = [...extended].flatMap(([resource, column]) => (isRequested(requests, resource) ? [] : [column]));
       const refusal = refused.get(demandClass);
       const closed = refusal === undefined ? [] : [refusal];
       const plain = findWithin(rooms.length, order, limits, [...others, ...closed]);
@@ -74,7 +74,7 @@ export function indexRooms(): NodeRooms {
       rooms[place] = room;
       setOrder(order, place, room);
       setColumns(columns, place, room.free, order.rank.length);
-      setColumns(extended, place, extendedOf(room), order.rank.length);
+      setColumns(extended, place, listExtendedAmounts(room), order.rank.length);
     },
     refuse: (place, demandClasses) => {
       for (const name of demandClasses) {
@@ -113,7 +113,7 @@ function setColumns(columns: Map<string, Float64Array>, place: number, amounts: 
 const ANY_GPU = "*/gpu";
 
 /** Returns resources such as GPUs, for which nodes are kept free. */
-function extendedOf({ allocatable, gpus = 0 }: NodeRoom): Amounts {
+function listExtendedAmounts({ allocatable, gpus = 0 }: NodeRoom): Amounts {
   const kinds = [...allocatable].flatMap(([resource, amount]) =>
     amount > 0 && resource.includes("/") ? [resource] : [],
   );
@@ -121,7 +121,7 @@ function extendedOf({ allocatable, gpus = 0 }: NodeRoom): Amounts {
   return new Map(kinds.map((resource) => [resource, 1]));
 }
 
-function requestsOf(requests: Amounts, resource: string): boolean {
+function isRequested(requests: Amounts, resource: string): boolean {
   if (resource !== ANY_GPU) return (requests.get(resource) ?? 0) > 0;
   return [...requests].some(([requested, amount]) => amount > 0 && requested.endsWith("/gpu"));
 }

@@ -1,4 +1,4 @@
-import { canFit, minimumOf, subtractAmounts, type Amounts, type NodeSelection } from "@muster/resources";
+import { canFit, getMinimum, subtractAmounts, type Amounts, type NodeSelection } from "@muster/resources";
 import type { ScaledNode } from "./node.ts";
 import type { InstanceType, PoolPolicy } from "./pool.ts";
 import type { KubeNodes, Machines } from "./sightings.ts";
@@ -51,21 +51,21 @@ export function observeSizes(
     const overheadByType = new Map(before.get(pool)?.overheadByType);
     for (const [type, alike] of Map.groupBy(seen, (one) => one.type)) {
       if (type === undefined) continue;
-      byType.set(type, smallestOf(alike.map(({ allocatable }) => allocatable)));
-      overheadByType.set(type, largestOf(alike.map(({ overhead }) => overhead)));
+      byType.set(type, computeSmallest(alike.map(({ allocatable }) => allocatable)));
+      overheadByType.set(type, computeLargest(alike.map(({ overhead }) => overhead)));
     }
     after.set(pool, {
       byType,
       overheadByType,
-      smallest: smallestOf(seen.map(({ allocatable }) => allocatable)),
-      overhead: largestOf(seen.map(({ overhead }) => overhead)),
+      smallest: computeSmallest(seen.map(({ allocatable }) => allocatable)),
+      overhead: computeLargest(seen.map(({ overhead }) => overhead)),
     });
   }
   return after;
 }
 
 /** Returns the smallest amounts. A node whose device plugin has not reported yet has 0 of a resource that others have, so 0 counts only if all have it. */
-function smallestOf(all: readonly Amounts[]): Amounts {
+function computeSmallest(all: readonly Amounts[]): Amounts {
   const smallest = new Map<string, number>();
   for (const amounts of all)
     for (const [resource, amount] of amounts) {
@@ -75,7 +75,7 @@ function smallestOf(all: readonly Amounts[]): Amounts {
   return smallest;
 }
 
-function largestOf(all: readonly Amounts[]): Amounts {
+function computeLargest(all: readonly Amounts[]): Amounts {
   const largest = new Map<string, number>();
   for (const amounts of all)
     for (const [resource, amount] of amounts) largest.set(resource, Math.max(amount, largest.get(resource) ?? 0));
@@ -87,7 +87,7 @@ export function buildNodeSizes(
   { instanceTypes }: PoolPolicy,
   seen: SeenSizes | undefined,
 ): ReadonlyMap<string, NodeSize> {
-  return new Map(instanceTypes.map((type) => [type.name, sizeOf(type, seen)]));
+  return new Map(instanceTypes.map((type) => [type.name, computeSize(type, seen)]));
 }
 
 /**
@@ -95,7 +95,7 @@ export function buildNodeSizes(
  * pools, less that overhead; else that of the smallest node of the pool. Without any of these a node serves one need: that can create too many nodes, and the
  * next round observes the real size.
  */
-function sizeOf({ name, cpuMilli, memoryBytes, gpus }: InstanceType, seen: SeenSizes | undefined): NodeSize {
+function computeSize({ name, cpuMilli, memoryBytes, gpus }: InstanceType, seen: SeenSizes | undefined): NodeSize {
   const ofType = seen?.byType.get(name);
   if (seen !== undefined && ofType !== undefined)
     return { known: subtractAmounts(ofType, furtherOverhead(name, seen)), gpus: undefined, isInPart: false };
@@ -130,7 +130,7 @@ function isGpu(resource: string): boolean {
 
 /** Whether a node of this size may provide the minimum of the selection: an unknown amount is large enough. */
 export function mayHoldMinimum(selection: NodeSelection | undefined, size: NodeSize | undefined): boolean {
-  const minimum = minimumOf(selection);
+  const minimum = getMinimum(selection);
   return minimum === undefined || size === undefined || canFit(minimum, toAmounts(size, minimum.keys()));
 }
 

@@ -125,17 +125,17 @@ function largestFirst(one: PendingPod, other: PendingPod): number {
     other.cpuMilli - one.cpuMilli ||
     other.memoryBytes - one.memoryBytes ||
     one.createdAtMs - other.createdAtMs ||
-    (keyOf(one) < keyOf(other) ? -1 : 1)
+    (buildPodKey(one) < buildPodKey(other) ? -1 : 1)
   );
 }
 
-function keyOf({ namespace, name }: PendingPod): string {
+function buildPodKey({ namespace, name }: PendingPod): string {
   return `${namespace}/${name}`;
 }
 
 function buildDemand({ first, types, load }: Bin, { spot, privateIpOnly, taints }: PoolPolicy): Demand {
   return {
-    name: `pods/${keyOf(first)}`,
+    name: `pods/${buildPodKey(first)}`,
     group: undefined,
     pool: first.pool,
     createdAtMs: first.createdAtMs,

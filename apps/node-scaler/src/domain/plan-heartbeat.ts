@@ -53,7 +53,7 @@ export function planHeartbeat(snapshot: HeartbeatSnapshot): HeartbeatStep[] {
   return snapshot.nodes.flatMap((node) => {
     if (node.spec.terminate !== undefined) return [];
     const instance = byNode.get(node.name)?.find((one) => isOf(node, one));
-    const seen = { node, instance, kubeNode: kubeNodeOf(node, instance, byRecord, snapshot.kubeNodes) };
+    const seen = { node, instance, kubeNode: findKubeNode(node, instance, byRecord, snapshot.kubeNodes) };
     return planNode(seen, snapshot) ?? [];
   });
 }
@@ -70,7 +70,7 @@ function isOf({ status }: ScaledNode, { instanceId }: ListedInstance): boolean {
 }
 
 /** Returns the Kubernetes node of a record. A node that has joined under a second name keeps the first while that is ready or may be held. */
-function kubeNodeOf(
+function findKubeNode(
   { name, status }: ScaledNode,
   instance: ListedInstance | undefined,
   byRecord: ReadonlyMap<string, readonly KubeNode[]>,

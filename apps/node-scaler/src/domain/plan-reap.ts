@@ -161,7 +161,7 @@ function planDrain(
   }
   // The provider's notice does not wait for the drain; any other end has its whole time from the first eviction on.
   if (node.status.drainingSinceMs === undefined && terminate.code !== "SPOT_NOTICE") {
-    const spec = { terminate: { ...terminate, drainUntilMs: nowMs + drainMsOf(terminate) } };
+    const spec = { terminate: { ...terminate, drainUntilMs: nowMs + computeDrainMs(terminate) } };
     const begin = { ...change(node, "drain-begins"), spec, status: { drainingSinceMs: nowMs } };
     return [begin, ...planEvictions(node, pods), ...wait("draining")];
   }
@@ -185,11 +185,11 @@ function planEvictions(node: ScaledNode, pods: readonly PodOnNode[]): ReapStep[]
 /** Restarts the drain with its whole time from now, because a clock that was ahead wrote the order. */
 function planRetiming(node: ScaledNode, terminate: Termination, nowMs: number): ReapStep | undefined {
   if (terminate.atMs <= nowMs) return undefined;
-  const again = { ...terminate, atMs: nowMs, drainUntilMs: nowMs + drainMsOf(terminate) };
+  const again = { ...terminate, atMs: nowMs, drainUntilMs: nowMs + computeDrainMs(terminate) };
   return { ...change(node, "clock-went-back"), spec: { terminate: again }, status: { drainingSinceMs: undefined } };
 }
 
-function drainMsOf({ atMs, drainUntilMs }: Termination): number {
+function computeDrainMs({ atMs, drainUntilMs }: Termination): number {
   return Math.max(0, drainUntilMs - atMs);
 }
 

@@ -43,7 +43,7 @@ export function planStandby(
   for (const entry of mergeStandby(policy.standby)) {
     const missing = entry.count - unbound.filter((node) => isStandbyFor(node, entry, pool)).length;
     if (missing <= 0) continue;
-    const wish = { instanceTypes: [entry.instanceType], spot: spotPolicyOf(entry), zone: undefined };
+    const wish = { instanceTypes: [entry.instanceType], spot: getSpotPolicy(entry), zone: undefined };
     const boot = decideBoot(wish, pool, conditions);
     if (boot.kind === "wait") {
       lacks.push({ code: "UNAVAILABLE", because: `${missing} nodes on standby are missing: ${boot.because}` });
@@ -59,7 +59,7 @@ export function planStandby(
   return { boots, lacks };
 }
 
-function spotPolicyOf({ spot }: StandbyNodeSpec): "Always" | "Never" {
+function getSpotPolicy({ spot }: StandbyNodeSpec): "Always" | "Never" {
   return spot ? "Always" : "Never";
 }
 

@@ -19,7 +19,7 @@ export function planBoots(
 ): ReadonlyMap<string, number> {
   const granted = new Map<string, number>();
   let left = bootsPerRound;
-  let turns = turnsOf(units, seed);
+  let turns = listTurns(units, seed);
   while (left > 0 && turns.length > 0) {
     for (const turn of turns) {
       const unit = nextFitting(turn, left, bootsPerRound);
@@ -35,7 +35,7 @@ export function planBoots(
 
 type Turn = { readonly units: BootUnit[]; next: number };
 
-function turnsOf(units: readonly BootUnit[], seed: string): readonly Turn[] {
+function listTurns(units: readonly BootUnit[], seed: string): readonly Turn[] {
   const byKind = new Map<string, Turn>();
   for (const unit of units) {
     const turn = byKind.get(unit.kind) ?? { units: [], next: 0 };

@@ -125,7 +125,7 @@ function existingRooms({ pools, nodes, reserved, machines, parts, resources }: S
     ...parts.flatMap((node) => ofMachine(node, false)),
     ...machines.flatMap((node) => ofMachine(node, true)),
     ...[...nodes, ...reserved].flatMap((node) => {
-      const room = roomOf(node, pools.get(node.spec.pool), resources);
+      const room = computeRoom(node, pools.get(node.spec.pool), resources);
       return room === undefined
         ? []
         : [{ node, room, sinceMs: getPhaseRank(node) === 0 ? 0 : node.status.createdAtMs }];
@@ -134,12 +134,12 @@ function existingRooms({ pools, nodes, reserved, machines, parts, resources }: S
     (one, other) =>
       one.sinceMs - other.sinceMs ||
       compareNames(buildAmountsKey(other.room.allocatable), buildAmountsKey(one.room.allocatable)) ||
-      compareNames(kubeNameOf(one.node), kubeNameOf(other.node)),
+      compareNames(getKubeName(one.node), getKubeName(other.node)),
   );
 }
 
 /** The room that the ledger reports for a node, or the expected room of a node of its type until the ledger knows it. */
-function roomOf(node: ComputedNode, pool: Pool | undefined, resources: ReadonlySet<string>): NodeRoom | undefined {
+function computeRoom(node: ComputedNode, pool: Pool | undefined, resources: ReadonlySet<string>): NodeRoom | undefined {
   if (node.room !== undefined) return { ...node.room, isUnused: true };
   return pool && unusedRoom(pool.sizes.get(node.spec.instanceType), resources);
 }
@@ -161,6 +161,6 @@ function subtractRequest({ free, ...room }: NodeRoom, requests: Amounts): NodeRo
 }
 
 /** Returns the name by which the ledger breaks ties. */
-function kubeNameOf(node: ComputedNode | FreeMachine): string {
+function getKubeName(node: ComputedNode | FreeMachine): string {
   return "status" in node ? (node.status.kubernetesNode ?? node.name) : (node.kubernetesNode ?? node.name);
 }

@@ -27,14 +27,14 @@ export function indexDomains(
 ): TopologyDomains {
   const members = Map.groupBy(
     demands.filter(({ topology }) => topology !== undefined),
-    keyOf,
+    buildDemandKey,
   );
   const zonesOf = members.size === 0 ? new Map<string, ReadonlySet<string>>() : findZones(pools, nodes);
   const values = new Map(
     [...members].map(([name, ofGroup]) => {
       const key = ofGroup[0]?.topology?.key ?? "";
       const scaled = [...new Set(ofGroup.map(({ pool }) => pool))].filter((pool) => pools.has(pool));
-      const values = valuesOf(key, scaled, { pools, zonesOf });
+      const values = listDomainValues(key, scaled, { pools, zonesOf });
       const unscaled = ofGroup.filter(({ pool }) => !pools.has(pool));
       return [
         name,
@@ -42,10 +42,10 @@ export function indexDomains(
       ] as const;
     }),
   );
-  return { valuesFor: (demand) => values.get(keyOf(demand)), restrict: rememberRestrictions() };
+  return { valuesFor: (demand) => values.get(buildDemandKey(demand)), restrict: rememberRestrictions() };
 }
 
-function keyOf({ group, name, option = 0 }: Demand): string {
+function buildDemandKey({ group, name, option = 0 }: Demand): string {
   return `${group ?? name}\n${option}`;
 }
 
@@ -93,10 +93,10 @@ export function compareDomains(one: DomainPlan, other: DomainPlan, keepsDomain: 
 
 /** Restricts the demand to nodes with this value of the label of its topology. */
 export function restrictToDomain(demand: Demand, value: string): Demand {
-  return restrictBy(demand, value, restrictSelection);
+  return restrictDemand(demand, value, restrictSelection);
 }
 
-function restrictBy(demand: Demand, value: string, restrict: typeof restrictSelection): Demand {
+function restrictDemand(demand: Demand, value: string, restrict: typeof restrictSelection): Demand {
   const { topology, selection } = demand;
   if (topology === undefined) return demand;
   const { key } = topology;
@@ -115,7 +115,7 @@ function rememberRestrictions(): TopologyDomains["restrict"] {
     ofSelection.set(name, restricted);
     return restricted;
   };
-  return (demand, value) => restrictBy(demand, value, restrict);
+  return (demand, value) => restrictDemand(demand, value, restrict);
 }
 
 /** Whether each unscaled pool has a node in the zone for each demand for a whole one, and at least one. */
@@ -131,7 +131,7 @@ type Known = {
   readonly zonesOf: ReadonlyMap<string, ReadonlySet<string>>;
 };
 
-function valuesOf(key: string, names: readonly string[], { pools, zonesOf }: Known): readonly string[] {
+function listDomainValues(key: string, names: readonly string[], { pools, zonesOf }: Known): readonly string[] {
   if (key === ZONE) return [...new Set(names.flatMap((name) => [...(zonesOf.get(name) ?? [])]))].sort(compareNames);
   const configured = new Set(
     names.flatMap((name) => {

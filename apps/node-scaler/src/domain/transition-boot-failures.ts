@@ -45,19 +45,19 @@ export function transitionBootFailures(
   { nodes, steps, nowMs }: BootFailureNews,
 ): readonly BootFailure[] {
   const byName = new Map(nodes.map((node) => [node.name, node]));
-  const failures = new Map(before.map((failure) => [keyOf(failure), failure]));
+  const failures = new Map(before.map((failure) => [buildFailureKey(failure), failure]));
   for (const step of steps) {
     const node = byName.get(step.node);
     if (node === undefined) continue;
     const isOfUse = step.because === "granted" || step.because === "occupied";
-    if (isOfUse && !node.status.served) failures.delete(keyOf(node.spec));
+    if (isOfUse && !node.status.served) failures.delete(buildFailureKey(node.spec));
     const terminate = step.spec?.terminate;
     if (terminate === undefined || !isFailure(node, terminate.code)) continue;
     const { pool, provider, instanceType, spot } = node.spec;
-    const known = failures.get(keyOf(node.spec));
+    const known = failures.get(buildFailureKey(node.spec));
     const isPaused = known !== undefined && nowMs < known.untilMs;
     const pauses = (known?.pauses ?? 0) + (isPaused ? 0 : 1);
-    failures.set(keyOf(node.spec), {
+    failures.set(buildFailureKey(node.spec), {
       ...{ pool, provider, instanceType, spot },
       code: terminate.code,
       message: terminate.message,
@@ -75,7 +75,8 @@ export function transitionBootFailures(
 
 function isBootProven({ spec, status }: ScaledNode, failure: BootFailure, nowMs: number): boolean {
   const { phase, phaseSinceMs, unhealthySinceMs } = status;
-  if (phase !== "Available" || unhealthySinceMs !== undefined || keyOf(spec) !== keyOf(failure)) return false;
+  if (phase !== "Available" || unhealthySinceMs !== undefined || buildFailureKey(spec) !== buildFailureKey(failure))
+    return false;
   return phaseSinceMs > failure.latestMs && nowMs - phaseSinceMs >= PROVEN_MS;
 }
 
@@ -85,6 +86,6 @@ function isFailure({ status: { phase, served } }: ScaledNode, code: TerminationC
   return code === "UNHEALTHY" && !served;
 }
 
-function keyOf({ pool, instanceType, spot }: Pick<BootFailure, "pool" | "instanceType" | "spot">): string {
+function buildFailureKey({ pool, instanceType, spot }: Pick<BootFailure, "pool" | "instanceType" | "spot">): string {
   return `${pool}\n${instanceType}\n${spot}`;
 }

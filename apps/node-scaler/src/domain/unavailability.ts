@@ -39,7 +39,7 @@ export function buildMark(asked: RequestedInstance, shortage: CapacityShortage, 
 
 /** Remembers a shortage. An equal mark that has not expired stays unchanged, because a type that fails repeatedly would otherwise stay blocked forever. */
 export function rememberShortage(memory: readonly Unavailability[], found: Unavailability): readonly Unavailability[] {
-  const same = memory.findIndex((entry) => keyOf(entry) === keyOf(found));
+  const same = memory.findIndex((entry) => buildUnavailabilityKey(entry) === buildUnavailabilityKey(found));
   if (same === -1) return [...memory, found];
   const before = memory[same];
   return before !== undefined && before.untilMs > found.sinceMs ? memory : memory.with(same, found);
@@ -77,13 +77,13 @@ export function buildShortages(memory: readonly Unavailability[], nowMs: number)
   const byPool = new Map<string, Unavailability>();
   for (const entry of memory) {
     if (entry.untilMs <= nowMs) continue;
-    const kind = kindOf(entry.provider, entry.instanceType, entry.spot);
+    const kind = buildKindKey(entry.provider, entry.instanceType, entry.spot);
     if (entry.pool !== undefined) keepOldest(byPool, `${kind}\n${entry.pool}`, entry);
     else if (entry.zone === undefined) keepOldest(everywhere, kind, entry);
     else keepOldest(byZone, `${kind}\n${entry.zone}`, entry);
   }
   const find: CapacityShortages["find"] = (provider, instanceType, spot, zone, pool) => {
-    const kind = kindOf(provider, instanceType, spot);
+    const kind = buildKindKey(provider, instanceType, spot);
     const general = everywhere.get(kind);
     const local = zone === undefined ? undefined : byZone.get(`${kind}\n${zone}`);
     const own = pool === undefined ? undefined : byPool.get(`${kind}\n${pool}`);
@@ -101,10 +101,10 @@ function oldest(one: Unavailability | undefined, other: Unavailability | undefin
   return one.sinceMs <= other.sinceMs ? one : other;
 }
 
-function kindOf(provider: string, instanceType: string, spot: boolean): string {
+function buildKindKey(provider: string, instanceType: string, spot: boolean): string {
   return `${provider}\n${instanceType}\n${spot ? "spot" : "on-demand"}`;
 }
 
-function keyOf({ provider, instanceType, spot, zone, subnet }: Unavailability): string {
-  return `${kindOf(provider, instanceType, spot)}\n${zone ?? ""}\n${subnet ?? ""}`;
+function buildUnavailabilityKey({ provider, instanceType, spot, zone, subnet }: Unavailability): string {
+  return `${buildKindKey(provider, instanceType, spot)}\n${zone ?? ""}\n${subnet ?? ""}`;
 }

@@ -47,7 +47,7 @@ export async function runScanRound(scaler: Scaler): Promise<void> {
       steps,
       MAX_STEPS_IN_FLIGHT,
       async (step) => {
-        const key = keyOf(step);
+        const key = buildStepKey(step);
         // A slow provider gets one request, however many scans have the same finding.
         if (memory.scanning.has(key)) return;
         scaler.report.planned("scan", step);
@@ -68,7 +68,7 @@ function withoutSeen({ all, silent, askedAtMs }: Instances, scanned: ReadonlyMap
   return { all: all.filter(({ provider }) => !seen.has(provider)), silent: new Set([...silent, ...seen]), askedAtMs };
 }
 
-function keyOf(step: ScanStep): string {
+function buildStepKey(step: ScanStep): string {
   switch (step.kind) {
     case "change":
       return `${step.kind} ${step.node}`;

@@ -55,14 +55,14 @@ export function makeRequestAccess(config: KubeConfig, calls: KubeCalls, url: str
       return throwFault({ code: "unavailable", dependency: "tokens of kubernetes", retryAfterMs: 0 });
     return {
       url: url ?? cluster?.server ?? "",
-      ca: await authorityOf(cluster),
+      ca: await readAuthority(cluster),
       token,
       expiresAt: expirationTimestamp,
     };
   };
 }
 
-async function authorityOf(cluster: ReturnType<KubeConfig["getCurrentCluster"]>): Promise<string | undefined> {
+async function readAuthority(cluster: ReturnType<KubeConfig["getCurrentCluster"]>): Promise<string | undefined> {
   if (cluster?.caData !== undefined) return Buffer.from(cluster.caData, "base64").toString();
   return cluster?.caFile === undefined ? undefined : readFile(cluster.caFile, "utf8");
 }

@@ -61,7 +61,7 @@ export function readOrdersPage(json: string): OrdersPage | undefined {
   for (const each of parsed.data.orders) {
     const read = wireOrder.safeParse(each);
     if (read.success) orders.push(toPolled(read.data));
-    else unreadable.push({ id: idOf(each), reason: describe(read.error) });
+    else unreadable.push({ id: readId(each), reason: describe(read.error) });
   }
   return { orders, unreadable, isLast: parsed.data.end };
 }
@@ -117,7 +117,7 @@ function parse(json: string): unknown {
   }
 }
 
-function idOf(each: unknown): string {
+function readId(each: unknown): string {
   const read = z.object({ id: text }).safeParse(each);
   return read.success ? read.data.id : "";
 }

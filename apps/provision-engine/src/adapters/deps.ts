@@ -64,7 +64,7 @@ export async function openDeps(
   const { view, holdings, records, metrics, unopened } = known;
   const history = openHistory(bus);
   const ledger = makeLeaseLedger(bus);
-  const cleaner = cleanerOf(context, { bus, ledger, records, metrics, cluster });
+  const cleaner = makeCleaner(context, { bus, ledger, records, metrics, cluster });
   const queue = makeLeaseQueue(ledger, config.queue);
   const parts = { cluster, ledger, leaseQueue: queue, nowNs };
   const served = new Map(workloads({ ...parts, nameOf: holdings.nameOf }).map((each) => [each.type, each]));
@@ -132,7 +132,7 @@ async function openKnown(
       onProblem: (error, retryInMs) => logger.warn({ err: error, retryInMs }, "the watch of leases was interrupted"),
     }),
   );
-  const overheads = overheadsOf(config);
+  const overheads = readOverheads(config);
   const holdings = openLeaseRegistry(config.capacity, overheads);
   const fill = () => readBucketSize(connection, bucket.name);
   const room = openRoom({ name: bucket.name, fill, promised: holdings.promised, nowMs: Date.now });
@@ -182,7 +182,7 @@ function makeForesee(
   return (...asked) => foreseeOrder(deps, ...asked);
 }
 
-function overheadsOf({ kube }: Config): TypeOverheads {
+function readOverheads({ kube }: Config): TypeOverheads {
   return kube?.zdb === undefined ? {} : { [ZDB.type]: computeZdbOverhead(kube.zdb) };
 }
 
@@ -204,7 +204,7 @@ function engineReports({ config, logger }: ServiceContext<Config>, metrics: Leas
   };
 }
 
-function cleanerOf(
+function makeCleaner(
   { config, logger }: ServiceContext<Config>,
   {
     bus,

@@ -89,14 +89,14 @@ export function makeHandlers(deps: HandlerDeps): Handlers<typeof LeaseService> {
         found: steps.length,
         removed: removed.length,
         suspected: suspected.length,
-        heldBecause: textOf(brake),
+        heldBecause: formatBrake(brake),
         ...toWireSchedule(deps.cleaner.schedule()),
       };
     },
     getCleanup: () => {
       const waitsFor = deps.cleaner.waitsFor();
       const brake = waitsFor === "" ? deps.cleaner.brake() : undefined;
-      const held = { heldBecause: textOf(brake), held: brake?.left ?? 0 };
+      const held = { heldBecause: formatBrake(brake), held: brake?.left ?? 0 };
       return Promise.resolve({ waitsFor, ...held, ...toWireSchedule(deps.cleaner.schedule()) });
     },
   };
@@ -200,6 +200,6 @@ function refuse(field: string, reason: string): never {
 }
 
 /** Empty: nothing is held. */
-function textOf(brake: SweepBrake | undefined): string {
+function formatBrake(brake: SweepBrake | undefined): string {
   return brake === undefined ? "" : describeBrake(brake);
 }

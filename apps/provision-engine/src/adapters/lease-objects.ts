@@ -58,7 +58,7 @@ async function ensureOnce<Object extends KubeObject>(
   const { apiVersion } = kind;
   const metadata = { ...object.metadata, labels: { ...object.metadata.labels, ...buildLeaseLabels(lease) } };
   const wanted = { apiVersion, kind: kind.kind, ...object, metadata };
-  const creation = calls.create<Object>(resourceOf(kind, namespace), wanted, { signal });
+  const creation = calls.create<Object>(buildResource(kind, namespace), wanted, { signal });
   const made = await withKubeFault(unlessFault(creation, "already_exists"));
   const id = `${kind.kind} ${name}`;
   if (made !== undefined) {
@@ -95,7 +95,7 @@ function find<Object extends KubeObject>(
   { name, namespace }: { readonly name: string; readonly namespace?: string },
   signal: AbortSignal,
 ): Promise<Object | undefined> {
-  return withKubeFault(unlessMissing(calls.get<Object>(resourceOf(kind, namespace), name, { signal })));
+  return withKubeFault(unlessMissing(calls.get<Object>(buildResource(kind, namespace), name, { signal })));
 }
 
 /** Lists the objects of one kind that belong to the selected runs of the lease. */
@@ -110,7 +110,9 @@ async function list<Object extends KubeObject>(
   signal: AbortSignal,
 ): Promise<readonly Object[]> {
   const query = { labelSelector: buildLeaseSelector(getOrigin(lease).id) };
-  const { items } = await withKubeFault(calls.list<Object>(resourceOf(what.kind, what.namespace), { query, signal }));
+  const { items } = await withKubeFault(
+    calls.list<Object>(buildResource(what.kind, what.namespace), { query, signal }),
+  );
   return items.filter(({ metadata }) => what.of.includes(getOwner(metadata?.labels, lease)));
 }
 
@@ -123,7 +125,7 @@ async function remove(
   const { name = "", namespace, uid, deletionTimestamp } = metadata ?? {};
   if (deletionTimestamp !== undefined) return endPods(calls, kind, name, signal);
   for (const spared of kind.keptBy ?? []) await requireNone(calls, spared, name, signal);
-  const removal = calls.delete(resourceOf(kind, namespace), name, {
+  const removal = calls.delete(buildResource(kind, namespace), name, {
     propagationPolicy: kind.hasMembers === true ? "Foreground" : "Background",
     signal,
     ...(uid !== undefined && { preconditions: { uid } }),
@@ -140,7 +142,7 @@ async function endPods(
   signal: AbortSignal,
 ): Promise<void> {
   if (podGraceSeconds === undefined) return;
-  const pods = resourceOf(KINDS.pod, namespace);
+  const pods = buildResource(KINDS.pod, namespace);
   for await (const { metadata } of listAll(calls, pods, signal)) {
     const { name = "", uid, deletionTimestamp, deletionGracePeriodSeconds = 0 } = metadata ?? {};
     if (deletionTimestamp !== undefined && deletionGracePeriodSeconds <= podGraceSeconds) continue;
@@ -155,7 +157,7 @@ async function endPods(
 
 /** Objects without a known lease are kept: records may be lost, or written by a later version. */
 async function requireNone(calls: KubeCalls, kind: ObjectKind, namespace: string, signal: AbortSignal): Promise<void> {
-  for await (const { metadata } of listAll(calls, resourceOf(kind, namespace), signal)) {
+  for await (const { metadata } of listAll(calls, buildResource(kind, namespace), signal)) {
     if (metadata?.deletionTimestamp !== undefined) continue;
     const reason = `it holds ${kind.kind} ${metadata?.name ?? ""}, which belongs to no known lease; it is removed once that is gone`;
     throwFault({ code: "invalid_request", field: `Namespace ${namespace}`, reason });
@@ -182,6 +184,6 @@ function pollUntilReady(patience: Patience): LeaseObjects["untilReady"] {
   };
 }
 
-function resourceOf({ apiVersion, plural }: ObjectKind, namespace: string | undefined): KubeResource {
+function buildResource({ apiVersion, plural }: ObjectKind, namespace: string | undefined): KubeResource {
   return { apiVersion, plural, ...(namespace !== undefined && { namespace }) };
 }

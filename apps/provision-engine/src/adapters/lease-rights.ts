@@ -38,7 +38,7 @@ export function withLeaseRights(calls: KubeCalls, own: string): KubeCalls {
       return await call();
     } catch (error) {
       if (namespace === undefined || !isForbidden(error)) throw error;
-      await grant(namespace, error, signalOf(options));
+      await grant(namespace, error, getSignal(options));
       return call();
     }
   };
@@ -60,7 +60,7 @@ export function withLeaseRights(calls: KubeCalls, own: string): KubeCalls {
     }
     const names = [own];
     const query = { labelSelector: labels.lease };
-    for await (const namespaces of listPages<KubeObject>(calls, KINDS.namespace, { query, ...signalOf(options) })) {
+    for await (const namespaces of listPages<KubeObject>(calls, KINDS.namespace, { query, ...getSignal(options) })) {
       // The content of a terminating namespace is removed with it.
       const there = namespaces.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
       names.push(...there.map(({ metadata }) => metadata?.name ?? "").filter((name) => !isSliceNamespace(name)));
@@ -155,6 +155,6 @@ function buildBinding(namespace: string, user: string) {
   };
 }
 
-function signalOf(options: CallOptions | undefined): Signal {
+function getSignal(options: CallOptions | undefined): Signal {
   return options?.signal === undefined ? {} : { signal: options.signal };
 }

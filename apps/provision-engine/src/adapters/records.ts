@@ -67,14 +67,14 @@ export function makeRecords(bucket: LeaseBucket, room: Room = UNLIMITED): LeaseR
         const id = `${bucket.name}/${next.order.id}`;
         throwFault({ code: "conflict", id, expectedRevision: stored.revision, actualRevision: 0 });
       }
-      return write(stored, buildStorable({ ...next, fence }, bytesOf, MAX_RECORD_BYTES));
+      return write(stored, buildStorable({ ...next, fence }, computeBytes, MAX_RECORD_BYTES));
     },
     remove: ({ record, revision }) => bucket.delete(record.order.id, revision),
   };
 }
 
 function checkSize(record: LeaseRecord): number {
-  const bytes = bytesOf(record);
+  const bytes = computeBytes(record);
   if (bytes <= MAX_USER_RECORD_BYTES) return bytes;
   const what = `size of ${bytes} bytes of the record of lease ${record.order.id}`;
   // Publishing its history makes the record smaller.
@@ -83,10 +83,10 @@ function checkSize(record: LeaseRecord): number {
 }
 
 function growth(before: LeaseRecord, next: LeaseRecord, bytes: number): number {
-  return Math.max(0, bytes - bytesOf(before) + countPromisedBytes(next) - countPromisedBytes(before));
+  return Math.max(0, bytes - computeBytes(before) + countPromisedBytes(next) - countPromisedBytes(before));
 }
 
-function bytesOf(record: LeaseRecord): number {
+function computeBytes(record: LeaseRecord): number {
   return recordCodec.encode(record).length;
 }
 

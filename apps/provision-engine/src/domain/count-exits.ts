@@ -59,15 +59,15 @@ export function readExits({ metadata, status }: PodStatus): PodExits {
     const isDown = latest !== undefined && state?.running === undefined;
     exits += restartCount + (isDown && !wasEnded ? 1 : 0);
     const counted = wasEnded ? lastState?.terminated : latest;
-    if (counted !== undefined && (last === undefined || timeOf(counted.finishedAt) > timeOf(last.finishedAt)))
+    if (counted !== undefined && (last === undefined || parseTime(counted.finishedAt) > parseTime(last.finishedAt)))
       last = counted;
   }
-  const startedNs = timeOf(metadata?.creationTimestamp);
+  const startedNs = parseTime(metadata?.creationTimestamp);
   return {
     pod: metadata?.uid ?? "",
     startedNs,
     exits,
-    lastNs: last === undefined ? startedNs : timeOf(last.finishedAt),
+    lastNs: last === undefined ? startedNs : parseTime(last.finishedAt),
     how: last === undefined ? "an unknown exit code" : `exit code ${last.exitCode} (${last.reason ?? "no reason"})`,
   };
 }
@@ -115,7 +115,7 @@ function addExits(before: CrashWindow | undefined, seen: PodExits, windowNs: big
   return { sinceNs: count > 1 ? earliestNs : lastNs, exits: count, pods };
 }
 
-function timeOf(text: unknown): bigint {
+function parseTime(text: unknown): bigint {
   const ms = typeof text === "string" ? Date.parse(text) : Number.NaN;
   return Number.isFinite(ms) ? BigInt(ms) * NS_PER_MS : 0n;
 }

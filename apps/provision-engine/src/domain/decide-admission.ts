@@ -44,7 +44,7 @@ function decideNetwork(name: string, named: readonly NeighbourLease[]): Admissio
     return { kind: "no", because: { code: "network-taken", network: name, lease: existing.id } };
   return {
     kind: "later",
-    leases: idsOf(others),
+    leases: listIds(others),
     because: { code: "network-being-removed", network: name, lease: other.id },
   };
 }
@@ -61,11 +61,11 @@ function decideReach(id: string, found: readonly NeighbourLease[], networks: rea
 function decideNeed(need: string, found: readonly NeighbourLease[]): Admission {
   if (found.some(({ phase }) => phase === "ACTIVE")) return { kind: "yes", because: { code: "need-active", need } };
   const coming = found.filter(({ phase }) => phase === "ORDERED" || phase === "PROVISIONING");
-  if (coming.length > 0) return { kind: "later", leases: idsOf(coming), because: { code: "need-coming", need } };
+  if (coming.length > 0) return { kind: "later", leases: listIds(coming), because: { code: "need-coming", need } };
   return { kind: "no", because: { code: "need-missing", need } };
 }
 
-function idsOf(leases: readonly NeighbourLease[]): string[] {
+function listIds(leases: readonly NeighbourLease[]): string[] {
   return leases.map(({ id }) => id);
 }
 

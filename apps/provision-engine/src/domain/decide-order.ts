@@ -143,11 +143,11 @@ export function computeAcceptedUntilNs(
   ages: OrderAges,
 ): bigint {
   const endsAtNs = computeEndNs(order);
-  const oldAtNs = order.createdNs + ageOf(source, ages).maxNs;
+  const oldAtNs = order.createdNs + getMaxAge(source, ages).maxNs;
   return endsAtNs < oldAtNs ? endsAtNs : oldAtNs;
 }
 
-function ageOf(source: string, { maxOrderAgeNs, maxListedAgeNs }: OrderAges) {
+function getMaxAge(source: string, { maxOrderAgeNs, maxListedAgeNs }: OrderAges) {
   return isRelistingOrders(source)
     ? { maxNs: maxListedAgeNs, setting: "PROVISION_LISTED_AGE_MS" }
     : { maxNs: maxOrderAgeNs, setting: "PROVISION_ORDER_AGE_MS" };
@@ -162,7 +162,7 @@ function checkTimes(
   if (isOver(endsAtNs, nowNs))
     return { fault: buildSignatureFault("duration", `ended ${formatNs(nowNs - endsAtNs)} ago`), answer: "deleted" };
   if (isOver(computeAcceptedUntilNs({ order, source }, policy), nowNs)) {
-    const { maxNs, setting } = ageOf(source, policy);
+    const { maxNs, setting } = getMaxAge(source, policy);
     const age = `is ${formatNs(nowNs - order.createdNs)} ago, and orders older than ${formatNs(maxNs)} are not accepted`;
     return { fault: buildSignatureFault("created", `${age} (${setting}); sign a new one`), answer: "deleted" };
   }

@@ -66,10 +66,10 @@ export function getLeasePhase(record: Pick<LeaseRecord, "order" | "phase" | "res
   readonly sinceMs: number;
 } {
   const { phase } = record;
-  return { phase, sinceMs: toMs(sinceNsOf(record) ?? 0n) };
+  return { phase, sinceMs: toMs(computeSinceNs(record) ?? 0n) };
 }
 
-function sinceNsOf({ order, phase, result, ending, endedAtNs }: Parameters<typeof getLeasePhase>[0]) {
+function computeSinceNs({ order, phase, result, ending, endedAtNs }: Parameters<typeof getLeasePhase>[0]) {
   switch (phase) {
     case "ORDERED":
       return order.createdNs;

@@ -62,12 +62,12 @@ export function openLeaseRegistry(capacity: EngineCapacity, overheads: TypeOverh
     const stored = known.get(id);
     setSums(id, stored?.record);
     const now = stored && seen(stored);
-    index.set(id, now === undefined ? [] : keysOf(now));
+    index.set(id, now === undefined ? [] : buildKeys(now));
     held.set(id, now === undefined || isAwaiting(known, id) ? NO_UNITS : sumHeldUnits([now], overheads));
   };
   const neighbour = (id: string, user: string): NeighbourLease[] => {
     const stored = known.get(id);
-    return stored?.record.order.user === user ? [neighbourOf(seen(stored))] : [];
+    return stored?.record.order.user === user ? [toNeighbour(seen(stored))] : [];
   };
   return {
     ...sums,
@@ -107,8 +107,8 @@ export function openLeaseRegistry(capacity: EngineCapacity, overheads: TypeOverh
         capacity,
         overhead: overheads[order.type] ?? NO_UNITS,
         held: subtractUnits(held.sum(), held.of(order.id)),
-        named: claim.ok ? namesOf(index, order, claim.value).flatMap((each) => neighbour(each, order.user)) : [],
-        users: usersAmong(index, usersKeys(order, lineOf(known, order.id))),
+        named: claim.ok ? listNames(index, order, claim.value).flatMap((each) => neighbour(each, order.user)) : [],
+        users: usersAmong(index, usersKeys(order, listLine(known, order.id))),
       };
     },
   };
@@ -132,14 +132,18 @@ function heldUnits() {
 }
 
 /** Other leases that an order names, or that are networks it names. */
-function namesOf(index: ReturnType<typeof leaseIndex>, { id, user }: Order, { needs, network }: LeaseClaim): string[] {
+function listNames(
+  index: ReturnType<typeof leaseIndex>,
+  { id, user }: Order,
+  { needs, network }: LeaseClaim,
+): string[] {
   const names = network === undefined ? needs.networks : [...needs.networks, network];
-  const networks = names.flatMap((name) => networksOf(index, user, name, id));
+  const networks = names.flatMap((name) => listNetworks(index, user, name, id));
   return [...new Set([...networks, ...needs.volumes])].filter((each) => each !== id);
 }
 
 /** For each phase, one other lease that is this network. */
-function networksOf(index: ReturnType<typeof leaseIndex>, user: string, name: string, id: string): string[] {
+function listNetworks(index: ReturnType<typeof leaseIndex>, user: string, name: string, id: string): string[] {
   const others = (found: readonly string[]) => found.filter((each) => each !== id);
   return LIVE.flatMap((phase) => others(index.first(networkKey(user, name, phase), 2)).slice(0, 1));
 }
@@ -153,7 +157,7 @@ function isAwaiting(known: Known, id: string): boolean {
 }
 
 /** A lease and those whose workload it has taken over: others may refer to any of their ids. */
-function lineOf(known: Known, id: string): string[] {
+function listLine(known: Known, id: string): string[] {
   const line = new Set([id]);
   for (let at = known.get(id)?.record; at?.madeFor !== undefined;) {
     const { reference } = at.order;
@@ -185,7 +189,7 @@ function mountKey(user: string, volume: string): string {
   return JSON.stringify(["mounts", user, volume]);
 }
 
-function keysOf({ order, phase }: Pick<LeaseRecord, "order" | "phase">): string[] {
+function buildKeys({ order, phase }: Pick<LeaseRecord, "order" | "phase">): string[] {
   const claim = phase === "ENDED" || phase === "FAILED" ? undefined : readClaim(order);
   if (claim?.ok !== true) return [];
   const { network, needs } = claim.value;
@@ -198,7 +202,7 @@ function keysOf({ order, phase }: Pick<LeaseRecord, "order" | "phase">): string[
   return [...own, ...within, ...mounts];
 }
 
-function neighbourOf({ order, phase }: Pick<LeaseRecord, "order" | "phase">): NeighbourLease {
+function toNeighbour({ order, phase }: Pick<LeaseRecord, "order" | "phase">): NeighbourLease {
   const claim = readClaim(order);
   const { id, type } = order;
   if (!claim.ok) return { id, type, phase, network: undefined, within: undefined };

@@ -67,7 +67,7 @@ export function makeLeaseSums(): LeaseSums {
         parts.delete(id);
         return;
       }
-      const part = partOf(record);
+      const part = buildPart(record);
       parts.set(id, part);
       add(part, 1);
     },
@@ -86,7 +86,7 @@ export function makeLeaseSums(): LeaseSums {
   };
 }
 
-function partOf(record: LeaseRecord): Part {
+function buildPart(record: LeaseRecord): Part {
   const promised = countPromisedBytes(record);
   return {
     phase: record.phase,

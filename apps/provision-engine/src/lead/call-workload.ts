@@ -123,13 +123,13 @@ async function callInTurn(
   if (workload === undefined)
     return { ...failed(`type of reservation not served: ${record.order.type}`, true), isWaiting: name === "check" };
   const recreated: string[] = [];
-  const work = workOf(options, workload, record, name, recreated);
+  const work = buildWork(options, workload, record, name, recreated);
   const outcome = await call(options, record, name, work, cut);
   return outcome.ok && name === "check" ? { ...outcome, recreated } : outcome;
 }
 
 /** Returns the work that provisions or checks a lease and seals its result. */
-function workOf(
+function buildWork(
   { secrets, recordWait, recordLoss }: CallOptions,
   workload: Workload,
   record: LeaseRecord,
@@ -185,8 +185,8 @@ async function call(
   };
   ended.addEventListener("abort", resolveEarly);
   try {
-    const runWork = () => outcomeOf(record.order.id, name, () => work(ended), defect);
-    const traced = runInLeaseTrace(record, { name: `${name} ${record.order.type}` }, runWork, failureOf);
+    const runWork = () => awaitOutcome(record.order.id, name, () => work(ended), defect);
+    const traced = runInLeaseTrace(record, { name: `${name} ${record.order.type}` }, runWork, findFailure);
     const outcome = await Promise.race([traced, early.promise]);
     // A call cut off by the loss of the lead has not failed.
     if (isLost() && !outcome.ok) throw leadLost();
@@ -196,7 +196,7 @@ async function call(
   }
 }
 
-async function outcomeOf(
+async function awaitOutcome(
   id: string,
   name: CallName,
   work: () => Promise<string>,
@@ -230,7 +230,7 @@ function isJson(data: unknown): boolean {
   }
 }
 
-function failureOf(outcome: PassOutcome): string | undefined {
+function findFailure(outcome: PassOutcome): string | undefined {
   return outcome.ok ? undefined : outcome.message;
 }
 

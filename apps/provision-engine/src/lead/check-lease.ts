@@ -20,7 +20,7 @@ export async function checkLease(deps: CheckDeps, id: string): Promise<boolean> 
   return retryOnConflict(`lease ${id}`, async () => {
     const stored = await activeLease(deps, id);
     if (stored?.record.run !== found.record.run) return { unchanged: false };
-    const { next } = transitionLease(stored.record, changeBy(deps, stored.record, outcome), deps.now());
+    const { next } = transitionLease(stored.record, buildCheckChange(deps, stored.record, outcome), deps.now());
     if (next === undefined) return { unchanged: !outcome.ok };
     return { write: () => deps.write(stored, next).then(() => !outcome.ok) };
   });
@@ -33,7 +33,7 @@ async function activeLease({ fence, now, read }: CheckDeps, id: string) {
   return phase === "ACTIVE" && !isOver(expiresAtNs, now()) ? stored : undefined;
 }
 
-function changeBy({ sign, now }: CheckDeps, { order, result }: LeaseRecord, outcome: PassOutcome) {
+function buildCheckChange({ sign, now }: CheckDeps, { order, result }: LeaseRecord, outcome: PassOutcome) {
   if (!outcome.ok) return { kind: "checked", trouble: outcome.message, result: undefined } as const;
   const changed = (): Result => sign(buildResult(order, { data: outcome.data }, now()));
   const { recreated = [] } = outcome;

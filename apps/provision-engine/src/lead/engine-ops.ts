@@ -112,7 +112,7 @@ export function buildPassDeps(
     sign,
     digest,
     isSame: secrets.isSame,
-    snapshotOf: (record) => snapshotOf(ops, pauses, record),
+    snapshotOf: (record) => buildSnapshot(ops, pauses, record),
     holdingsRevision: holdings.revision,
     planned: (snapshot, plan, nowNs) => {
       const { id } = snapshot.lease;
@@ -153,7 +153,7 @@ function openStore(
   };
 }
 
-function snapshotOf(ops: EngineOps, pauses: CallPauses, record: LeaseRecord): LeaseSnapshot {
+function buildSnapshot(ops: EngineOps, pauses: CallPauses, record: LeaseRecord): LeaseSnapshot {
   const { workloads, holdings, crashes, policy } = ops;
   const seen = {
     claim: readClaim(record.order),

@@ -47,7 +47,7 @@ export function startLeaseController(options: LeaseControllerOptions): LeaseCont
     limits: { firstMs: retry.firstMs, maxMs: retry.maxMs, burst: Infinity },
     clock,
     dueClock: {
-      now: () => msOf(nowNs() - startedNs),
+      now: () => toMs(nowNs() - startedNs),
       alarm: (afterMs, ring) => clock.alarm(Math.min(Math.max(1, Math.ceil(afterMs)), MAX_ALARM_MS), ring),
     },
   });
@@ -74,9 +74,9 @@ export function startLeaseController(options: LeaseControllerOptions): LeaseCont
 
 /** The next pass is made strictly after this time; undefined: after a change. */
 export function requeueAfter(atNs: bigint | undefined, nowNs: bigint): ReconcileResult {
-  return atNs === undefined ? {} : { requeueAfterMs: msOf(atNs + 1n - nowNs) };
+  return atNs === undefined ? {} : { requeueAfterMs: toMs(atNs + 1n - nowNs) };
 }
 
-function msOf(ns: bigint): number {
+function toMs(ns: bigint): number {
   return Number(ns) / 1_000_000;
 }

@@ -20,7 +20,7 @@ export function runInPolledTrace<Result>(
 
 /** The span of one round of a pass. */
 export function buildPassSpan(record: LeaseRecord): PassSpan {
-  return { name: "lease pass", parent: contextOf(record), attributes: attributesOf(record) };
+  return { name: "lease pass", parent: buildContext(record), attributes: buildAttributes(record) };
 }
 
 /** Runs one step of a pass in its own span, which records the reason. */
@@ -29,7 +29,7 @@ export function runInLeaseStep<Result>(
   plan: LeasePlan,
   work: () => Promise<Result>,
 ): Promise<Result> {
-  const attributes = { ...attributesOf(record), "muster.because": plan.because.code };
+  const attributes = { ...buildAttributes(record), "muster.because": plan.because.code };
   return inSpan(TRACER, `lease ${getStepName(plan)}`, { attributes }, work);
 }
 
@@ -44,8 +44,8 @@ export function runInLeaseTrace<Result>(
   work: () => Promise<Result>,
   failureOf: (result: Result) => string | undefined = () => undefined,
 ): Promise<Result> {
-  const attributes = { ...attributesOf(record), ...(because !== undefined && { "muster.because": because }) };
-  return inSpan(TRACER, name, { parent: contextOf(record), attributes }, async (span) => {
+  const attributes = { ...buildAttributes(record), ...(because !== undefined && { "muster.because": because }) };
+  return inSpan(TRACER, name, { parent: buildContext(record), attributes }, async (span) => {
     const result = await work();
     const failure = failureOf(result);
     if (failure !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: failure });
@@ -63,13 +63,13 @@ export function recordDecision<Decision extends { readonly kind: string; readonl
 }
 
 /** The active context if it belongs to the lease's trace, else the context of its order. */
-function contextOf({ traceparent }: LeaseRecord): Context {
+function buildContext({ traceparent }: LeaseRecord): Context {
   const ordered = parseTraceparent(traceparent);
   const traceOf = (of: Context): string | undefined => trace.getSpanContext(of)?.traceId;
   const isWithin = traceOf(ordered) === undefined || traceOf(ordered) === traceOf(context.active());
   return isWithin ? context.active() : ordered;
 }
 
-function attributesOf({ order, run }: LeaseRecord): Attributes {
+function buildAttributes({ order, run }: LeaseRecord): Attributes {
   return { "muster.lease": order.id, "muster.lease_type": order.type, "muster.run": run };
 }

@@ -33,14 +33,14 @@ type Hinted = {
 export function followHints(ops: HintDeps, { checks, pauses, wake }: Hinted): () => void {
   const { crashes, grants, nowNs } = ops;
   const stops = [
-    crashes.onExit((id) => wake(holderOf(ops, id))),
+    crashes.onExit((id) => wake(findHolder(ops, id))),
     crashes.onGone((id) => {
-      const holder = holderOf(ops, id);
+      const holder = findHolder(ops, id);
       checks.soon(holder, nowNs());
       wake(holder);
     }),
     grants.onGrant((id) => {
-      const holder = holderOf(ops, id);
+      const holder = findHolder(ops, id);
       // A pending call can be retried now; an active lease may have regained machines.
       if (ops.holdings.find(holder)?.phase === "PROVISIONING") pauses.noteGrant(holder);
       checks.soon(holder, nowNs());
@@ -53,7 +53,7 @@ export function followHints(ops: HintDeps, { checks, pauses, wake }: Hinted): ()
 }
 
 /** The lease that has the workload that was first created for this one. */
-function holderOf({ holdings }: Pick<HintDeps, "holdings">, id: string): string {
+function findHolder({ holdings }: Pick<HintDeps, "holdings">, id: string): string {
   const passed = new Set([id]);
   for (let holder = id; ;) {
     const heir = holdings.find(holder)?.heir;

@@ -58,10 +58,10 @@ export async function foreseeOrder(
   if (plan.kind === "fail") return plan.message;
   // A waiting order and a take-over create nothing now.
   if (plan.kind !== "change" || snapshot.reference !== undefined) return "";
-  return refusalOf(workload, record, signal);
+  return findRefusal(workload, record, signal);
 }
 
-async function refusalOf(
+async function findRefusal(
   workload: Pick<Workload, "preflight"> | undefined,
   record: LeaseRecord,
   signal: AbortSignal,

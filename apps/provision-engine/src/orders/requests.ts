@@ -133,20 +133,20 @@ function addedUsage({ data }: Order, verdict: OrderVerdict, stored: LeaseRecord 
 }
 
 export function renewLease(deps: RequestDeps, requestId: string, renewal: Renewal): Promise<StoredLease> {
-  return changeBy(deps, { id: renewal.id, requestId }, (record) =>
+  return changeLease(deps, { id: renewal.id, requestId }, (record) =>
     decideRenewal(renewal, record, { nowNs: deps.nowNs(), verify: deps.verify }, deps.policy),
   );
 }
 
 export function endLease(deps: RequestDeps, requestId: string, request: EndRequest): Promise<StoredLease> {
-  return changeBy(deps, { id: request.id, requestId }, (record) =>
+  return changeLease(deps, { id: request.id, requestId }, (record) =>
     decideEnd(request, record, { nowNs: deps.nowNs(), verify: deps.verify }, deps.policy),
   );
 }
 
 /** Ends a lease on behalf of the source of its order. */
 export function withdrawOrder(deps: RequestDeps, id: string, source: string): Promise<StoredLease> {
-  return changeBy(deps, { id, requestId: "" }, (record) => decideWithdrawal(id, source, record));
+  return changeLease(deps, { id, requestId: "" }, (record) => decideWithdrawal(id, source, record));
 }
 
 /** The record stored now. Rejects with not_found. */
@@ -154,7 +154,7 @@ export async function requireLease({ records }: Pick<RequestDeps, "records">, id
   return (await records.get(id)) ?? throwFault({ code: "not_found", kind: "lease", id });
 }
 
-function changeBy(
+function changeLease(
   deps: RequestDeps,
   { id, requestId }: { readonly id: string; readonly requestId: string },
   decide: (record: LeaseRecord | undefined) => RequestVerdict,

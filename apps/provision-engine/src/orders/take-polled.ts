@@ -196,7 +196,7 @@ async function take(deps: TakePolledDeps, job: OrderJob, place: QueuePlace): Pro
   const polled = { source, withdrawn, isAnswered };
   // Most listed orders need nothing, which is known without a read of the store.
   if (decidePolled(polled, requests.holdings.seen(id)?.record).kind === "nothing") return undefined;
-  const stored = await storedOf(deps, id);
+  const stored = await findStored(deps, id);
   const verdict = decidePolled(polled, stored?.record);
   switch (verdict.kind) {
     case "nothing":
@@ -235,7 +235,7 @@ async function reportRefusal(
   { id, type, reason }: { readonly id: string; readonly type: string; readonly reason: string },
 ): Promise<void> {
   try {
-    if ((await storedOf(deps, id)) !== undefined) return;
+    if ((await findStored(deps, id)) !== undefined) return;
   } catch (error) {
     deps.failed(id, "unreported", error);
     return;
@@ -245,7 +245,7 @@ async function reportRefusal(
 }
 
 /** The stored lease of an id; undefined also for an invalid id. */
-async function storedOf({ requests }: TakePolledDeps, id: string): Promise<StoredLease | undefined> {
+async function findStored({ requests }: TakePolledDeps, id: string): Promise<StoredLease | undefined> {
   return isLeaseId(id) ? requests.records.get(id) : undefined;
 }
 

@@ -83,7 +83,7 @@ export function buildDeployment(options: ContainerOptions) {
         metadata: { labels },
         spec: buildPod({
           container: buildContainer(options, claims),
-          resources: resourcesOf(data),
+          resources: buildResources(data),
           nodes,
           volumes: claims.map((volume, at) => ({
             name: `volume-${at}`,
@@ -115,7 +115,7 @@ function buildContainer({ place, data }: ContainerOptions, claims: readonly stri
   };
 }
 
-function resourcesOf({ capacity: { cpu, memory, disk_size } }: LeaseData<"container">): PodResources {
+function buildResources({ capacity: { cpu, memory, disk_size } }: LeaseData<"container">): PodResources {
   return { cpu: String(cpu), memory: `${memory}Mi`, "ephemeral-storage": `${disk_size}Mi` };
 }
 
@@ -170,14 +170,14 @@ function containerWorkload({ objects, namespace: own, nodes }: LeaseCluster, nam
       const service = await objects.ensure<V1Service>(lease, KINDS.service, buildContainerService(options), signal);
       await objects.ensure(lease, KINDS.deployment, buildDeployment(options), signal);
       await untilAvailable(options, lease, signal);
-      return JSON.stringify(addressOf(service, options));
+      return JSON.stringify(buildAddress(service, options));
     },
     decommission: (lease, signal) =>
       objects.remove(lease, { kinds: OBJECT_KINDS, namespace: getLeasePlace(CONTAINER, lease, own).namespace }, signal),
   };
 }
 
-function addressOf({ spec }: V1Service, { place, data }: ContainerOptions) {
+function buildAddress({ spec }: V1Service, { place, data }: ContainerOptions) {
   const addresses = (spec?.clusterIPs ?? []).filter((address) => address !== "None");
   return {
     namespace: place.namespace,

@@ -40,7 +40,7 @@ export function makeWorkloadType<Type extends LeaseType>({
 }: Definition<Type>): WorkloadType<LeaseData<Type>, Type> {
   const read = (json: string): ReadResult<LeaseData<Type>> => {
     const read = readData(rest.type, json);
-    return read.ok ? { ok: true, value: read.data } : { ok: false, problems: read.problems.map(problemOf) };
+    return read.ok ? { ok: true, value: read.data } : { ok: false, problems: read.problems.map(toClaimProblem) };
   };
   return {
     ...rest,
@@ -52,7 +52,7 @@ export function makeWorkloadType<Type extends LeaseType>({
   };
 }
 
-function problemOf({ path, reason }: DataProblem): ClaimProblem {
+function toClaimProblem({ path, reason }: DataProblem): ClaimProblem {
   return { field: ["data", ...path].join("."), reason };
 }
 

@@ -58,7 +58,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const scheduler = undo.use(await openPoolScheduler(ledger));
   const ofQueues = { connection, calls, namespace, signal, changed: scheduler.notify, onProblem };
   const queues = undo.use(await openSetQueues(ofQueues));
-  const metrics = undo.use(startMetrics(gaugesOf(world, () => farm.owned())));
+  const metrics = undo.use(startMetrics(buildGauges(world, () => farm.owned())));
   const alerts = undo.use(openAlerts({ bus, logger, webhook: config.webhook, counted: metrics.alerted, now }));
   undo.defer(alertUnreadable(world, alerts));
   const policy: PodPolicy = { namespace, installation, keys: { labels, annotations, schedulingGates } };
@@ -99,7 +99,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
       transferMs: config.policy.transferMs,
       check: (set) => pods.check(buildPod(set, { node: "any", ordinal: set.nextOrdinal }, policy)),
       pools: scheduler.pools,
-      farmOf: (set) => ownerOf(session, set),
+      farmOf: (set) => findOwner(session, set),
     },
     staleness: world.staleness,
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
@@ -107,7 +107,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
 }
 
 /** Returns the owner of the set; empty while this farm has no session. */
-function ownerOf(session: Session | undefined, set: string): string {
+function findOwner(session: Session | undefined, set: string): string {
   const { sessions, locks } = session?.view() ?? {};
   return sessions?.get(locks?.get(set)?.session ?? "")?.holder ?? "";
 }
@@ -176,7 +176,7 @@ function watchFailsafe(world: World, alerts: SetAlerts, logger: Pick<Logger, "in
   };
 }
 
-function gaugesOf(world: World, owned: () => number): FarmGauges {
+function buildGauges(world: World, owned: () => number): FarmGauges {
   const troubles = () => world.sets().map(({ read }) => ("record" in read ? read.record.trouble : undefined));
   return {
     owned,

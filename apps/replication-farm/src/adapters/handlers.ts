@@ -7,7 +7,7 @@ import { explainMissingPod } from "../domain/explain-missing-pod.ts";
 import { explainRollout } from "../domain/explain-rollout.ts";
 import { buildPodName, type ReplicaSet } from "../domain/replica-set.ts";
 import { computeMinimum, type Rollout } from "../domain/rollout.ts";
-import { explainNodesOf } from "../node-verdicts.ts";
+import { explainSetNodes } from "../node-verdicts.ts";
 import { applySet } from "../apply-set.ts";
 import { refuseField } from "../domain/check-spec.ts";
 import { requireSet, type RequestDeps, type StoredSet } from "../request-deps.ts";
@@ -53,7 +53,7 @@ function makeSetHandlers(deps: RequestDeps) {
     listReplicaSets: ({ labelSelector, ...request }, { pageBytes: bytes }) => {
       const selector = readLabelSelector("labelSelector", labelSelector);
       const encode = (set: WireReplicaSet): Uint8Array => muster.farm.v1.ReplicaSet.encode(set).finish();
-      const { messages, next } = pageOf(
+      const { messages, next } = buildPage(
         deps.world.sets().filter(({ read }) => "record" in read && matchesLabels(selector, read.record.spec.labels)),
         ({ name }) => name,
         (stored) => setMessage(deps, stored),
@@ -76,9 +76,9 @@ function makeSetHandlers(deps: RequestDeps) {
     explainReplicaSet: async ({ name }) => {
       const stored = await requireSet(deps, name);
       const { record } = stored;
-      const nodes = explainNodesOf(deps, record);
+      const nodes = explainSetNodes(deps, record);
       const message = setMessage(deps, stored);
-      const roll = rolloutOf(deps, record);
+      const roll = findRollout(deps, record);
       const rollout = roll && { record: roll.record, message: rolloutMessage(deps, roll) };
       return {
         set: message,
@@ -113,7 +113,7 @@ function makeRolloutHandlers(deps: RequestDeps) {
     getRoll: ({ id }) => roll(requireRollout(deps, id)),
     listRolls: (request, { pageBytes: bytes }) => {
       const encode = (roll: WireRollout): Uint8Array => muster.farm.v1.Roll.encode(roll).finish();
-      const { messages, next } = pageOf(
+      const { messages, next } = buildPage(
         deps.world.rollouts(),
         ({ id }) => id,
         (stored) => rolloutMessage(deps, stored),
@@ -127,7 +127,7 @@ function makeRolloutHandlers(deps: RequestDeps) {
 }
 
 /** One page of the readable records. */
-function pageOf<Record, Wire>(
+function buildPage<Record, Wire>(
   seen: readonly { readonly read: StoredValue<Record>; readonly revision: number }[],
   keyOf: (record: Record) => string,
   messageOf: (stored: StoredRecord<Record>) => Wire,
@@ -158,7 +158,7 @@ function unreadableSets({ world }: RequestDeps): PropertiesOf<typeof muster.farm
 function setMessage(deps: RequestDeps, { record: set, revision }: StoredSet): WireReplicaSet {
   const { world } = deps;
   const nodes = world.nodesFor(set);
-  const roll = rolloutOf(deps, set)?.record;
+  const roll = findRollout(deps, set)?.record;
   return {
     record: toWireSet(set),
     revision,
@@ -178,7 +178,7 @@ function setMessage(deps: RequestDeps, { record: set, revision }: StoredSet): Wi
 }
 
 /** The rolling update of the set, if it can be read. */
-function rolloutOf({ world }: RequestDeps, { rollout: roll }: ReplicaSet): StoredRecord<Rollout> | undefined {
+function findRollout({ world }: RequestDeps, { rollout: roll }: ReplicaSet): StoredRecord<Rollout> | undefined {
   const found = roll === undefined ? undefined : world.rollout(roll);
   return found !== undefined && "record" in found.read
     ? { record: found.read.record, revision: found.revision }

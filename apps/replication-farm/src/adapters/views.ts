@@ -308,16 +308,16 @@ function readPods(
     entries.flatMap(({ value }): [string, SetPod][] => {
       const { pod: name, uid, node, health, deleting, deleted, observedAtMs } = value;
       const sinceMs = ownTime(observedAtMs);
-      return deleted ? [] : [[name, { name, uid, node, health: healthOf(health), sinceMs, deleting }]];
+      return deleted ? [] : [[name, { name, uid, node, health: toHealth(health), sinceMs, deleting }]];
     }),
   );
 }
 
 function isLive({ node, deleted, health }: muster.watch.v1.PodState): boolean {
-  const word = healthOf(health);
+  const word = toHealth(health);
   return node !== "" && !deleted && word !== "FAILED" && word !== "SUCCEEDED";
 }
 
-function healthOf(health: muster.health.v1.Health): Health {
+function toHealth(health: muster.health.v1.Health): Health {
   return enums.Health.nameOf(health) ?? "UNKNOWN";
 }

@@ -86,7 +86,7 @@ function explainState(seen: SetSeen): StateReason | undefined {
   const { set, farm, replicas, rollout } = seen;
   const { name, deletion, transfer, disabled } = set;
   if (deletion !== undefined) {
-    const pods = deletion.keepPods ? "its pods stay" : `${countOf(replicas.length, "replica")} left`;
+    const pods = deletion.keepPods ? "its pods stay" : `${formatCount(replicas.length, "replica")} left`;
     return buildReason("DELETING", `it is being deleted: ${pods}`);
   }
   if (farm === "")
@@ -143,7 +143,7 @@ function explainPlaces(seen: SetSeen, nowMs: number): StateReason | undefined {
     const missing = desired - replicas.length;
     const free = nodes.filter(({ code }) => code === "FREE").length;
     if (free >= missing) return buildReason("PLACING", `${counts}; the rest follows now`);
-    const lacking = `${countOf(missing, "more node")} ${missing === 1 ? "is" : "are"} needed, and ${free} ${free === 1 ? "is" : "are"} free`;
+    const lacking = `${formatCount(missing, "more node")} ${missing === 1 ? "is" : "are"} needed, and ${free} ${free === 1 ? "is" : "are"} free`;
     const message = `${counts}: ${lacking} (${describeNodes(nodes)})`;
     return { code: "TOO_FEW_NODES", message, next: adviseOnTrouble("TOO_FEW_NODES", seen, nowMs) };
   }
@@ -189,7 +189,8 @@ function explainLeaving(
       next: `\`muster transfer ${set.name} --release\` releases them`,
     };
   const pauseMs = set.transferNotBeforeMs - nowMs;
-  const when = pauseMs > 0 ? `in ${formatElapsed(pauseMs)}, after ${countOf(set.transferFailures, "failure")}` : "next";
+  const when =
+    pauseMs > 0 ? `in ${formatElapsed(pauseMs)}, after ${formatCount(set.transferFailures, "failure")}` : "next";
   return buildReason("LEAVING", `${where}; the transfer to another node begins ${when}`);
 }
 
@@ -222,6 +223,6 @@ function describeNodes(nodes: readonly NodeVerdict[]): string {
   return counts.size === 0 ? "no nodes" : [...counts].map(([code, count]) => `${count} ${code}`).join(", ");
 }
 
-function countOf(count: number, noun: string): string {
+function formatCount(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

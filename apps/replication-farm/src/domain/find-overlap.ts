@@ -67,7 +67,7 @@ export function findContestedNodes(
     const isOurs = new Set(set.placements.map(({ node }) => node));
     // A node that was just left has an ending pod but no placement. It counts here, because the older set would otherwise take all nodes of this set.
     const waiting = takeable.filter((node) => !everyPlace.has(node)).length;
-    const due = Math.max(0, missingOf(other) - waiting);
+    const due = Math.max(0, countMissing(other) - waiting);
     for (const node of both) if (shared.some(({ name }) => name === node)) yields.add(node);
     for (const node of takeable.filter((each) => isOurs.has(each) && !placed.has(each)).slice(0, due)) yields.add(node);
   }
@@ -96,7 +96,7 @@ function isOlder(a: ReplicaSet, b: ReplicaSet): boolean {
   return a.createdAtMs < b.createdAtMs || (a.createdAtMs === b.createdAtMs && a.name < b.name);
 }
 
-function missingOf({ rollout, spec, placements }: ReplicaSet): number {
+function countMissing({ rollout, spec, placements }: ReplicaSet): number {
   if (rollout !== undefined) return 0;
   return spec.daemon ? Number.POSITIVE_INFINITY : Math.max(0, spec.replicasDesired - placements.length);
 }

@@ -71,7 +71,7 @@ export type RolloutStep =
  */
 export function planRollout(snapshot: RolloutSnapshot): RolloutStep {
   const { rollout } = snapshot;
-  const [old, fresh] = [presentIn(rollout, snapshot.old), presentIn(rollout, snapshot.fresh)];
+  const [old, fresh] = [findPresent(rollout, snapshot.old), findPresent(rollout, snapshot.fresh)];
   if (old === undefined || fresh === undefined) return planWithout(rollout, old ?? fresh);
   switch (rollout.phase) {
     case "CREATING":
@@ -86,7 +86,7 @@ export function planRollout(snapshot: RolloutSnapshot): RolloutStep {
 }
 
 /** Returns undefined also for a set that has left the update because it was force-deleted, even if it was recreated since. */
-function presentIn({ id, phase }: Rollout, rolloutSet: RolloutSet | undefined): RolloutSet | undefined {
+function findPresent({ id, phase }: Rollout, rolloutSet: RolloutSet | undefined): RolloutSet | undefined {
   if (phase === "CREATING") return rolloutSet?.set.deletion === undefined ? rolloutSet : undefined;
   return phase === "FINISHING" || rolloutSet?.set.rollout === id ? rolloutSet : undefined;
 }
@@ -128,7 +128,7 @@ function planMarks(rollout: Rollout, old: ReplicaSet, fresh: ReplicaSet): Rollou
   if (unmarked !== undefined) {
     const disabled = unmarked === old && old.disabled;
     // The new set shares nodes with the same sets as the old one.
-    const sharesWith = unmarked === fresh ? sharedBy(fresh, ...old.sharesWith) : old.sharesWith;
+    const sharesWith = unmarked === fresh ? listSharing(fresh, ...old.sharesWith) : old.sharesWith;
     const next = { ...unmarked, disabled, rollout: rollout.id, sharesWith };
     return { kind: "write-set", next, because: "sets-marked", audits: [] };
   }
@@ -212,7 +212,7 @@ function planFinish({ rollout, nowMs }: RolloutSnapshot, old: ReplicaSet, fresh:
     if (rollout.leaveOld) {
       const given = isUndone ? rollout.newBefore : rollout.oldDesired;
       const desired = old.disabled ? old.spec.replicasDesired : given;
-      const next = { ...freed(old, desired), sharesWith: sharedBy(old, fresh.name) };
+      const next = { ...freed(old, desired), sharesWith: listSharing(old, fresh.name) };
       return { kind: "write-set", next, because: "finished", audits: [] };
     }
     if (old.placements.length > 0) return { kind: "wait", because: "old-pods-there" };
@@ -227,13 +227,13 @@ function planFinish({ rollout, nowMs }: RolloutSnapshot, old: ReplicaSet, fresh:
   }
   if (fresh.rollout !== rollout.id) return END;
   const audits = [completion(rollout, { succeeded: !isUndone, canceled: isUndone })];
-  const sharesWith = rollout.leaveOld ? sharedBy(fresh, old.name) : fresh.sharesWith;
+  const sharesWith = rollout.leaveOld ? listSharing(fresh, old.name) : fresh.sharesWith;
   const next = { ...freed(fresh, rollout.target), sharesWith };
   return { kind: "write-set", next, because: "finished", audits };
 }
 
 /** Lists the sets that a set shares its nodes with, including these. */
-function sharedBy({ name, sharesWith }: ReplicaSet, ...others: readonly string[]): readonly string[] {
+function listSharing({ name, sharesWith }: ReplicaSet, ...others: readonly string[]): readonly string[] {
   return [...new Set([...sharesWith, ...others])].filter((other) => other !== name).slice(-MAX_SHARES);
 }
 

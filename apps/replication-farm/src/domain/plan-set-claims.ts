@@ -39,7 +39,7 @@ function preferredFarm(set: OwnableSet, farms: readonly LiveFarm[]): string | un
   let best: { readonly session: string; readonly score: number } | undefined;
   for (const { session, selector } of farms) {
     if (!matchesLabels(selector, set.labels)) continue;
-    const score = scoreOf(`${session}\n${set.name}`);
+    const score = computeScore(`${session}\n${set.name}`);
     if (best === undefined || score > best.score || (score === best.score && session < best.session))
       best = { session, score };
   }
@@ -47,7 +47,7 @@ function preferredFarm(set: OwnableSet, farms: readonly LiveFarm[]): string | un
 }
 
 /** FNV-1a, then the finalizer of MurmurHash3, so that names that differ only in their last letter are spread well. */
-function scoreOf(text: string): number {
+function computeScore(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) {
     hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);

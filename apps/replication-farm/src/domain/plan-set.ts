@@ -188,7 +188,7 @@ function lasts({ set, nodes, pods, ...snapshot }: SetSnapshot, { code }: SetTrou
   }
 }
 
-function overlapOf(
+function buildOverlap(
   { spec }: ReplicaSet,
   older: string,
   contested: readonly (readonly [string, string])[],
@@ -220,7 +220,7 @@ function findTrouble(snapshot: SetSnapshot, waits: readonly SetWait[]): Omit<Set
   const contested = [...contest.nodes].filter(([node]) => nodes?.eligible.has(node)).toSorted();
   const isShort = set.spec.daemon || waits.includes("too-few-nodes");
   const [first] = contested;
-  if (isShort && first !== undefined && !set.disabled) return overlapOf(set, first[1], contested);
+  if (isShort && first !== undefined && !set.disabled) return buildOverlap(set, first[1], contested);
   // In a rolling update, the other set's nodes become free one by one.
   if (!waits.includes("too-few-nodes") || rollout !== undefined) return ofHealth(unhealthy);
   const desired = countDesired(set, rollout, nodes?.eligible.size);

@@ -47,7 +47,7 @@ export function readSigner(field: string, text: string): Signer {
       reason: `is no private key: ${SEED_BYTES} or ${PRIVATE_KEY_BYTES} bytes in hexadecimal are needed`,
     });
   }
-  const signer = signerOf(bytes.subarray(0, SEED_BYTES));
+  const signer = buildSigner(bytes.subarray(0, SEED_BYTES));
   if (bytes.length === PRIVATE_KEY_BYTES && !bytes.subarray(SEED_BYTES).equals(signer.publicKey))
     return throwFault({
       code: "invalid_request",
@@ -60,10 +60,10 @@ export function readSigner(field: string, text: string): Signer {
 /** Creates a key, and the text that `readSigner` reads. */
 export function makeSigner(): { readonly signer: Signer; readonly text: string } {
   const seed = randomBytes(SEED_BYTES);
-  return { signer: signerOf(seed), text: seed.toString("hex") };
+  return { signer: buildSigner(seed), text: seed.toString("hex") };
 }
 
-function signerOf(seed: Uint8Array): Signer {
+function buildSigner(seed: Uint8Array): Signer {
   const key = createPrivateKey({ key: Buffer.concat([PKCS8_HEAD, seed]), format: "der", type: "pkcs8" });
   const publicKey = rawPublicKey(createPublicKey(key));
   // Ed25519 uses this half of the hash as its scalar, so that the X25519 public key follows from the ed25519 one.

@@ -23,8 +23,8 @@ export function sealText(by: Signer, recipient: string, text: string, place: Sea
   const scalar = by.derive(buildSealingBytes(place, recipient, text));
   const own = computePublicKey(scalar);
   const their = toX25519(edwards);
-  const { key, nonce } = keyOf(
-    sharedOf(
+  const { key, nonce } = deriveKey(
+    computeShared(
       () => computeSharedSecret(scalar, their),
       () => refuse(place, noKey),
     ),
@@ -41,8 +41,8 @@ export function openText(by: Signer, sealed: string, place: SealedPlace): string
   const bytes = Buffer.from(sealed.slice(SEALED_PREFIX.length), "base64url");
   const own = bytes.subarray(0, KEY_BYTES);
   if (!sealed.startsWith(SEALED_PREFIX) || bytes.length < KEY_BYTES + TAG_BYTES) return refuse(place, NOT_OPENED);
-  const { key, nonce } = keyOf(
-    sharedOf(
+  const { key, nonce } = deriveKey(
+    computeShared(
       () => by.computeSharedSecret(own),
       () => refuse(place, NOT_OPENED),
     ),
@@ -62,13 +62,13 @@ export function openText(by: Signer, sealed: string, place: SealedPlace): string
 const NOT_OPENED = "cannot be opened: it was sealed for another key, lease, user or field, or altered";
 
 /** Derives a key that seals only one text, so that a derived nonce is safe. */
-function keyOf(shared: Uint8Array, own: Uint8Array, their: Uint8Array) {
+function deriveKey(shared: Uint8Array, own: Uint8Array, their: Uint8Array) {
   const bytes = Buffer.from(hkdfSync("sha256", shared, Buffer.concat([own, their]), DOMAIN, KEY_BYTES + NONCE_BYTES));
   return { key: bytes.subarray(0, KEY_BYTES), nonce: bytes.subarray(KEY_BYTES) };
 }
 
 /** node:crypto refuses weak public keys whose shared secret is public. */
-function sharedOf(agreed: () => Uint8Array, otherwise: () => never): Uint8Array {
+function computeShared(agreed: () => Uint8Array, otherwise: () => never): Uint8Array {
   try {
     return agreed();
   } catch {

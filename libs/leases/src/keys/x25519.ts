@@ -11,12 +11,12 @@ const SPKI_HEAD = Buffer.from("302a300506032b656e032100", "hex");
 /** Computes the shared secret of two key owners. Throws if the public key is invalid, or is one of the weak keys whose shared secret is public. */
 export function computeSharedSecret(scalar: Uint8Array, publicKey: Uint8Array): Uint8Array {
   const other = createPublicKey({ key: Buffer.concat([SPKI_HEAD, publicKey]), format: "der", type: "spki" });
-  return new Uint8Array(diffieHellman({ privateKey: privateKeyOf(scalar), publicKey: other }));
+  return new Uint8Array(diffieHellman({ privateKey: importPrivateKey(scalar), publicKey: other }));
 }
 
 /** The public key of a 32-byte scalar. */
 export function computePublicKey(scalar: Uint8Array): Uint8Array {
-  const key = createPublicKey(privateKeyOf(scalar)).export({ format: "der", type: "spki" });
+  const key = createPublicKey(importPrivateKey(scalar)).export({ format: "der", type: "spki" });
   return new Uint8Array(key.subarray(SPKI_HEAD.length));
 }
 
@@ -27,7 +27,7 @@ export function toX25519(ed25519PublicKey: Uint8Array): Uint8Array {
   return toLittleEndian(mod((1n + y) * inverse(mod(1n - y))));
 }
 
-function privateKeyOf(scalar: Uint8Array) {
+function importPrivateKey(scalar: Uint8Array) {
   return createPrivateKey({ key: Buffer.concat([PKCS8_HEAD, scalar]), format: "der", type: "pkcs8" });
 }
 

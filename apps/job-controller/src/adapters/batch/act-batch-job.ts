@@ -54,14 +54,15 @@ export async function actOnBatchJob(deps: BatchActDeps, { job, pods }: Work, ste
     case "record-start":
       return recordStart(deps, { job, pods }, step.start);
     case "reset-start":
-      return patchJob(deps, job, { ...versionOf(job), status: { startTime: null } }, "status");
+      return patchJob(deps, job, { ...buildVersionPatch(job), status: { startTime: null } }, "status");
     case "gate":
       return patchGates(deps, job, (gates) => [...gates.filter(isOtherGate), { name: QUEUE_GATE }]);
     case "ungate":
       return patchGates(deps, job, (gates) => gates.filter(isOtherGate));
     case "reserve":
       // A stale cache may hide the deletion of the Job, which then needs no machines.
-      if ((await unlessMissing(deps.calls.get(resourceOf(job), job.name)))?.metadata?.uid !== job.uid) return false;
+      if ((await unlessMissing(deps.calls.get(buildJobResource(job), job.name)))?.metadata?.uid !== job.uid)
+        return false;
       await deps.machines[job.kind].reserve(step.unit, step.priority);
       return true;
     case "release":
@@ -98,16 +99,16 @@ export async function isOccupied(
   }: { readonly kind: BatchKind; readonly ownerId: string; readonly namespace?: string | undefined },
 ): Promise<boolean> {
   const query = { labelSelector: `${labels.owner}=${ownerId},${labels.ownerKind}=${kind}` };
-  for await (const pods of listPages<V1Pod>(calls, podsOf(namespace), { query }))
+  for await (const pods of listPages<V1Pod>(calls, buildPodsResource(namespace), { query }))
     if (pods.some((pod) => !toPodRow(pod).finished)) return true;
   return false;
 }
 
-function resourceOf({ kind, namespace }: JobRow): KubeResource {
+function buildJobResource({ kind, namespace }: JobRow): KubeResource {
   return { ...BATCH_RESOURCES[kind], namespace };
 }
 
-function podsOf(namespace: string | undefined): KubeResource {
+function buildPodsResource(namespace: string | undefined): KubeResource {
   return { apiVersion: "v1", plural: "pods", namespace };
 }
 
@@ -121,7 +122,7 @@ async function patchJob(
 ): Promise<boolean> {
   const patch = { kind: "merge", body: { ...body, metadata: { uid: job.uid, ...metadata } } } as const;
   const patched = await unlessMissing(
-    calls.patch<KubeObject>(resourceOf(job), job.name, patch, subresource === undefined ? {} : { subresource }),
+    calls.patch<KubeObject>(buildJobResource(job), job.name, patch, subresource === undefined ? {} : { subresource }),
   );
   if (patched !== undefined) world.recordJob(job.kind, patched);
   return true;
@@ -144,22 +145,22 @@ async function suspend(
 
 async function recordStart(deps: BatchActDeps, { job, pods }: Work, start: StartProgress): Promise<boolean> {
   if (job.kind !== QUEUED_POD) return patchJob(deps, job, { metadata: withProgress(job, start) });
-  return patchPod(deps, job, findPod(pods, job), () => ({ metadata: progressOf(job, start) }));
+  return patchPod(deps, job, findPod(pods, job), () => ({ metadata: buildProgress(job, start) }));
 }
 
 /** Builds the metadata of a patch with the progress, which is based on this version of the work. */
 function withProgress(job: JobRow, start: StartProgress): object {
-  return { ...versionOf(job).metadata, ...progressOf(job, start) };
+  return { ...buildVersionPatch(job).metadata, ...buildProgress(job, start) };
 }
 
-function progressOf(job: JobRow, start: StartProgress): object {
+function buildProgress(job: JobRow, start: StartProgress): object {
   const progress = formatStartProgress(start);
   if (progress === formatStartProgress(job.start)) return {};
   return { annotations: { [annotations.progress]: progress ?? null } };
 }
 
 /** Builds the part of a patch for which the API server refuses a changed object with a conflict. */
-function versionOf({ metadata: { resourceVersion } }: JobRow | PodRow): Patch {
+function buildVersionPatch({ metadata: { resourceVersion } }: JobRow | PodRow): Patch {
   return { metadata: { resourceVersion } };
 }
 
@@ -170,8 +171,9 @@ type Gates = readonly { readonly name: string }[];
  * change a conflict.
  */
 async function patchGates(deps: BatchActDeps, job: JobRow, change: (gates: Gates) => Gates): Promise<boolean> {
-  if (job.kind !== JOB_SET) return patchJob(deps, job, { ...versionOf(job), spec: withGates({}, change(job.gates)) });
-  const stored = await unlessMissing(deps.calls.get<StoredJobSet>(resourceOf(job), job.name));
+  if (job.kind !== JOB_SET)
+    return patchJob(deps, job, { ...buildVersionPatch(job), spec: withGates({}, change(job.gates)) });
+  const stored = await unlessMissing(deps.calls.get<StoredJobSet>(buildJobResource(job), job.name));
   if (stored === undefined) return false;
   const replicatedJobs = (stored.spec?.replicatedJobs ?? []).map((each) => {
     const spec = each.template?.spec;
@@ -180,7 +182,7 @@ async function patchGates(deps: BatchActDeps, job: JobRow, change: (gates: Gates
       template: { ...each.template, spec: withGates(spec, change(spec?.template?.spec?.schedulingGates ?? [])) },
     };
   });
-  return patchJob(deps, job, { ...versionOf(job), spec: { replicatedJobs } });
+  return patchJob(deps, job, { ...buildVersionPatch(job), spec: { replicatedJobs } });
 }
 
 /** Builds the spec of a Job with these gates in its template. */
@@ -194,7 +196,7 @@ async function deletePod(
   { name, uid }: { readonly name: string; readonly uid: string },
 ): Promise<boolean> {
   const options = { preconditions: { uid } };
-  await unlessFault(calls.delete(podsOf(namespace), name, options), "not_found", "conflict");
+  await unlessFault(calls.delete(buildPodsResource(namespace), name, options), "not_found", "conflict");
   return true;
 }
 
@@ -216,7 +218,7 @@ async function patchPod(
   const { uid, resourceVersion } = pod.metadata;
   const { metadata, ...body } = { metadata: {}, ...build(pod) };
   const patch = { kind: "merge", body: { ...body, metadata: { uid, resourceVersion, ...metadata } } } as const;
-  const patched = await unlessMissing(calls.patch<V1Pod>(podsOf(namespace), pod.name, patch));
+  const patched = await unlessMissing(calls.patch<V1Pod>(buildPodsResource(namespace), pod.name, patch));
   if (patched !== undefined) world.recordPod(patched);
   return true;
 }
@@ -241,7 +243,7 @@ function placement(
     [labels.exclusive]: isShared ? SHARED : EXCLUSIVE,
     [labels.installation]: installation,
   };
-  const metadata = { labels: owner, ...(start !== undefined && progressOf(job, start)) };
+  const metadata = { labels: owner, ...(start !== undefined && buildProgress(job, start)) };
   return { metadata, spec: { affinity: { nodeAffinity }, schedulingGates: gates.filter(isOtherGate) } };
 }
 

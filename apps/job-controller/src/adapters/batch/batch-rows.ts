@@ -48,22 +48,22 @@ export const BATCH_RESOURCES: Readonly<Record<BatchKind, Omit<KubeResource, "nam
 export type StoredJobSet = JobSetObject & KubeObject;
 
 export function toJobRow(job: V1Job, defaults: KindDefaults): JobRow {
-  return { ...readBatchJob(job, defaults), ...storedOf(job) };
+  return { ...readBatchJob(job, defaults), ...readStored(job) };
 }
 
 export function toJobSetRow(jobSet: StoredJobSet, defaults: KindDefaults): JobRow {
-  return { ...readJobSet(jobSet, defaults), ...storedOf(jobSet) };
+  return { ...readJobSet(jobSet, defaults), ...readStored(jobSet) };
 }
 
 /** Returns undefined if the pod has no queue of its own. */
 export function toQueuedPodRow(pod: V1Pod, defaults: KindDefaults): QueuedPodRow | undefined {
   const row = readQueuedPod(pod, defaults, pod.metadata?.labels?.[labels.ownerKind] === QUEUED_POD);
   if (row === undefined) return undefined;
-  const stored = storedOf(pod);
+  const stored = readStored(pod);
   return { metadata: stored.metadata, job: { ...row, ...stored }, pod: toPodRow(pod) };
 }
 
-function storedOf({ metadata }: KubeObject): Pick<JobRow, "metadata" | "labels"> {
+function readStored({ metadata }: KubeObject): Pick<JobRow, "metadata" | "labels"> {
   const { uid = "", resourceVersion = "", labels: own = {} } = metadata ?? {};
   return { metadata: { uid, resourceVersion }, labels: own };
 }

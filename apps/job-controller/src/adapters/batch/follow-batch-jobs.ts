@@ -217,7 +217,7 @@ function viewCaches(caches: Caches, defaults: KindDefaults, podDefaults: (namesp
       if (row.kind === BATCH_JOB) return pods.byIndex("job", row.uid).flatMap(newestPod);
       return podsOfSet(caches, row)
         .flatMap(newestPod)
-        .map((pod) => ({ ...pod, set: setOf(caches, pod) }));
+        .map((pod) => ({ ...pod, set: findSetName(caches, pod) }));
     },
     hasPods: (ownerId) =>
       pods.byIndex("owner", ownerId).some(({ finished }) => !finished) ||
@@ -240,7 +240,8 @@ function viewCaches(caches: Caches, defaults: KindDefaults, podDefaults: (namesp
         writtenQueued.forget(uid);
       }
     },
-    priorityOf: (classNames) => Math.max(...(classNames.length > 0 ? classNames : [""]).map(priorityIn(classes))),
+    priorityOf: (classNames) =>
+      Math.max(...(classNames.length > 0 ? classNames : [""]).map(makePriorityLookup(classes))),
     jobsOf: (ownerId) => [
       ...jobs.byIndex("owner", ownerId),
       ...sets.byOwner(ownerId),
@@ -268,7 +269,7 @@ function keepWrites({ jobs, sets, pods, queued }: Caches) {
   return { writtenJobs, writtenPods, writtenQueued };
 }
 
-function priorityIn(classes: Informer<PriorityRow>): (className: string) => number {
+function makePriorityLookup(classes: Informer<PriorityRow>): (className: string) => number {
   return (className) => {
     if (className !== "") return classes.get(className)?.value ?? 0;
     return classes.list().find(({ isDefault }) => isDefault)?.value ?? 0;
@@ -285,7 +286,7 @@ function podsOfSet({ jobs, pods }: Caches, row: JobRow): readonly PodRow[] {
   return [...ofJobs, ...bound];
 }
 
-function setOf({ jobs }: Caches, { namespace, jobName, jobUid, component }: PodRow): string {
+function findSetName({ jobs }: Caches, { namespace, jobName, jobUid, component }: PodRow): string {
   const job = jobs.get(`${namespace}/${jobName}`);
   return (job?.uid === jobUid ? job.parent?.set : undefined) ?? findPlaceSet(component);
 }

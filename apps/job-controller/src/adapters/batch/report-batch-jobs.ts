@@ -47,7 +47,7 @@ export function makeBatchReports(record: RecordBatchEvent, logger: Pick<Logger, 
   return {
     done: (job, step) => {
       logger.info({ job: buildRowKey(job), step: step.kind, because: step.because }, "done");
-      for (const event of eventsOf(job, step)) report(job, event);
+      for (const event of buildEvents(job, step)) report(job, event);
     },
     waiting: (job, wait) => {
       const text = wait === undefined ? undefined : `${wait.code}: ${wait.text}`;
@@ -63,7 +63,7 @@ export function makeBatchReports(record: RecordBatchEvent, logger: Pick<Logger, 
   };
 }
 
-function eventsOf({ kind, queue }: JobRow, step: BatchStep): readonly Event[] {
+function buildEvents({ kind, queue }: JobRow, step: BatchStep): readonly Event[] {
   switch (step.kind) {
     case "suspend": {
       if (kind === QUEUED_POD) {

@@ -47,7 +47,7 @@ export function decideStart(snapshot: BatchSnapshot, gang: GrantedUnit, policy: 
 }
 
 function countReady(snapshot: BatchSnapshot, gang: GrantedUnit, startMs: number) {
-  const counts = snapshot.job.sets.map((set) => countReadyOf(set, snapshot, gang, startMs));
+  const counts = snapshot.job.sets.map((set) => countReadyPods(set, snapshot, gang, startMs));
   return {
     ready: counts.reduce((sum, { ready }) => sum + ready, 0),
     all: counts.reduce((sum, { all }) => sum + all, 0),
@@ -55,7 +55,7 @@ function countReady(snapshot: BatchSnapshot, gang: GrantedUnit, startMs: number)
 }
 
 /** Counts the pods of a set that are ready or have succeeded since the start, among as many as its grant has places for. */
-function countReadyOf({ name, pods: now }: PodSet, { pods }: BatchSnapshot, gang: GrantedUnit, startMs: number) {
+function countReadyPods({ name, pods: now }: PodSet, { pods }: BatchSnapshot, gang: GrantedUnit, startMs: number) {
   const own = pods.filter((pod) => pod.set === name && pod.ready);
   // A pod that succeeded in an earlier start says nothing about this one.
   const succeeded = own.filter(

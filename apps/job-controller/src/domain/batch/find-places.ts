@@ -32,7 +32,7 @@ export type Placement = {
  * set.
  */
 export function findPlaces({ units, pods, ...facts }: Pick<BatchSnapshot, "units" | "pods"> & LossFacts): Placement {
-  const places = new Map(placesOf(units, facts).map((place) => [place.component, place]));
+  const places = new Map(listPlaces(units, facts).map((place) => [place.component, place]));
   const unfinished = pods.filter(({ finished }) => !finished).sort(byAge);
   const occupied = new Set<string>();
   const misplaced: MisplacedPod[] = [];
@@ -74,7 +74,7 @@ export function listEmptyPlaces({ job, units, pods }: Pick<BatchSnapshot, "job" 
 /** The facts that decide whether a place is lost. */
 type LossFacts = Pick<BatchSnapshot, "nowMs" | "nodesLost" | "crowded" | "rejections">;
 
-function placesOf(units: readonly UnitSeen[], { nowMs, nodesLost, crowded = [], rejections }: LossFacts): PodPlace[] {
+function listPlaces(units: readonly UnitSeen[], { nowMs, nodesLost, crowded = [], rejections }: LossFacts): PodPlace[] {
   const lost = new Set(nodesLost);
   const places = units.flatMap((unit) => {
     if (unit.state !== "granted") return [];

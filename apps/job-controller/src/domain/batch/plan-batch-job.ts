@@ -105,7 +105,7 @@ export function planBatchJob(snapshot: BatchSnapshot, policy: BatchPolicy): Batc
   if (job.finished || job.deleting)
     return withForce(snapshot, { steps: planReleases(snapshot, "finished"), preempted }, policy);
   if (job.queue === "") return { steps: planLeave(snapshot) };
-  const gang = gangOf(snapshot);
+  const gang = getGang(snapshot);
   if (preempted.length > 0) return planPreempted(snapshot, preempted, policy);
   const requeue = whyRequeue(snapshot, gang, policy);
   if (requeue !== undefined) return { steps: planRequeue(snapshot, requeue) };
@@ -161,7 +161,7 @@ function planEnd(snapshot: BatchSnapshot, because: RequeueReason, last: readonly
 
 type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;
 
-function gangOf({ job, units }: BatchSnapshot): UnitSeen {
+function getGang({ job, units }: BatchSnapshot): UnitSeen {
   const id = buildGangId(job);
   return units.find((unit) => unit.id === id) ?? { id, state: "none" };
 }
@@ -234,7 +234,7 @@ function planQueued(snapshot: BatchSnapshot, gang: UnitSeen, policy: BatchPolicy
   if (gang.state === "unknown" || queue.kind === "unlisted") return { steps: [] };
   if (job.start.regrouping)
     return { steps: [{ kind: "record-start", start: { ...job.start, regrouping: false }, because: "released" }] };
-  if (queue.kind !== "queue") return withdraw(snapshot, { code: QUEUE_UNKNOWN, text: messageOf(queue) });
+  if (queue.kind !== "queue") return withdraw(snapshot, { code: QUEUE_UNKNOWN, text: describeQueue(queue) });
   const problems = job.sets.flatMap(({ need }) => ("problems" in need ? need.problems : []));
   if (problems.length > 0) return withdraw(snapshot, { code: "INVALID_SPEC", text: describeProblems(problems) });
   if (!job.gated) return planGate(snapshot);
@@ -258,7 +258,7 @@ function planPause(snapshot: BatchSnapshot, againMs: number, { maxRecheckMs }: B
   };
 }
 
-function messageOf(queue: BatchSnapshot["queue"]): string {
+function describeQueue(queue: BatchSnapshot["queue"]): string {
   return queue.kind === "unknown" ? queue.message : "no queue exists";
 }
 
@@ -279,12 +279,12 @@ function planGate({ job }: BatchSnapshot): BatchPlan {
 function buildGang({ job }: BatchSnapshot, queue: string): RequestUnit {
   const needs = job.sets.flatMap(({ name, first, pods, need }) => {
     if ("problems" in need) return [];
-    return Array.from({ length: pods }, (_, index) => needOf(need, buildPlaceName(name, first + index)));
+    return Array.from({ length: pods }, (_, index) => buildNeed(need, buildPlaceName(name, first + index)));
   });
   return { id: buildGangId(job), needs, topology: job.topology, queue, graceMs: job.graceMs, because: "gang" };
 }
 
-function needOf({ pool, otherPools, shared, selection }: PodNeed, component: string): RequestUnit["needs"][number] {
+function buildNeed({ pool, otherPools, shared, selection }: PodNeed, component: string): RequestUnit["needs"][number] {
   const accepted = { pool, ...(otherPools && { otherPools }) };
   return {
     component,
@@ -361,7 +361,9 @@ function planExtras(
   const extras = snapshot.units.filter(({ id }) => id !== gang.id);
   const numbers = unusedNumbers(snapshot.units);
   return snapshot.job.sets.flatMap((set) => {
-    const ofSet = extras.filter((unit) => placesOf(unit).some((component) => findPlaceSet(component) === set.name));
+    const ofSet = extras.filter((unit) =>
+      listUnitPlaces(unit).some((component) => findPlaceSet(component) === set.name),
+    );
     return planExtrasOfSet({ snapshot, gang, placement, policy, set, extras: ofSet, numbers });
   });
 }
@@ -411,13 +413,13 @@ function findSurplus(extras: readonly UnitSeen[], placement: Placement, tooMany:
 }
 
 /** Returns the names of the places that a unit has or waits for. */
-function placesOf(unit: UnitSeen): readonly string[] {
+function listUnitPlaces(unit: UnitSeen): readonly string[] {
   if (unit.state === "granted") return [...unit.nodes.keys()];
   return isWaiting(unit) ? unit.components : [];
 }
 
 function* unusedNumbers(units: readonly UnitSeen[]): Generator<number, never> {
-  const used = new Set(units.flatMap(placesOf).map(parsePlaceNumber));
+  const used = new Set(units.flatMap(listUnitPlaces).map(parsePlaceNumber));
   for (let number = 0; ; number += 1) if (!used.has(number)) yield number;
 }
 
@@ -429,7 +431,7 @@ function planExtra(
   if ("problems" in set.need) return [];
   const isLost = [...placement.places.values()].some((place) => place.isLost);
   const because = isLost ? "machine-lost" : "scaled-up";
-  const need = restrictToGrant(gang, needOf(set.need, name));
+  const need = restrictToGrant(gang, buildNeed(set.need, name));
   // The ledger counts only what it granted. It would grant a part of the same node again while a shared node rejects pods.
   const rejecting = listRejectingNodes(rejections, (component) => findPlaceSet(component) === set.name, nowMs);
   const needs = [rejecting.length === 0 ? need : { ...need, selection: excludeNodes(need.selection, rejecting) }];

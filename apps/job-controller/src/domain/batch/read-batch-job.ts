@@ -115,7 +115,7 @@ export function readBatchJob(object: BatchJobObject, defaults: KindDefaults): Ba
   const gates = spec.template?.spec?.schedulingGates ?? [];
   const suspended = spec.suspend === true;
   const shapes = [{ name: ONLY_SET, replicas: 1, podsEach: countRemainingPods(spec, status) }];
-  const isRead = queueOf(metadata) !== "" && parent === undefined;
+  const isRead = readQueue(metadata) !== "" && parent === undefined;
   return {
     ...readIdentity(BATCH_JOB, metadata),
     ...readSets(object, { shapes, isRead, specOf: (root) => root.object("spec") }, defaults),
@@ -146,7 +146,7 @@ export function readJobSet(object: JobSetObject, defaults: KindDefaults): BatchJ
     root.object("spec")?.objects("replicatedJobs")[index]?.object("template")?.object("spec");
   return {
     ...readIdentity(JOB_SET, metadata),
-    ...readSets(object, { shapes, isRead: queueOf(metadata) !== "", specOf }, defaults),
+    ...readSets(object, { shapes, isRead: readQueue(metadata) !== "", specOf }, defaults),
     finished: status.conditions?.some(isEnd) === true,
     suspended,
     stopped: suspended && isTrue(status, "Suspended"),
@@ -204,7 +204,7 @@ function readIdentity(kind: BatchKind, metadata: Metadata) {
     namespace: metadata.namespace ?? "",
     name: metadata.name ?? "",
     uid: metadata.uid ?? "",
-    queue: queueOf(metadata),
+    queue: readQueue(metadata),
     deleting: metadata.deletionTimestamp !== undefined,
     start: readStartProgress(metadata.annotations?.[PROGRESS_ANNOTATION]),
     gates: [],
@@ -213,7 +213,7 @@ function readIdentity(kind: BatchKind, metadata: Metadata) {
   };
 }
 
-function queueOf({ labels }: Metadata): string {
+function readQueue({ labels }: Metadata): string {
   return labels?.[QUEUE_LABEL] ?? "";
 }
 
@@ -274,7 +274,7 @@ function readSets(object: object, { shapes, isRead, specOf }: Reading, defaults:
       needWith: (podDefaults) =>
         replica === undefined || notes.problems.length > 0
           ? { problems: notes.problems }
-          : needOf(addReplicaRequests(replica, podDefaults)),
+          : readNeed(addReplicaRequests(replica, podDefaults)),
     };
   });
   return { topology, sets, graceMs: findGracePeriod({ replicas }) };
@@ -300,7 +300,7 @@ function readReplica(
   return addReplicaRequests(replica, NO_DEFAULTS);
 }
 
-function needOf({ pool, otherPools, shared, selection }: Replica): PodNeed {
+function readNeed({ pool, otherPools, shared, selection }: Replica): PodNeed {
   return {
     pool,
     ...(otherPools && { otherPools }),

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { DELETING } from "@muster/ledger-client/choose-queue";
 import { describeQueue, isQueueEmpty, type LedgerQueue, type QueueFacts } from "./describe-queue.ts";
-import { QUEUE_FINALIZER, readQueueRow, recordOf, type QueueRow } from "./queue-row.ts";
+import { QUEUE_FINALIZER, readQueueRow, getRecord, type QueueRow } from "./queue-row.ts";
 
 const NOW_MS = Date.parse("2026-01-02T03:04:05.678Z");
 const NOW = "2026-01-02T03:04:05Z";
@@ -200,8 +200,8 @@ describe("a queue whose deletion was requested", () => {
   const followed = { queue: { problem: DELETING } };
 
   it("admits nothing from then on", () => {
-    expect(recordOf(deleting()).problem).toBe(DELETING);
-    expect(recordOf(row()).problem).toBe("");
+    expect(getRecord(deleting()).problem).toBe(DELETING);
+    expect(getRecord(row()).problem).toBe("");
   });
 
   it.each<[string, Partial<QueueFacts>, string | undefined]>([

@@ -71,7 +71,7 @@ export function describeQueue(row: QueueRow, facts: QueueFacts): QueueStatus {
     ...(blocked === undefined ? [] : [condition(row, facts, "DeletionBlocked", blocked)]),
   ];
   const { reason, message } = admitting;
-  const numbers = state === undefined ? numbersOf(row.status) : describeState(state);
+  const numbers = state === undefined ? readNumbers(row.status) : describeState(state);
   return { observedGeneration: row.generation, reason, message, ...numbers, conditions: found };
 }
 
@@ -143,13 +143,13 @@ function condition(
   type: QueueCondition["type"],
   finding: Finding,
 ): QueueCondition {
-  const before = conditionsOf(status).find((each) => each.type === type);
+  const before = readConditions(status).find((each) => each.type === type);
   const isSame = before?.status === finding.status && typeof before.lastTransitionTime === "string";
   const lastTransitionTime = isSame ? before.lastTransitionTime : `${new Date(nowMs).toISOString().slice(0, 19)}Z`;
   return { type, ...finding, observedGeneration: generation, lastTransitionTime };
 }
 
-function conditionsOf(status: unknown): readonly Partial<QueueCondition>[] {
+function readConditions(status: unknown): readonly Partial<QueueCondition>[] {
   const { conditions } = (status ?? {}) as { readonly conditions?: unknown };
   return Array.isArray(conditions) ? (conditions as readonly Partial<QueueCondition>[]) : [];
 }
@@ -157,7 +157,7 @@ function conditionsOf(status: unknown): readonly Partial<QueueCondition>[] {
 type Numbers = Pick<QueueStatus, "pending" | "admitted" | "share" | "pools">;
 
 /** Reads the numbers that the status already has. */
-function numbersOf(status: unknown): Numbers {
+function readNumbers(status: unknown): Numbers {
   const { pending, admitted, share, pools } = (status ?? {}) as Partial<Record<keyof Numbers, unknown>>;
   return {
     pending: typeof pending === "number" ? pending : 0,
@@ -176,7 +176,11 @@ function describeState(state: LedgerQueue): Numbers {
     share: String(shareMillionths / 1_000_000),
     pools: [...pools].sort().map((pool) => ({
       pool,
-      resources: describePool(amountsOf(quota, pool), amountsOf(used, pool), amountsOf(borrowed, pool)),
+      resources: describePool(
+        findPoolAmounts(quota, pool),
+        findPoolAmounts(used, pool),
+        findPoolAmounts(borrowed, pool),
+      ),
     })),
   };
 }
@@ -197,6 +201,6 @@ function describePool(quota: Amounts, used: Amounts, borrowed: Amounts): readonl
 }
 
 /** A Map is used, because a resource may have the name of a property of every object. */
-function amountsOf(pools: readonly PoolAmounts[], pool: string): Amounts {
+function findPoolAmounts(pools: readonly PoolAmounts[], pool: string): Amounts {
   return new Map(Object.entries(pools.find((each) => each.pool === pool)?.amounts ?? {}));
 }

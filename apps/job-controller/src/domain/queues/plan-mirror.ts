@@ -1,4 +1,4 @@
-import { QUEUE_FINALIZER, recordOf, type QueueRow } from "./queue-row.ts";
+import { QUEUE_FINALIZER, getRecord, type QueueRow } from "./queue-row.ts";
 import type { QueueRecord } from "./read-queue.ts";
 
 /** The steps that make the bucket of queues equal to the Queues of the cluster. */
@@ -19,7 +19,7 @@ export function planMirror<Entry>(
   const names = new Set(rows.map(({ name }) => name));
   return {
     unprotected: rows.filter(({ isDeleting, finalizers }) => !isDeleting && !finalizers.includes(QUEUE_FINALIZER)),
-    puts: rows.map(recordOf).filter((record) => {
+    puts: rows.map(getRecord).filter((record) => {
       const entry = entries.get(record.name);
       return entry === undefined || !isSame(entry, record);
     }),

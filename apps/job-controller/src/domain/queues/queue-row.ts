@@ -40,6 +40,6 @@ export function readQueueRow({ metadata = {}, spec, status }: QueueObject): Queu
 }
 
 /** The record that the ledger follows: a queue that is being deleted admits nothing. */
-export function recordOf({ record, isDeleting }: QueueRow): QueueRecord {
+export function getRecord({ record, isDeleting }: QueueRow): QueueRecord {
   return isDeleting ? { ...record, problem: DELETING } : record;
 }

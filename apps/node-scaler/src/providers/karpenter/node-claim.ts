@@ -53,7 +53,7 @@ export function readNodeClaim(claim: NodeClaim): Instance {
   const { metadata, status } = claim;
   const deletedAt = metadata?.deletionTimestamp;
   const nodeName = metadata?.name ?? "";
-  const launched = conditionOf(claim, "Launched");
+  const launched = findCondition(claim, "Launched");
   return {
     instanceId: nodeName,
     nodeName,
@@ -67,9 +67,9 @@ export function readNodeClaim(claim: NodeClaim): Instance {
 }
 
 export function isLaunched(claim: NodeClaim): boolean {
-  return conditionOf(claim, "Launched")?.status === "True";
+  return findCondition(claim, "Launched")?.status === "True";
 }
 
-function conditionOf({ status }: NodeClaim, type: string): Condition | undefined {
+function findCondition({ status }: NodeClaim, type: string): Condition | undefined {
   return status?.conditions?.find((condition) => condition.type === type);
 }

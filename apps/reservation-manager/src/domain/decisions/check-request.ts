@@ -3,7 +3,7 @@ import { checkDnsLabel, checkLabelKey, checkLabelValue } from "@muster/names";
 import {
   listAcceptedPools,
   countPoolOptions,
-  minimumOf,
+  getMinimum,
   NODE_SELECTOR_OPERATORS,
   buildNodeSelectionKey,
   type Amounts,
@@ -155,7 +155,7 @@ function checkSelections(needs: readonly Need[]): Fault | undefined {
     return { code: "limit_exceeded", what, limit: MAX_SELECTION_LENGTH, retryAfterMs: 0 };
   }
   for (const selection of selections.values()) {
-    const wrong = checkAmounts("node_selections: minimum", minimumOf(selection));
+    const wrong = checkAmounts("node_selections: minimum", getMinimum(selection));
     if (wrong !== undefined) return wrong;
   }
   for (const { terms } of selections.values())

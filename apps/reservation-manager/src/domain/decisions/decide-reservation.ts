@@ -1,5 +1,5 @@
 import type { Fault, ShortResource } from "@muster/faults";
-import { minimumOf, type Amounts } from "@muster/resources";
+import { getMinimum, type Amounts } from "@muster/resources";
 import { checkRequest, type ReservationRequest } from "./check-request.ts";
 import { findHolds } from "./find-hold.ts";
 import { assignMachines, findHoldAhead, findObstacle, type GrantObstacle, type WaitCode } from "./fit.ts";
@@ -277,7 +277,7 @@ function findSmallView(need: PoolNeed, all: Machines): Fault | undefined {
   const anySize = findRoom(all, withAnySize(need));
   const isLarge = anySize === undefined || count > countMaxMachines(anySize);
   if (!isLarge && mayFitUnsized(need, all)) return SIZES_NOT_KNOWN_YET;
-  const tooLarge = count > machines ? [minimumOf(need.selection) ?? NOTHING] : need.shared;
+  const tooLarge = count > machines ? [getMinimum(need.selection) ?? NOTHING] : need.shared;
   const short = isLarge ? [] : findShortResources(tooLarge, anySize);
   const capacity = Math.min(count, machines) + parts;
   return { code: "pool_capacity", pool, requested: countMachines(need), capacity, ...(short.length > 0 && { short }) };

@@ -2,7 +2,7 @@ import {
   buildAmountsKey,
   compareLargestFirst,
   canHoldMinimum,
-  minimumOf,
+  getMinimum,
   withoutMinimum,
   type Amounts,
 } from "@muster/resources";
@@ -33,7 +33,7 @@ const answers = new WeakMap<PoolState["sizes"], Map<string, boolean>>();
 const MAX_ANSWERS = 10_000;
 
 function isHeldByAll(sizes: PoolState["sizes"], { selection }: NodeFilter): boolean {
-  const minimum: Amounts = minimumOf(selection) ?? new Map();
+  const minimum: Amounts = getMinimum(selection) ?? new Map();
   const key = buildAmountsKey(minimum);
   const known = answers.get(sizes) ?? new Map<string, boolean>();
   answers.set(sizes, known);

@@ -185,7 +185,7 @@ export function countUnsizedMachines(pool: PoolState): number {
   return count;
 }
 
-/** Counts nodes, granted or not, that can take no work now; `largestOf` plus these is the number of nodes of the pool. */
+/** Counts nodes, granted or not, that can take no work now; `computeLargest` plus these is the number of nodes of the pool. */
 export function countUnusable(pool: PoolState): number {
   return pool.notReady + pool.cordoned;
 }
