@@ -120,7 +120,7 @@ async function readSchemas(): Promise<JsonObject> {
   const visit = (name: string): void => {
     if (reached.has(name)) return;
     reached.add(name);
-    for (const other of referencesIn(all[name] ?? null)) visit(other);
+    for (const other of listReferences(all[name] ?? null)) visit(other);
   };
   ROOTS.forEach(visit);
   return Object.fromEntries([...reached].sort().map((name) => [name, trimmed(getObject(all, name))]));
@@ -135,12 +135,12 @@ function trimmed(schema: JsonObject): JsonObject {
   );
 }
 
-function referencesIn(value: JsonValue): string[] {
-  if (Array.isArray(value)) return (value as JsonValue[]).flatMap(referencesIn);
+function listReferences(value: JsonValue): string[] {
+  if (Array.isArray(value)) return (value as JsonValue[]).flatMap(listReferences);
   if (!isObject(value)) return [];
   const own = value["$ref"];
   const direct = typeof own === "string" ? [own.slice("#/components/schemas/".length)] : [];
-  return [...direct, ...Object.values(value).flatMap(referencesIn)];
+  return [...direct, ...Object.values(value).flatMap(listReferences)];
 }
 
 type Structs = ReadonlyMap<string, string>;

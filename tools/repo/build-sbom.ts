@@ -33,24 +33,24 @@ export type Sbom = {
  */
 export function buildSbom(image: string, files: readonly string[], lock: Lock, version?: string): Sbom {
   const own = version ?? lock.packages[""]?.version ?? "";
-  const components = placesOf(files, lock).map((place) => component(place, lock.packages[place] ?? {}));
-  return documentOf(image, own, components);
+  const components = listPlaces(files, lock).map((place) => component(place, lock.packages[place] ?? {}));
+  return buildDocument(image, own, components);
 }
 
 /** Adds components to a document of `buildSbom`, which becomes a document of its own. */
 export function extendSbom(bill: Sbom, more: readonly object[]): Sbom {
   const { version, "bom-ref": image } = bill.metadata.component;
-  return documentOf(image, version, [...bill.components, ...more]);
+  return buildDocument(image, version, [...bill.components, ...more]);
 }
 
-function documentOf(image: string, version: string, components: readonly object[]): Sbom {
+function buildDocument(image: string, version: string, components: readonly object[]): Sbom {
   const digest = createHash("sha256")
     .update(JSON.stringify([image, components]))
     .digest("hex");
   return {
     bomFormat: "CycloneDX",
     specVersion: "1.5",
-    serialNumber: `urn:uuid:${uuidOf(digest)}`,
+    serialNumber: `urn:uuid:${computeUuid(digest)}`,
     version: 1,
     metadata: {
       component: { type: "application", name: `muster/${image}`, version, "bom-ref": image },
@@ -60,17 +60,17 @@ function documentOf(image: string, version: string, components: readonly object[
 }
 
 /** The packages of the files, as paths of the lock file. */
-export function placesOf(files: readonly string[], lock: Lock): string[] {
-  return [...new Set(files.flatMap((file) => placeOf(file, lock)))].sort();
+export function listPlaces(files: readonly string[], lock: Lock): string[] {
+  return [...new Set(files.flatMap((file) => findPlace(file, lock)))].sort();
 }
 
 /** The name of the package at a path of the lock file. */
-export function nameOf(place: string, { name }: LockedPackage): string {
+export function getName(place: string, { name }: LockedPackage): string {
   return name ?? place.slice(place.lastIndexOf("node_modules/") + "node_modules/".length);
 }
 
 /** The innermost package of the file; empty for files of the repository itself. */
-function placeOf(file: string, { packages }: Lock): string[] {
+function findPlace(file: string, { packages }: Lock): string[] {
   const parts = file.split("/");
   for (let length = parts.length - 1; length > 0; length -= 1) {
     const place = parts.slice(0, length).join("/");
@@ -82,7 +82,7 @@ function placeOf(file: string, { packages }: Lock): string[] {
 
 function component(place: string, locked: LockedPackage): object {
   const { version = "", integrity, license } = locked;
-  const name = nameOf(place, locked);
+  const name = getName(place, locked);
   const purl = `pkg:npm/${name.replace("@", "%40")}@${version}`;
   return {
     type: "library",
@@ -91,12 +91,12 @@ function component(place: string, locked: LockedPackage): object {
     "bom-ref": place,
     purl,
     ...(license === undefined ? {} : { licenses: [{ expression: license }] }),
-    ...(integrity === undefined ? {} : { hashes: hashesOf(integrity) }),
+    ...(integrity === undefined ? {} : { hashes: parseHashes(integrity) }),
   };
 }
 
 /** Converts `sha512-<base64>` of npm into hashes of CycloneDX. */
-function hashesOf(integrity: string): object[] {
+function parseHashes(integrity: string): object[] {
   return integrity.split(" ").map((text) => {
     const [algorithm = "", content = ""] = text.split(/-(.*)/s);
     return { alg: algorithm.replace("sha", "SHA-"), content: Buffer.from(content, "base64").toString("hex") };
@@ -104,7 +104,7 @@ function hashesOf(integrity: string): object[] {
 }
 
 /** A UUID of version 8 (RFC 9562) from the first bits of a hash. */
-function uuidOf(digest: string): string {
+function computeUuid(digest: string): string {
   const [a, b, c, d, e] = [0, 8, 13, 17, 20].map((from, index) =>
     digest.slice(from, from + ([8, 4, 3, 3, 12][index] ?? 0)),
   );

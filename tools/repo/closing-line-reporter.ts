@@ -9,7 +9,7 @@ const MAX_SLOW_FILES = 20;
 /** Ends the run with its slowest files, then one plain line that scripts can read: `Tests: 12 passed, 0 failed, 1 skipped`. */
 export default class ClosingLineReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], errors: readonly SerializedError[]): void {
-    const counts = modules.map((module) => countOf(module, errors));
+    const counts = modules.map((module) => countTests(module, errors));
     const sum = (key: keyof Count): number => counts.reduce((total, count) => total + count[key], 0);
     const slowFiles = listSlowFiles(modules.map(timeFile));
     process.on("exit", () => {
@@ -43,7 +43,7 @@ function inSeconds(durationMs: number): string {
   return `${(durationMs / 1000).toFixed(1)} s`;
 }
 
-function countOf(module: TestModule, errors: readonly SerializedError[]): Count {
+function countTests(module: TestModule, errors: readonly SerializedError[]): Count {
   const count = { passed: 0, failed: 0, skipped: 0 };
   for (const test of module.children.allTests()) {
     const { state } = test.result();

@@ -111,7 +111,7 @@ function planUsers({ nkeys }: Found, { users }: PlanOptions, make: Makers): read
   }
   const keys = Object.entries(all)
     .filter(([file]) => file.endsWith(".nk"))
-    .map(([file, seed]) => [keyVariable(file.slice(0, -".nk".length)), publicKeyOf(seed.trim())]);
+    .map(([file, seed]) => [keyVariable(file.slice(0, -".nk".length)), derivePublicKey(seed.trim())]);
   const data = Object.fromEntries(keys) as Record<string, string>;
   return [...wanted, { kind: "ConfigMap", name: "muster-nats-keys", because: "public", data }];
 }
@@ -169,7 +169,7 @@ export const RANDOM_MAKERS: Makers = {
 };
 
 /** The public key of a seed. Throws where it is not the seed of a user. */
-export function publicKeyOf(seed: string): string {
+export function derivePublicKey(seed: string): string {
   const bytes = base32Bytes(seed);
   const key = bytes.subarray(SEED_OF_USER.length, SEED_OF_USER.length + KEY_BYTES);
   if (key.length < KEY_BYTES || encodeNkey(SEED_OF_USER, key) !== seed) throw new Error("a seed is not one of a user");
@@ -213,10 +213,10 @@ export function makeAuthority(nowMs: number): Readonly<Record<string, string>> {
   const days = AUTHORITY_DAYS;
   // The name is unique: of two authorities with one name TLS only tries the first, so clients that trust both would fail.
   const sum = createHash("sha256").update(publicKey.export({ format: "der", type: "spki" }));
-  const subject = nameOf(`nats authority ${sum.digest("hex").slice(0, 16)}`);
+  const subject = encodeName(`nats authority ${sum.digest("hex").slice(0, 16)}`);
   const by = { issuer: subject, signer: privateKey };
   const der = signedDer({ subject, extensions: [IS_AUTHORITY], days, nowMs, publicKey, ...by });
-  return { "tls.crt": pemOf(der), "tls.key": privateKey.export({ format: "pem", type: "pkcs8" }).toString() };
+  return { "tls.crt": formatPem(der), "tls.key": privateKey.export({ format: "pem", type: "pkcs8" }).toString() };
 }
 
 /** Creates a certificate for these names, signed by the authority, which is added as `ca.crt`. */
@@ -227,20 +227,22 @@ export function makeCertificate(
 ): Readonly<Record<string, string>> {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const by = {
-    issuer: subjectOf(new X509Certificate(authority["tls.crt"] ?? "").raw),
+    issuer: readSubject(new X509Certificate(authority["tls.crt"] ?? "").raw),
     signer: createPrivateKey(authority["tls.key"] ?? ""),
   };
   const alternatives = names.map((each) => der(0x82, Buffer.from(each)));
   const named = der(SEQUENCE, ALTERNATIVE_NAMES, der(OCTET_STRING, der(SEQUENCE, ...alternatives)));
   const days = CERTIFICATE_DAYS;
   return {
-    "tls.crt": pemOf(signedDer({ subject: nameOf("nats"), extensions: [named], days, nowMs, publicKey, ...by })),
+    "tls.crt": formatPem(
+      signedDer({ subject: encodeName("nats"), extensions: [named], days, nowMs, publicKey, ...by }),
+    ),
     "tls.key": privateKey.export({ format: "pem", type: "pkcs8" }).toString(),
     "ca.crt": authority["tls.crt"] ?? "",
   };
 }
 
-function pemOf(der: Buffer): string {
+function formatPem(der: Buffer): string {
   const body = der.toString("base64").replaceAll(/.{64}/g, "$&\n").trimEnd();
   return `-----BEGIN CERTIFICATE-----\n${body}\n-----END CERTIFICATE-----\n`;
 }
@@ -289,30 +291,30 @@ function signedDer(options: {
   return der(SEQUENCE, content, ECDSA_WITH_SHA256, der(BIT_STRING, Buffer.from([0]), signature));
 }
 
-function nameOf(text: string): Buffer {
+function encodeName(text: string): Buffer {
   return der(SEQUENCE, der(SET, der(SEQUENCE, COMMON_NAME, der(UTF8, Buffer.from(text)))));
 }
 
 /** The subject of the certificate, byte for byte, because another authority may encode it differently. */
-function subjectOf(certificate: Buffer): Buffer {
-  const [content = Buffer.alloc(0)] = partsOf(certificate);
+function readSubject(certificate: Buffer): Buffer {
+  const [content = Buffer.alloc(0)] = splitParts(certificate);
   // The version is optional. Then follow the serial, the algorithm, the issuer, the validity, and the subject.
-  const parts = partsOf(content).filter((part) => part[0] !== VERSION);
+  const parts = splitParts(content).filter((part) => part[0] !== VERSION);
   const subject = parts[4];
   if (subject === undefined) throw new Error("the certificate of the authority has no subject");
   return subject;
 }
 
 /** The parts of a sequence, each with its tag and length. */
-function partsOf(whole: Buffer): readonly Buffer[] {
+function splitParts(whole: Buffer): readonly Buffer[] {
   const parts: Buffer[] = [];
-  for (let at = extentOf(whole, 0).from; at < whole.length; at = extentOf(whole, at).to)
-    parts.push(whole.subarray(at, extentOf(whole, at).to));
+  for (let at = readExtent(whole, 0).from; at < whole.length; at = readExtent(whole, at).to)
+    parts.push(whole.subarray(at, readExtent(whole, at).to));
   return parts;
 }
 
 /** Start and end of the content of the part at this position. The length has one byte, or the number of bytes that the first one states. */
-function extentOf(bytes: Buffer, at: number): { readonly from: number; readonly to: number } {
+function readExtent(bytes: Buffer, at: number): { readonly from: number; readonly to: number } {
   const first = bytes.readUInt8(at + 1);
   const size = first < 0x80 ? 0 : first & 0x7f;
   const length = size === 0 ? first : bytes.readUIntBE(at + 2, size);

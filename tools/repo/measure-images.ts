@@ -24,7 +24,7 @@ const UNTIMED = "setup";
 
 /** Returns a Markdown table: the size of each image, its size above the base, and its time to ready with NATS and a cluster (median of three starts). */
 export async function measureImages(names: readonly string[], imageOf: (name: string) => string): Promise<string> {
-  const base = await sizeOf("node:24-bookworm-slim");
+  const base = await measureSize("node:24-bookworm-slim");
   await docker("network", "create", PREFIX);
   await docker("volume", "create", PREFIX);
   try {
@@ -42,7 +42,7 @@ export async function measureImages(names: readonly string[], imageOf: (name: st
         if (command === undefined) return await medianMs(() => readyMs(name, imageOf(name)));
         return await medianMs(() => timed(() => docker("run", "--rm", imageOf(name), ...command)));
       };
-      const size = await sizeOf(imageOf(name));
+      const size = await measureSize(imageOf(name));
       const ms = await startMs();
       const time = ms === undefined ? "" : `${(ms / 1000).toFixed(1)} s`;
       rows.push(`| ${name} | ${megabytes(size)} | ${megabytes(size - base)} | ${time} |`);
@@ -91,7 +91,7 @@ async function timed(act: () => Promise<unknown>): Promise<number> {
   return performance.now() - begin;
 }
 
-async function sizeOf(image: string): Promise<number> {
+async function measureSize(image: string): Promise<number> {
   return Number(await docker("image", "inspect", "--format", "{{.Size}}", image));
 }
 

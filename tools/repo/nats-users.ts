@@ -40,7 +40,7 @@ export async function writeKeys(directory: string): Promise<WrittenKeys> {
   for (const user of NATS_USERS) {
     const file = join(seeds, `${user}.nk`);
     const seed = (await readIfExists(file)).trim();
-    const publicKey = seed === "" ? known[buildKeyVariable(user)] : publicKeyIn(file, seed);
+    const publicKey = seed === "" ? known[buildKeyVariable(user)] : readPublicKey(file, seed);
     if (publicKey !== undefined) {
       keys.set(user, publicKey);
       continue;
@@ -65,7 +65,7 @@ async function writeAtomically(file: string, text: string, mode: number): Promis
   await rename(`${file}.new`, file);
 }
 
-function publicKeyIn(file: string, seed: string): string {
+function readPublicKey(file: string, seed: string): string {
   try {
     return getPublicKey(seed);
   } catch (cause) {

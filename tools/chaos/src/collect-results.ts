@@ -111,14 +111,14 @@ export async function listLocksLeft(
   const end = performance.now() + limitMs;
   for (;;) {
     const pids = livingPids();
-    const left = (await locks.list()).filter(({ value: holder }) => holder !== "" && !pids.includes(pidOf(holder)));
+    const left = (await locks.list()).filter(({ value: holder }) => holder !== "" && !pids.includes(parsePid(holder)));
     if (left.length === 0 || performance.now() > end) return left.map(({ key, value }) => `${key} of ${value}`);
     await sleep(POLL_MS);
   }
 }
 
 /** The holder of a lock is `<service>-<host>-<pid>-<random>`. */
-function pidOf(holder: string): number {
+function parsePid(holder: string): number {
   return Number(holder.split("-").at(-2));
 }
 

@@ -8,7 +8,7 @@ import { pause } from "./users.ts";
 const SYSTEM_NAMESPACE = "kube-system";
 const RETRY_MS = 300;
 
-function podsOf(namespace: string): KubeResource {
+function buildPodsResource(namespace: string): KubeResource {
   return { apiVersion: "v1", plural: "pods", namespace };
 }
 
@@ -16,10 +16,10 @@ function podsOf(namespace: string): KubeResource {
 export async function startResidents(calls: KubeCalls, plan: ForeignPlan, nodes: readonly string[]): Promise<void> {
   for (const node of nodes) {
     const pod = buildPod(`agent-${node}`, SYSTEM_NAMESPACE, AGENT_REQUESTS, 0);
-    await calls.create(podsOf(SYSTEM_NAMESPACE), onNode(pod, node));
+    await calls.create(buildPodsResource(SYSTEM_NAMESPACE), onNode(pod, node));
   }
   for (const { name, node, requests } of plan.residents)
-    await calls.create(podsOf(NAMESPACE), onNode(buildPod(name, NAMESPACE, requests, 0), node));
+    await calls.create(buildPodsResource(NAMESPACE), onNode(buildPod(name, NAMESPACE, requests, 0), node));
 }
 
 export async function endResidents(calls: KubeCalls, plan: ForeignPlan, stop: AbortSignal): Promise<void> {
@@ -42,13 +42,13 @@ export async function runForeignPod({ calls, startedAtMs, calm, stop }: ForeignD
   const manifest = buildPod(pod.name, NAMESPACE, pod.requests, pod.termMs);
   const selector = pod.node === undefined ? {} : { nodeSelector: { "kubernetes.io/hostname": pod.node } };
   const placed = { ...manifest, spec: { ...manifest.spec, ...selector } };
-  await untilDone(stop, () => unlessFault(calls.create(podsOf(NAMESPACE), placed), "already_exists"));
+  await untilDone(stop, () => unlessFault(calls.create(buildPodsResource(NAMESPACE), placed), "already_exists"));
   await pause(pod.forMs, calm);
   await remove(calls, pod.name, stop);
 }
 
 function remove(calls: KubeCalls, name: string, stop: AbortSignal): Promise<void> {
-  return untilDone(stop, () => unlessFault(calls.delete(podsOf(NAMESPACE), name), "not_found"));
+  return untilDone(stop, () => unlessFault(calls.delete(buildPodsResource(NAMESPACE), name), "not_found"));
 }
 
 /** Retries while the API server is unreachable. */

@@ -94,7 +94,7 @@ async function apply(injection: Injection, action: FaultAction, id: string): Pro
   }
 }
 
-function replicasOf(
+function listReplicas(
   { stack }: World,
   service: Service,
   places: readonly number[] | undefined,
@@ -109,7 +109,7 @@ async function killReplicas(
   places: readonly number[] | undefined,
   awayMs: number,
 ): Promise<void> {
-  await Promise.all(replicasOf(world, service, places).map((replica) => replica.kill(awayMs)));
+  await Promise.all(listReplicas(world, service, places).map((replica) => replica.kill(awayMs)));
   await sleep(awayMs);
 }
 
@@ -120,7 +120,7 @@ async function freezeReplicas(
   forMs: number,
 ): Promise<void> {
   // Uses the pid, so that a successor is neither resumed nor frozen.
-  const pids = replicasOf(world, service, places).map((replica) => replica.current().pid);
+  const pids = listReplicas(world, service, places).map((replica) => replica.current().pid);
   for (const pid of pids) signal(pid, "SIGSTOP");
   try {
     await sleep(forMs);
@@ -154,7 +154,7 @@ async function withRule(
 }
 
 async function killNode({ world, outages }: Injection, victim: Victim, awayMs: number): Promise<void> {
-  const node = "node" in victim ? victim.node : nodeOf(world, victim);
+  const node = "node" in victim ? victim.node : findNode(world, victim);
   if (node === undefined || outages.some((outage) => outage.node === node && outage.toMs === Infinity)) return;
   const outage = { node, fromMs: Date.now(), toMs: Number.POSITIVE_INFINITY };
   outages.push(outage);
@@ -195,7 +195,10 @@ async function retry(work: () => Promise<unknown>): Promise<void> {
 }
 
 /** The machine of the pod, as granted to a session, or as placed for a job; undefined while it has none. */
-function nodeOf({ records, pods }: World, victim: { readonly work: string; readonly pod: string }): string | undefined {
+function findNode(
+  { records, pods }: World,
+  victim: { readonly work: string; readonly pod: string },
+): string | undefined {
   const components = records.get(victim.work)?.value.session?.components ?? [];
   const node = components.find(({ name }) => name === victim.pod)?.node ?? "";
   if (node !== "") return node;

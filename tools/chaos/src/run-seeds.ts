@@ -93,7 +93,7 @@ async function renderRun(options: Arguments, seed: number, run: ChaosRun, direct
   const begun = observed.faults.filter(({ fromMs }) => fromMs !== undefined).length;
   const late = listUnconfirmedTwins(observed.pods);
   const unconfirmed =
-    late.length === 0 ? "" : `; second pods that were never confirmed: ${late.map(nameOf).join(", ")}`;
+    late.length === 0 ? "" : `; second pods that were never confirmed: ${late.map(formatPod).join(", ")}`;
   const injected = `${begun} of ${observed.faults.length} faults injected`;
   const summary = `${(tookMs / 1000).toFixed(0)} s, ${injected}; ${outcomes}${unconfirmed}`;
   if (findings.length === 0) return `seed ${seed}: all rules hold (${summary})\n`;
@@ -108,12 +108,12 @@ async function renderRun(options: Arguments, seed: number, run: ChaosRun, direct
     "",
     ...stories,
     `logs: ${directory}`,
-    `repeat: ${commandOf(options, seed)}`,
+    `repeat: ${formatCommand(options, seed)}`,
     "",
   ].join("\n");
 }
 
-function nameOf({ name, uid }: PodSeen): string {
+function formatPod({ name, uid }: PodSeen): string {
   return `${name} (${uid})`;
 }
 
@@ -166,7 +166,7 @@ function describeJob({
   ].join(", ");
 }
 
-function commandOf({ sessions, jobs, faults, apiServer }: Arguments, seed: number): string {
+function formatCommand({ sessions, jobs, faults, apiServer }: Arguments, seed: number): string {
   const server = apiServer === "embedded" ? "" : ` --api-server ${apiServer}`;
   return `npm run chaos -- --seed ${seed} --sessions ${sessions} --jobs ${jobs} --faults ${faults}${server}`;
 }
@@ -183,12 +183,12 @@ function toJson(options: Arguments, seed: number, run: ChaosRun, directory: stri
     tookMs: Math.round(tookMs),
     outcomes: Object.fromEntries(countOutcomes(observed)),
     findings,
-    neverConfirmed: listUnconfirmedTwins(observed.pods).map(nameOf),
+    neverConfirmed: listUnconfirmedTwins(observed.pods).map(formatPod),
     stories,
     plan,
     faults: observed.faults,
     ...(directory !== "" && { directory }),
-    again: commandOf(options, seed),
+    again: formatCommand(options, seed),
   };
 }
 

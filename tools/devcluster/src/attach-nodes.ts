@@ -45,7 +45,7 @@ export async function attachNodes(options: AttachOptions): Promise<AttachedNodes
   const access = named ?? (await buildClusterAccess(kubeconfig));
   if (controlPlane) started.use(await startControlPlane({ ...shared, kubeconfig }));
 
-  const wanted = pools.flatMap((pool) => Array.from({ length: pool.nodes }, (_, index) => nodeOf(pool, index)));
+  const wanted = pools.flatMap((pool) => Array.from({ length: pool.nodes }, (_, index) => buildNode(pool, index)));
   // Processes of a node that an earlier cluster had and this one lacks would run forever.
   await endLeftovers(
     directory,
@@ -72,7 +72,7 @@ export async function attachNodes(options: AttachOptions): Promise<AttachedNodes
   return { nodes, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }
 
-function nodeOf(pool: NodePool, index: number): Pick<KubeletOptions, "nodeName" | "labels" | "capacity"> {
+function buildNode(pool: NodePool, index: number): Pick<KubeletOptions, "nodeName" | "labels" | "capacity"> {
   return {
     nodeName: `${pool.name}-${index}`,
     labels: { pool: pool.name, ...pool.labels },

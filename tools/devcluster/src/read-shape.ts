@@ -34,15 +34,15 @@ function explain(issue: z.core.$ZodRawIssue): string | undefined {
     case "invalid_type":
       return issue.input === undefined ? "is missing" : needed(NEEDED[issue.expected] ?? issue.expected, issue);
     case "invalid_value":
-      return needed(oneOf(issue.values), issue);
+      return needed(describeOptions(issue.values), issue);
     case "invalid_union":
-      return needed(oneOf(Array.isArray(issue["options"]) ? issue["options"] : []), discriminated(issue));
+      return needed(describeOptions(Array.isArray(issue["options"]) ? issue["options"] : []), discriminated(issue));
     case "too_small":
       return typeof issue.input === "string" ? "must not be empty" : needed(`at least ${issue.minimum}`, issue);
     case "too_big":
       return needed(`at most ${issue.maximum}`, issue);
     case "unrecognized_keys":
-      return `unknown: ${issue.keys.join(", ")}; known: ${fieldsOf(issue.inst).join(", ")}`;
+      return `unknown: ${issue.keys.join(", ")}; known: ${listFields(issue.inst).join(", ")}`;
     default:
       return undefined;
   }
@@ -52,7 +52,7 @@ function needed(right: string, { input }: { readonly input?: unknown }): string 
   return input === undefined ? `is missing: ${right} is needed` : `${right} is needed, not ${JSON.stringify(input)}`;
 }
 
-function oneOf(values: readonly unknown[]): string {
+function describeOptions(values: readonly unknown[]): string {
   return values.length > 1 ? `one of ${values.map(String).join(", ")}` : String(values[0]);
 }
 
@@ -62,7 +62,7 @@ function discriminated({ input, discriminator }: { readonly input?: unknown; rea
   return { input: isNamed ? (Reflect.get(input, discriminator) as unknown) : input };
 }
 
-function fieldsOf(schema: unknown): string[] {
+function listFields(schema: unknown): string[] {
   return schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
 }
 

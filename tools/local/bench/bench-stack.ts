@@ -62,7 +62,7 @@ export async function benchStack(options: {
     }),
   );
   const bus = starting.use(await connectNats({ ...stack.nats, name: "bench" }));
-  const processes = [{ name: "devcluster", pid: cluster.pid }, ...stack.replicas.map(pidOf)];
+  const processes = [{ name: "devcluster", pid: cluster.pid }, ...stack.replicas.map(describeReplica)];
   const all = starting.move();
   return {
     stack,
@@ -73,7 +73,7 @@ export async function benchStack(options: {
   };
 }
 
-function pidOf(replica: Stack["replicas"][number]): { name: string; pid: number } {
+function describeReplica(replica: Stack["replicas"][number]): { name: string; pid: number } {
   return { name: replica.service, pid: replica.current().pid };
 }
 

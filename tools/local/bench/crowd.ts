@@ -49,7 +49,7 @@ export async function crowd(): Promise<void> {
 }
 
 async function submitAll({ sessions }: BenchStack): Promise<void> {
-  const names = Array.from({ length: SESSIONS }, (_, index) => nameOf(index)).values();
+  const names = Array.from({ length: SESSIONS }, (_, index) => buildName(index)).values();
   const lane = async (): Promise<void> => {
     for (const name of names) {
       await sessions.submitSession({ requestId: name, name, spec: spec() }, { timeoutMs: 60_000 });
@@ -109,7 +109,7 @@ function reportOrder(ended: readonly Session[]): void {
   );
 }
 
-function nameOf(index: number): string {
+function buildName(index: number): string {
   return `crowd-${String(index).padStart(4, "0")}`;
 }
 

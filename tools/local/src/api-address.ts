@@ -10,13 +10,13 @@ const DEFAULT_PORT = 8480;
  * where the requested port is no port, or in use.
  */
 export async function chooseApiAddress(requestedPort: string | undefined): Promise<string> {
-  const wanted = requestedPort === undefined ? DEFAULT_PORT : portOf(requestedPort);
+  const wanted = requestedPort === undefined ? DEFAULT_PORT : parsePort(requestedPort);
   const port = (await listenOnce(wanted)) ?? (requestedPort === undefined ? await listenOnce(0) : undefined);
   if (port !== undefined) return `${HOST}:${port}`;
   return refuse(`port ${wanted} of ${HOST} is in use; without this option a free port is chosen`);
 }
 
-function portOf(text: string): number {
+function parsePort(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
   return port >= 1 && port <= 65_535 ? port : refuse(`"${text}" is not a port from 1 to 65535`);
 }

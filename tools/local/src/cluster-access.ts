@@ -30,7 +30,7 @@ export async function grantAccess(kubeconfig: string, directory: string, options
   await mkdir(directory, { recursive: true, mode: 0o700 });
   for (const file of ["namespace.yaml", ...more])
     await applyAll(calls, await readManifests(`deploy/kubernetes/${file}`));
-  const cluster = await clusterOf(admin);
+  const cluster = await readCluster(admin);
   const files = new Map<ServiceName, string | undefined>();
   let untilMs = Infinity;
   for (const service of services) {
@@ -41,7 +41,7 @@ export async function grantAccess(kubeconfig: string, directory: string, options
       files.set(service, undefined);
       continue;
     }
-    const { token, expirationTimestamp } = await tokenOf(calls, account, seconds);
+    const { token, expirationTimestamp } = await requestToken(calls, account, seconds);
     untilMs = Math.min(untilMs, Date.parse(expirationTimestamp));
     const file = join(directory, `${service}.kubeconfig`);
     const content = {
@@ -60,7 +60,7 @@ export async function grantAccess(kubeconfig: string, directory: string, options
 }
 
 /** The address and the authority of the cluster, with the certificate inline, so that the file works in any place. */
-async function clusterOf(admin: ReturnType<typeof loadKube>): Promise<object> {
+async function readCluster(admin: ReturnType<typeof loadKube>): Promise<object> {
   const cluster = admin.getCurrentCluster();
   const ca = cluster?.caData ?? (cluster?.caFile === undefined ? undefined : await readFile(cluster.caFile, "base64"));
   return {
@@ -76,7 +76,7 @@ type TokenRequest = KubeObject & {
   readonly status?: { readonly token: string; readonly expirationTimestamp: string };
 };
 
-async function tokenOf(
+async function requestToken(
   calls: KubeCalls,
   { metadata }: KubeObject,
   expirationSeconds: number,

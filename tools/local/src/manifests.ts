@@ -14,11 +14,11 @@ export async function readManifests(file: string): Promise<readonly KubeObject[]
 export async function applyAll(calls: KubeCalls, objects: readonly KubeObject[], signal?: AbortSignal): Promise<void> {
   const options = { query: { fieldManager: "muster-local", force: true }, ...(signal !== undefined && { signal }) };
   for (const body of objects)
-    await calls.patch(resourceOf(body), body.metadata?.name ?? "", { kind: "apply", body }, options);
+    await calls.patch(buildResource(body), body.metadata?.name ?? "", { kind: "apply", body }, options);
 }
 
 /** The API resource of the object. */
-export function resourceOf({ apiVersion = "", kind = "", metadata }: KubeObject): KubeResource {
+export function buildResource({ apiVersion = "", kind = "", metadata }: KubeObject): KubeResource {
   const namespace = metadata?.namespace;
   const plural = `${kind.toLowerCase()}s`.replace(/ys$/, "ies");
   return { apiVersion, plural, ...(namespace !== undefined && { namespace }) };

@@ -4,7 +4,7 @@ import { makeKubeCalls, loadKube, unlessMissing, type KubeCalls } from "@muster/
 import { until } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ELASTIC, POOLS } from "../src/elastic.ts";
-import { applyAll, readManifests, resourceOf } from "../src/manifests.ts";
+import { applyAll, readManifests, buildResource } from "../src/manifests.ts";
 import { ROOT } from "../src/root.ts";
 import { runMuster } from "./muster-run.ts";
 import { startWorld, type World } from "./stack-world.ts";
@@ -108,7 +108,7 @@ async function applyExample(calls: KubeCalls, file: string): Promise<Manifests> 
 
 async function deleteAll(calls: KubeCalls, objects: Manifests): Promise<void> {
   for (const object of objects.toReversed()) {
-    const [resource, name] = [resourceOf(object), object.metadata?.name ?? ""];
+    const [resource, name] = [buildResource(object), object.metadata?.name ?? ""];
     await unlessMissing(calls.delete(resource, name));
     const isGone = async (): Promise<boolean> => (await unlessMissing(calls.get(resource, name))) === undefined;
     await until(`${object.kind} ${name} is gone`, isGone, { timeoutMs: 60_000 });

@@ -10,7 +10,7 @@ import { SERVICES } from "@muster/repo/services";
 import { startTestNats, buildProcessEnv, until, makePatientClient } from "@muster/testkit";
 import { waitForService, startChild } from "../src/child.ts";
 import { ROOT } from "../src/root.ts";
-import { applyAll, readManifests, resourceOf } from "../src/manifests.ts";
+import { applyAll, readManifests, buildResource } from "../src/manifests.ts";
 import { grantAccess } from "../src/cluster-access.ts";
 
 const NAMESPACE = "default";
@@ -71,7 +71,7 @@ export async function startLimitedWorld(kubeconfig: string, more: LimitedOptions
     for (const file of [...SERVICES.map((service) => `${service}.yaml`), ...(more.rights ?? [])])
       for (const object of await readManifests(`deploy/kubernetes/${file}`))
         if (object.kind?.startsWith("ClusterRole") === true)
-          await calls.delete(resourceOf(object), object.metadata?.name ?? "").catch(ifNotThere);
+          await calls.delete(buildResource(object), object.metadata?.name ?? "").catch(ifNotThere);
   });
   const nats = starting.use(await startTestNats());
   const children = SERVICES.map((service) => {

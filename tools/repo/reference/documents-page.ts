@@ -168,55 +168,62 @@ function wrap(text: string): string {
 }
 
 function table(schema: Schema, path = ""): string {
-  const rows = rowsOf(schema, path).map(
+  const rows = buildRows(schema, path).map(
     (cells) => `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`,
   );
   return `${["| field | type | default | required | meaning |", "| --- | --- | --- | --- | --- |", ...rows].join("\n")}\n`;
 }
 
-function rowsOf(schema: Schema, path: string): string[][] {
+function buildRows(schema: Schema, path: string): string[][] {
   return Object.entries(schema.properties ?? {}).flatMap(([name, field]) => {
     const full = path === "" ? name : `${path}.${name}`;
     const isRequired = schema.required?.includes(name) === true ? "yes" : "";
     const more = CLOSED[full] === undefined ? "" : ` ${CLOSED[full]}`;
-    const cells = [`\`${full}\``, typeOf(field), defaultOf(field), isRequired, `${field.description ?? ""}${more}`];
+    const cells = [
+      `\`${full}\``,
+      describeType(field),
+      formatDefault(field),
+      isRequired,
+      `${field.description ?? ""}${more}`,
+    ];
     return [cells, ...(more === "" ? innerRows(field, full) : [])];
   });
 }
 
 function innerRows(field: Schema, path: string): string[][] {
   const { items, additionalProperties: values } = field;
-  const map = typeof values === "object" ? rowsOf(values, `${path}.NAME`) : [];
-  return [...rowsOf(field, path), ...(items === undefined ? [] : rowsOf(items, `${path}[]`)), ...map];
+  const map = typeof values === "object" ? buildRows(values, `${path}.NAME`) : [];
+  return [...buildRows(field, path), ...(items === undefined ? [] : buildRows(items, `${path}[]`)), ...map];
 }
 
-function typeOf(field: Schema): string {
+function describeType(field: Schema): string {
   const { type, format, pattern, items, additionalProperties: values, minItems, maxItems, oneOf } = field;
   if (field.const !== undefined) return `\`${JSON.stringify(field.const).replaceAll('"', "")}\``;
   if (field.enum !== undefined) return field.enum.map((word) => `\`${String(word)}\``).join(", ");
   if (format === "duration" || format === "quantity" || pattern?.includes("|ms|") || pattern?.includes("(ms|"))
     return format === "quantity" ? "quantity" : "duration";
   if (field["x-kubernetes-int-or-string"] === true) return "quantity";
-  if (Array.isArray(type)) return type.map((each: string) => typeOf({ ...field, type: each })).join(" or ");
-  if (type === "array") return `list of ${items === undefined ? "any" : typeOf(items)}${sizeOf(minItems, maxItems)}`;
-  if (type === "object") return typeof values === "object" ? `map of ${typeOf(values)}` : "object";
-  if (type !== undefined) return `${String(type)}${rangeOf(field.minimum, field.maximum)}`;
-  return oneOf === undefined ? "any" : oneOf.map(typeOf).join(" or ");
+  if (Array.isArray(type)) return type.map((each: string) => describeType({ ...field, type: each })).join(" or ");
+  if (type === "array")
+    return `list of ${items === undefined ? "any" : describeType(items)}${formatSize(minItems, maxItems)}`;
+  if (type === "object") return typeof values === "object" ? `map of ${describeType(values)}` : "object";
+  if (type !== undefined) return `${String(type)}${formatRange(field.minimum, field.maximum)}`;
+  return oneOf === undefined ? "any" : oneOf.map(describeType).join(" or ");
 }
 
 /** The largest number of a type is no limit that a reader needs. */
-function rangeOf(min: number | undefined, max: number | undefined): string {
+function formatRange(min: number | undefined, max: number | undefined): string {
   const isLimit = max !== undefined && max < 2 ** 31 - 1;
   if (min !== undefined && min >= 0 && isLimit) return `, ${min} to ${max}`;
   if (isLimit) return `, at most ${max}`;
   return min !== undefined && min >= 0 ? `, at least ${min}` : "";
 }
 
-function sizeOf(min = 0, max: number | undefined): string {
+function formatSize(min = 0, max: number | undefined): string {
   return max === undefined ? "" : ` (${min} to ${max})`;
 }
 
-function defaultOf({ default: value, format }: Schema): string {
+function formatDefault({ default: value, format }: Schema): string {
   if (value === undefined) return "";
   if (format === "duration" && typeof value === "number") return `\`${formatDuration(value)}\``;
   if (value === "") return "empty";

@@ -19,28 +19,28 @@ Variables of other programs are in other places: [tracing and metrics](../tracin
 
 /** Returns the page docs/reference/environment.md. */
 export function buildEnvironmentPage(): string {
-  const shared = ["libs/service/src/run-service.ts", "libs/bus/src/nats-access.ts"].flatMap(variablesOf);
-  const services = [...SERVICES].toSorted().map((name) => section(name, variablesOf(`apps/${name}/src/config.ts`)));
-  const command = section("muster", variablesOf("apps/cli/src/config.ts"));
+  const shared = ["libs/service/src/run-service.ts", "libs/bus/src/nats-access.ts"].flatMap(listVariables);
+  const services = [...SERVICES].toSorted().map((name) => section(name, listVariables(`apps/${name}/src/config.ts`)));
+  const command = section("muster", listVariables("apps/cli/src/config.ts"));
   const note =
     "It also reads the other variables for access to NATS (`MUSTER_NATS_`, except `MUSTER_NATS_REPLICAS`) of [every service](#every-service).";
   return [OPENING, section("Every service", shared), ...services, `${command}\n${note}\n`].join("\n");
 }
 
-function variablesOf(path: string): Variable[] {
+function listVariables(path: string): Variable[] {
   return readVariables(join(ROOT, path));
 }
 
 function section(title: string, variables: readonly Variable[]): string {
   const rows = variables.map(({ name, fallback = "none", values = "", meaning }) =>
-    [`\`${name}\``, fallback, unitOf(name), values, linked(meaning)].join(" | "),
+    [`\`${name}\``, fallback, findUnit(name), values, linked(meaning)].join(" | "),
   );
   const table = ["variable | default | unit | values | meaning", "--- | --- | --- | --- | ---", ...rows];
   return `## ${title}\n\n${table.map((row) => `| ${row} |`).join("\n")}\n`;
 }
 
 /** The end of a name is its unit. */
-function unitOf(name: string): string {
+function findUnit(name: string): string {
   const [, unit = ""] = /_(MS|BYTES|PERCENT)(?:_MAX)?$/.exec(name) ?? [];
   return { MS: "ms", BYTES: "bytes", PERCENT: "%" }[unit] ?? "";
 }

@@ -28,10 +28,10 @@ export function readVariables(path: string): Variable[] {
   const source = parse(path);
   const found = new Map<string, Variable>();
   const visit = (node: ts.Node): void => {
-    const read = readOf(node);
+    const read = findRead(node);
     if (read !== undefined) {
       const before = found.get(read.name);
-      found.set(read.name, merge(before, variableOf(source, node, read)));
+      found.set(read.name, merge(before, buildVariable(source, node, read)));
     }
     node.forEachChild(visit);
   };
@@ -48,7 +48,7 @@ function parse(path: string): Source {
 
 type Read = { readonly name: string; readonly method: string; readonly options: ts.Expression | undefined };
 
-function readOf(node: ts.Node): Read | undefined {
+function findRead(node: ts.Node): Read | undefined {
   if (ts.isElementAccessExpression(node)) {
     const name = node.argumentExpression;
     const isEnv = ts.isIdentifier(node.expression) && node.expression.text === "env";
@@ -69,8 +69,8 @@ function named(name: ts.Expression | undefined, { method, options, fallback }: G
   return { name: name.text, method: fallback === undefined ? method : `${method}:${fallback.getText()}`, options };
 }
 
-function variableOf(source: Source, node: ts.Node, { name, method, options }: Read): Variable {
-  const { text, fallback: tagged } = docOf(source, node);
+function buildVariable(source: Source, node: ts.Node, { name, method, options }: Read): Variable {
+  const { text, fallback: tagged } = readDoc(source, node);
   const value = options === undefined ? undefined : evaluate(source, options);
   const fields = isRecord(value) ? value : {};
   const [kind = "", word] = method.split(":");
@@ -101,7 +101,7 @@ function merge(before: Variable | undefined, next: Variable): Variable {
 }
 
 /** The doc comment above the line that the property or statement around the node begins on. */
-function docOf({ file }: Source, node: ts.Node): { readonly text: string; readonly fallback: string | undefined } {
+function readDoc({ file }: Source, node: ts.Node): { readonly text: string; readonly fallback: string | undefined } {
   const lineOf = (each: ts.Node): number => file.getLineAndCharacterOfPosition(each.getStart()).line;
   let owner = node;
   let comment: string | undefined;
@@ -141,7 +141,7 @@ function evaluate(source: Source, node: ts.Expression): Value {
     return isRecord(whole) ? whole[node.name.text] : undefined;
   }
   if (ts.isObjectLiteralExpression(node)) return evaluateObject(source, node);
-  return ts.isIdentifier(node) ? constantOf(source, node.text) : undefined;
+  return ts.isIdentifier(node) ? resolveConstant(source, node.text) : undefined;
 }
 
 function calculate(source: Source, { left, right, operatorToken }: ts.BinaryExpression): Value {
@@ -163,20 +163,20 @@ function evaluateObject(source: Source, node: ts.ObjectLiteralExpression): Value
   return fields;
 }
 
-function constantOf(source: Source, name: string): Value {
+function resolveConstant(source: Source, name: string): Value {
   for (const statement of source.file.statements) {
     if (ts.isVariableStatement(statement)) {
       const declared = statement.declarationList.declarations.find((each) => each.name.getText() === name);
       if (declared?.initializer !== undefined) return evaluate(source, declared.initializer);
     }
-    const from = namedFrom(statement, name);
-    if (from !== undefined) return constantOf(parse(fileOf(source.path, from)), name);
+    const from = findImport(statement, name);
+    if (from !== undefined) return resolveConstant(parse(resolveFile(source.path, from)), name);
   }
   return undefined;
 }
 
 /** The module of the import or export of the name. */
-function namedFrom(statement: ts.Statement, name: string): string | undefined {
+function findImport(statement: ts.Statement, name: string): string | undefined {
   if (!ts.isImportDeclaration(statement) && !ts.isExportDeclaration(statement)) return undefined;
   const list = ts.isImportDeclaration(statement) ? statement.importClause?.namedBindings : statement.exportClause;
   if (list === undefined || (!ts.isNamedImports(list) && !ts.isNamedExports(list))) return undefined;
@@ -185,7 +185,7 @@ function namedFrom(statement: ts.Statement, name: string): string | undefined {
   return isNamed && module !== undefined && ts.isStringLiteral(module) ? module.text : undefined;
 }
 
-function fileOf(importer: string, module: string): string {
+function resolveFile(importer: string, module: string): string {
   if (module.startsWith(".")) return join(dirname(importer), module);
   const index = join(LIBS, module.replace("@muster/", ""), "src/index.ts");
   if (!existsSync(index)) throw new Error(`${importer}: constants of ${module} cannot be read`);

@@ -19,7 +19,7 @@ export function buildTar(entries: readonly Entry[], timeS: number): Buffer {
   if (repeated !== undefined) throw new Error(`${repeated.path} is twice in the archive`);
   const blocks = sorted.flatMap((entry) => {
     const padding = Buffer.alloc((BLOCK - (entry.content.length % BLOCK)) % BLOCK);
-    return [headerOf(entry, timeS), entry.content, padding];
+    return [buildHeader(entry, timeS), entry.content, padding];
   });
   return Buffer.concat([...blocks, Buffer.alloc(2 * BLOCK)]);
 }
@@ -55,7 +55,7 @@ export function withFolders(entries: readonly Entry[]): Entry[] {
   return [...[...new Set(folders)].map((path) => ({ path, content: Buffer.alloc(0) })), ...entries];
 }
 
-function headerOf({ path, content, executable = false }: Entry, timeS: number): Buffer {
+function buildHeader({ path, content, executable = false }: Entry, timeS: number): Buffer {
   const isFolder = path.endsWith("/");
   const { prefix, name } = splitPath(path);
   const header = Buffer.alloc(BLOCK);

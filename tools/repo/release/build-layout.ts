@@ -37,18 +37,18 @@ export type BuiltImage = {
 export function buildImage(bases: readonly Base[], image: ImageRelease): BuiltImage {
   const blobs = new Map<string, Buffer>();
   const put = (mediaType: string, content: Buffer): Descriptor => {
-    const digest = digestOf(content);
+    const digest = computeDigest(content);
     blobs.set(digest, content);
     return { mediaType, digest, size: content.length };
   };
   const putJson = (mediaType: string, value: object): Descriptor => put(mediaType, Buffer.from(JSON.stringify(value)));
   const tar = buildTar(image.files, image.timeS);
-  const own = { content: gzip(tar), diffId: digestOf(tar) };
+  const own = { content: gzip(tar), diffId: computeDigest(tar) };
   const manifests = bases.map((base) => {
     const layers = [...base.layers, own];
     const config = putJson(
       CONFIG,
-      configOf(
+      buildConfig(
         base,
         image,
         layers.map(({ diffId }) => diffId),
@@ -66,7 +66,11 @@ export function buildImage(bases: readonly Base[], image: ImageRelease): BuiltIm
   return { name: image.name, index, blobs };
 }
 
-function configOf({ platform, env }: Base, { stage, labels, timeS }: ImageRelease, diffIds: readonly string[]): object {
+function buildConfig(
+  { platform, env }: Base,
+  { stage, labels, timeS }: ImageRelease,
+  diffIds: readonly string[],
+): object {
   const created = new Date(timeS * 1000).toISOString();
   const names = new Set(stage.Env.map((line) => line.split("=", 1)[0]));
   const kept = env.filter((line) => !names.has(line.split("=", 1)[0]));
@@ -103,6 +107,6 @@ export function buildLayout(images: readonly BuiltImage[], repository: string, v
   ];
 }
 
-export function digestOf(content: Buffer): string {
+export function computeDigest(content: Buffer): string {
   return `sha256:${createHash("sha256").update(content).digest("hex")}`;
 }

@@ -18,20 +18,20 @@ const STATUS = "var/lib/dpkg/status";
 
 /** Reads the packages that dpkg has installed in the bases, and the version of Node; of each once, sorted by name. A base without dpkg has only Node. */
 export function readBasePackages(bases: readonly Base[]): readonly BasePackage[] {
-  const packages = new Map(bases.flatMap(packagesOf).map((each) => [each["bom-ref"], each]));
+  const packages = new Map(bases.flatMap(readPackages).map((each) => [each["bom-ref"], each]));
   return [...packages.values()].toSorted((a, b) => (a["bom-ref"] < b["bom-ref"] ? -1 : 1));
 }
 
-function packagesOf({ layers, env }: Base): readonly BasePackage[] {
+function readPackages({ layers, env }: Base): readonly BasePackage[] {
   const files = readFiles(
     layers.map(({ content }) => content),
     [RELEASE, STATUS],
   );
-  const release = fieldsOf(files[RELEASE], "=");
+  const release = parseFields(files[RELEASE], "=");
   const distribution = (release.get("ID") ?? "debian").replaceAll('"', "");
   const distro = `${distribution}-${(release.get("VERSION_ID") ?? "").replaceAll('"', "")}`;
   const installed = files[STATUS].split("\n\n")
-    .map((paragraph) => fieldsOf(paragraph, ": "))
+    .map((paragraph) => parseFields(paragraph, ": "))
     .filter((fields) => fields.get("Status")?.endsWith(" installed") === true);
   const node = env.find((line) => line.startsWith("NODE_VERSION="))?.split("=")[1];
   return [
@@ -40,11 +40,11 @@ function packagesOf({ layers, env }: Base): readonly BasePackage[] {
       const purl = `pkg:deb/${distribution}/${encodeURIComponent(name)}@${encodeURIComponent(version)}?arch=${arch}&distro=${distro}`;
       return { type: "library" as const, name, version, "bom-ref": purl, purl };
     }),
-    ...(node === undefined ? [] : [nodeOf(node)]),
+    ...(node === undefined ? [] : [buildNodePackage(node)]),
   ];
 }
 
-function nodeOf(version: string): BasePackage {
+function buildNodePackage(version: string): BasePackage {
   const purl = `pkg:generic/node@${version}`;
   return { type: "application", name: "node", version, "bom-ref": purl, purl };
 }
@@ -74,7 +74,7 @@ function readIfPresent(file: string): string {
 }
 
 /** The first line of each field. Continuation lines begin with a space, which no name of a field does. */
-function fieldsOf(text: string, separator: string): ReadonlyMap<string, string> {
+function parseFields(text: string, separator: string): ReadonlyMap<string, string> {
   return new Map(
     text.split("\n").flatMap((line) => {
       const at = line.indexOf(separator);

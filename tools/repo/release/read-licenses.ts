@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { nameOf, placesOf, type Lock } from "../build-sbom.ts";
+import { getName, listPlaces, type Lock } from "../build-sbom.ts";
 import { buildLicenses, checkLicenses } from "./licenses.ts";
 
 /** Files of a package with its license; several may apply. */
@@ -8,7 +8,7 @@ const LEGAL = /^(?:licen[cs]e|copying|notice)(?:[.-].*)?$/i;
 
 /** Paths in the lock file of packages of other authors that the bundled files are of. */
 export function listForeignPlaces(files: readonly string[], lock: Lock): string[] {
-  return placesOf(files, lock).filter((place) => place.includes("node_modules/"));
+  return listPlaces(files, lock).filter((place) => place.includes("node_modules/"));
 }
 
 /** The text with the licenses of these packages. Rejects when one is not allowed. */
@@ -19,7 +19,7 @@ export async function readLicenses(root: string, lock: Lock, places: readonly st
       const manifest = JSON.parse(await readFile(join(root, place, "package.json"), "utf8")) as { license?: unknown };
       const license = locked.license ?? (typeof manifest.license === "string" ? manifest.license : undefined);
       const text = await readTexts(join(root, place));
-      return { name: nameOf(place, locked), version: locked.version ?? "", license, text };
+      return { name: getName(place, locked), version: locked.version ?? "", license, text };
     }),
   );
   const problems = checkLicenses(packages);

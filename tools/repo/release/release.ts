@@ -80,7 +80,7 @@ async function main(): Promise<number> {
   try {
     options = readOptions(process.argv.slice(2), process.env);
   } catch (error) {
-    process.stderr.write(`${messageOf(error).replaceAll(/^/gm, "error: ")}\n\n${HELP}`);
+    process.stderr.write(`${getMessage(error).replaceAll(/^/gm, "error: ")}\n\n${HELP}`);
     return 2;
   }
   if (options === undefined) {
@@ -93,13 +93,13 @@ async function main(): Promise<number> {
     await makeRelease(options);
     return 0;
   } catch (error) {
-    const cause = error instanceof Error && error.cause !== undefined ? `\ncause: ${messageOf(error.cause)}` : "";
-    process.stderr.write(`error: ${messageOf(error)}${cause}\n`);
+    const cause = error instanceof Error && error.cause !== undefined ? `\ncause: ${getMessage(error.cause)}` : "";
+    process.stderr.write(`error: ${getMessage(error)}${cause}\n`);
     return 1;
   }
 }
 
-function messageOf(error: unknown): string {
+function getMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 

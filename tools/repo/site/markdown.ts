@@ -22,7 +22,7 @@ export function escapeHtml(text: string): string {
 
 /** Renders the body of a document. `root` is the repository. */
 export function renderDocument(root: string, page: Document): string {
-  return new Marked({ gfm: true, renderer: rendererOf(root, page) }).parser(page.tokens);
+  return new Marked({ gfm: true, renderer: makeRenderer(root, page) }).parser(page.tokens);
 }
 
 export function renderSource({ path, text }: SourceFile): string {
@@ -43,7 +43,7 @@ export function splitSections(page: Document): readonly Section[] {
   return sections.map(({ tokens, ...section }) => ({ title: page.title, ...section, text: toPlainText(tokens) }));
 }
 
-function rendererOf(root: string, page: Document): RendererObject {
+function makeRenderer(root: string, page: Document): RendererObject {
   const own = buildUrl(page.path);
   return {
     heading(token) {

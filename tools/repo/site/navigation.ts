@@ -25,11 +25,11 @@ export function planNavigation(root: string, files: ReadonlyMap<string, SiteFile
     .toSorted((a, b) => rank(a) - rank(b) || (a.path < b.path ? -1 : 1));
   return GROUPS.map((purpose) => ({
     purpose,
-    pages: pages.filter(({ path }) => purposeOf(path, listed) === purpose),
+    pages: pages.filter(({ path }) => decidePurpose(path, listed) === purpose),
   })).filter((group) => group.pages.length > 0);
 }
 
-function purposeOf(path: string, listed: ReadonlyMap<string, Purpose>): Purpose {
+function decidePurpose(path: string, listed: ReadonlyMap<string, Purpose>): Purpose {
   const [, folder = ""] = /^docs\/([a-z]+)\//.exec(path) ?? [];
   const byFolder = PURPOSES.find((purpose) => purpose.toLowerCase() === folder);
   return byFolder ?? listed.get(path) ?? (path.startsWith("docs/") ? "Guides" : REPOSITORY);

@@ -45,7 +45,7 @@ export function readPages(root: string): ReadonlyMap<string, SiteFile> {
     if (files.has(path)) continue;
     const file = readSiteFile(root, path);
     files.set(path, file);
-    for (const link of linksOf(file)) {
+    for (const link of listLinks(file)) {
       const target = resolveLink(root, path, link.href);
       if (target.kind === "file") pending.push(target.path);
     }
@@ -72,7 +72,7 @@ export function resolveLink(root: string, from: string, href: string): LinkTarge
 /** The text of tokens without markup, in one line. */
 export function toPlainText(tokens: readonly Token[]): string {
   return tokens
-    .map((token) => textOf(token as MarkedToken))
+    .map((token) => getText(token as MarkedToken))
     .join("")
     .replaceAll(/\s+/g, " ")
     .trim();
@@ -99,7 +99,7 @@ function readHeadings(tokens: TokensList): ReadonlyMap<Token, Heading> {
     if (token.type !== "heading") return;
     const { depth, tokens: inline } = token as Tokens.Heading;
     const text = toPlainText(inline);
-    const base = anchorOf(text);
+    const base = buildAnchor(text);
     const used = uses.get(base) ?? 0;
     uses.set(base, used + 1);
     headings.set(token, { depth, text, id: used === 0 ? base : `${base}-${used}` });
@@ -108,14 +108,14 @@ function readHeadings(tokens: TokensList): ReadonlyMap<Token, Heading> {
 }
 
 /** The anchor that GitHub gives to a heading. */
-function anchorOf(text: string): string {
+function buildAnchor(text: string): string {
   return text
     .toLowerCase()
     .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
     .replaceAll(/\s/g, "-");
 }
 
-function linksOf(file: SiteFile): readonly (Tokens.Link | Tokens.Image)[] {
+function listLinks(file: SiteFile): readonly (Tokens.Link | Tokens.Image)[] {
   const links: (Tokens.Link | Tokens.Image)[] = [];
   if (file.kind !== "document") return links;
   void walkTokens(file.tokens, (token) => {
@@ -126,7 +126,7 @@ function linksOf(file: SiteFile): readonly (Tokens.Link | Tokens.Image)[] {
 
 function findProblems(root: string, file: SiteFile, files: ReadonlyMap<string, SiteFile>): readonly string[] {
   if (file.kind !== "document") return [];
-  const problems = linksOf(file).flatMap(({ type, href }) => {
+  const problems = listLinks(file).flatMap(({ type, href }) => {
     const target = resolveLink(root, file.path, href);
     if (target.kind === "missing") return [`${file.path}: the link to ${href} is broken`];
     if (type === "image" && target.kind !== "file")
@@ -145,7 +145,7 @@ function findProblems(root: string, file: SiteFile, files: ReadonlyMap<string, S
 }
 
 /** Blocks end with a space, so that words of different blocks stay apart. */
-function textOf(token: MarkedToken): string {
+function getText(token: MarkedToken): string {
   switch (token.type) {
     case "table":
       return [token.header, ...token.rows]
@@ -172,7 +172,9 @@ function textOf(token: MarkedToken): string {
     case "strong":
     case "em":
     case "del":
-      return token.tokens === undefined ? token.text : token.tokens.map((part) => textOf(part as MarkedToken)).join("");
+      return token.tokens === undefined
+        ? token.text
+        : token.tokens.map((part) => getText(part as MarkedToken)).join("");
     default:
       return token.text;
   }

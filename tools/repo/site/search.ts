@@ -21,7 +21,7 @@ export function indexSections(sections: readonly Section[]): (query: string) => 
     tokenize: (text) => text.split(/[^\p{L}\p{N}]+/u),
     searchOptions: {
       boost: { title: 6, heading: 4 },
-      boostDocument: (url: string, _term, section) => boostOf(url, section?.["heading"] === ""),
+      boostDocument: (url: string, _term, section) => computeBoost(url, section?.["heading"] === ""),
       combineWith: "AND",
       prefix: (term) => term.length > 2,
       fuzzy: (term) => (term.length > 5 ? 0.2 : false),
@@ -32,6 +32,6 @@ export function indexSections(sections: readonly Section[]): (query: string) => 
 }
 
 /** The start of a page comes before its sections, and what holds before the decision for it. */
-function boostOf(url: string, isStart: boolean): number {
+function computeBoost(url: string, isStart: boolean): number {
   return (isStart ? BOOST_OF_START : 1) * (url.startsWith("docs/decisions/") ? BOOST_OF_DECISION : 1);
 }

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
-import { digestOf } from "../release/build-layout.ts";
+import { computeDigest } from "../release/build-layout.ts";
 
 /** A registry of the OCI distribution API in this process. It requires a token of `user` with the password `password` before it accepts a push. */
 export type Registry = AsyncDisposable & {
@@ -57,7 +57,7 @@ export async function startRegistry(): Promise<Registry> {
   }
 
   function putBlob(repository: string, digest: string, content: Buffer): Reply {
-    if (digest !== digestOf(content)) return { status: 400, content: Buffer.from("DIGEST_INVALID") };
+    if (digest !== computeDigest(content)) return { status: 400, content: Buffer.from("DIGEST_INVALID") };
     uploads += 1;
     blobs.set(`${repository}@${digest}`, content);
     return { status: 201 };
@@ -70,7 +70,7 @@ export async function startRegistry(): Promise<Registry> {
       contents.every(({ digest }) => blobs.has(`${repository}@${digest}`)) &&
       platforms.every(({ digest }) => manifests.has(`${repository}@${digest}`));
     if (!isWhole) return { status: 404, content: Buffer.from("MANIFEST_BLOB_UNKNOWN") };
-    for (const name of [reference, digestOf(content)]) manifests.set(`${repository}@${name}`, { type, content });
+    for (const name of [reference, computeDigest(content)]) manifests.set(`${repository}@${name}`, { type, content });
     return { status: 201 };
   }
 
@@ -79,7 +79,7 @@ export async function startRegistry(): Promise<Registry> {
     const content = manifest?.content ?? blobs.get(name);
     if (content === undefined) return { status: 404 };
     const type = manifest?.type ?? "application/octet-stream";
-    return { status: 200, headers: { "content-type": type, "docker-content-digest": digestOf(content) }, content };
+    return { status: 200, headers: { "content-type": type, "docker-content-digest": computeDigest(content) }, content };
   }
 
   return {

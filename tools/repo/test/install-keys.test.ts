@@ -14,7 +14,7 @@ import {
   makeAuthority,
   makeCertificate,
   planKeys,
-  publicKeyOf,
+  derivePublicKey,
   listSecrets,
   listUsers,
 } from "../install-keys.ts";
@@ -39,7 +39,7 @@ it("creates a key for each NATS user, a certificate, and the keys of engine and 
   expect(Object.keys(seeds?.stringData ?? {})).toEqual(NATS_USERS.map((user) => `${user}.nk`));
   for (const user of NATS_USERS) {
     const seed = seeds?.stringData?.[`${user}.nk`] ?? "";
-    expect(keys?.data?.[buildKeyVariable(user)]).toBe(publicKeyOf(seed));
+    expect(keys?.data?.[buildKeyVariable(user)]).toBe(derivePublicKey(seed));
   }
   expect(engine?.stringData?.["key"]).toMatch(/^[0-9a-f]{64}$/);
   expect(sessions?.stringData?.["session-keys"]).toMatch(/^[0-9a-f]{64}$/);
@@ -125,9 +125,9 @@ it("reads exactly the Secrets that the role of the hook names", async () => {
 it("derives the same public key from a seed as NATS' own library, and refuses other text", () => {
   for (let round = 0; round < 50; round += 1) {
     const { publicKey, seed } = makeNkey();
-    expect(publicKeyOf(seed)).toBe(publicKey);
+    expect(derivePublicKey(seed)).toBe(publicKey);
   }
-  expect(() => publicKeyOf("SUAAAA")).toThrow(/not one of a user/);
+  expect(() => derivePublicKey("SUAAAA")).toThrow(/not one of a user/);
 });
 
 it("creates a certificate that TLS accepts for each of its names, and for no other", async () => {

@@ -1,6 +1,13 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { RANDOM_MAKERS, type Found, type Makers, planKeys, publicKeyOf, type PlannedObject } from "../install-keys.ts";
+import {
+  RANDOM_MAKERS,
+  type Found,
+  type Makers,
+  planKeys,
+  derivePublicKey,
+  type PlannedObject,
+} from "../install-keys.ts";
 
 const NOTHING: Found = {
   nkeys: undefined,
@@ -97,7 +104,7 @@ it("reaches the same result after a kill at any point: each user has a seed, and
       if (users.length === 0) return;
       for (const user of users) expect(end.nkeys?.[`${user}.nk`]).toBeDefined();
       const publicOf = (name: string) => rest.find((each) => each.name === name)?.data;
-      const keys = Object.values(end.nkeys ?? {}).map(publicKeyOf);
+      const keys = Object.values(end.nkeys ?? {}).map(derivePublicKey);
       expect(Object.values(publicOf("muster-nats-keys") ?? {}).toSorted()).toEqual(keys.toSorted());
       expect(publicOf("muster-nats-ca")).toEqual({ "ca.crt": end.tls?.["ca.crt"] });
       expect(plan(end).filter(({ kind }) => kind === "Secret")).toEqual([]);

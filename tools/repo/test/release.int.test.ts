@@ -8,7 +8,7 @@ import { buildProcessEnv } from "@muster/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { IMAGES } from "../image-contents.ts";
-import { digestOf } from "../release/build-layout.ts";
+import { computeDigest } from "../release/build-layout.ts";
 import { makeRelease, type ReleaseOptions } from "../release/make-release.ts";
 import { pushImages } from "../release/push-images.ts";
 import { startRegistry } from "./a-registry.ts";
@@ -76,7 +76,9 @@ describe.skipIf(missing !== undefined)(`the artifacts of a release${reason(missi
     await makeRelease({ ...options, output });
     const contentsOf = async (folder: string) =>
       Promise.all(
-        (await readdir(folder)).toSorted().map(async (name) => [name, digestOf(await readFile(join(folder, name)))]),
+        (await readdir(folder))
+          .toSorted()
+          .map(async (name) => [name, computeDigest(await readFile(join(folder, name)))]),
       );
     expect(await contentsOf(output)).toEqual(await contentsOf(options.output));
   });
@@ -129,7 +131,7 @@ describe.skipIf(missing !== undefined)(`the artifacts of a release${reason(missi
     const layout = await unpack(`muster-images-${VERSION}.tar`);
     const read = async (digest: string): Promise<Buffer> => {
       const content = await readFile(join(layout, "blobs", digest.replace(":", "/")));
-      expect(digestOf(content)).toBe(digest);
+      expect(computeDigest(content)).toBe(digest);
       return content;
     };
     const json = async <Value>(digest: string) => JSON.parse((await read(digest)).toString()) as Value;
@@ -263,7 +265,7 @@ describe.skipIf(missing !== undefined)(`the artifacts of a release${reason(missi
     await pushImages(images, `${registry.host}/muster`, VERSION, dockerConfig);
     for (const [name, digest] of digests) {
       const byVersion = registry.manifests.get(`muster/${name}@${VERSION}`);
-      expect(digestOf(byVersion?.content ?? Buffer.alloc(0))).toBe(digest);
+      expect(computeDigest(byVersion?.content ?? Buffer.alloc(0))).toBe(digest);
     }
     const uploads = registry.uploads();
     await pushImages(images, `${registry.host}/muster`, VERSION, dockerConfig);
@@ -283,7 +285,7 @@ describe.skipIf(missing !== undefined)(`the artifacts of a release${reason(missi
       for (const [name, digest] of digests)
         for (const reference of [VERSION, digest]) {
           const { status, content } = await registry.manifest(`team/muster/${name}`, reference);
-          expect({ name, reference, status, digest: digestOf(content) }).toEqual({
+          expect({ name, reference, status, digest: computeDigest(content) }).toEqual({
             name,
             reference,
             status: 200,

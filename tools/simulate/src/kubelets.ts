@@ -63,7 +63,7 @@ export function makeKubelets(
   };
 
   const begin = (name: string, uid: string, node: string): void => {
-    const { shape, pod } = shapeOf(cluster.pods.get(name), shapes);
+    const { shape, pod } = findShape(cluster.pods.get(name), shapes);
     if (shape === undefined || pod === undefined) return;
     const ip = `10.0.0.${(machines.size * 7 + name.length) % 250}`;
     if (pod.imageMissing) {
@@ -87,7 +87,7 @@ export function makeKubelets(
   };
 
   const end = (name: string, uid: string, node: string): void => {
-    const { pod } = shapeOf(cluster.pods.get(name), shapes);
+    const { pod } = findShape(cluster.pods.get(name), shapes);
     const ms = isOver(cluster.pods.get(name)) ? 0 : (pod?.termMs ?? IGNORES_TERM_MS);
     after(ms + drawDelayMs(weather), () => {
       if (isOn(node)) cluster.removePod(name, uid);
@@ -103,7 +103,7 @@ export function makeKubelets(
       end(name, uid, getNodeName(now));
   });
 
-  return { machines, ...powerOf({ cluster, machines, after, become }) };
+  return { machines, ...makePower({ cluster, machines, after, become }) };
 }
 
 type Power = {
@@ -114,7 +114,7 @@ type Power = {
 };
 
 /** Adds machines, turns them off and on, and removes their nodes. */
-function powerOf({ cluster, machines, after, become }: Power): Omit<Kubelets, "machines"> {
+function makePower({ cluster, machines, after, become }: Power): Omit<Kubelets, "machines"> {
   const podsOn = (node: string): V1Pod[] => [...cluster.pods.values()].filter((pod) => getNodeName(pod) === node);
   return {
     addNode: (name, pool, allocatable) => {
@@ -195,7 +195,7 @@ export function isOver(pod: V1Pod | undefined): boolean {
   return phase === "Succeeded" || phase === "Failed";
 }
 
-function shapeOf(
+function findShape(
   pod: V1Pod | undefined,
   shapes: ReadonlyMap<string, SessionShape>,
 ): { readonly shape: SessionShape | undefined; readonly pod: PodShape | undefined } {

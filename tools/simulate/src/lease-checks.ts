@@ -59,10 +59,10 @@ export function watchLeases(world: World, violations: Violation[]): LeaseChecks 
         violate(id, "a record stays while its heir has objects", before.heir);
       return;
     }
-    if (after.result !== undefined) results.add(hexOf(after.result.signature));
+    if (after.result !== undefined) results.add(formatHex(after.result.signature));
     if (before !== undefined) checkWrite(id, before, after, violate);
     checkCapacity(world, violate);
-    for (const { rule, found } of findWrongTakeOvers(leasesOf(world), (each) => findLease(world, each)))
+    for (const { rule, found } of findWrongTakeOvers(listLeases(world), (each) => findLease(world, each)))
       violate(id, rule, found);
     for (const each of [before, after]) if (each?.phase === "ACTIVE") checkObjects(world, each, violate);
     if (after.phase === "ENDED" || after.phase === "FAILED") objects.mustBeGone(after);
@@ -95,7 +95,7 @@ export function findLease({ leases }: World, id: string): LeaseRecord | undefine
   return kept && decodeLease(kept.bytes);
 }
 
-function leasesOf({ leases }: World): LeaseRecord[] {
+function listLeases({ leases }: World): LeaseRecord[] {
   return [...leases.entries.values()].map(({ bytes }) => decodeLease(bytes));
 }
 
@@ -127,7 +127,7 @@ function checkObjects({ leaseObjects }: World, record: LeaseRecord, violate: Vio
 function checkCapacity(world: World, violate: Violate): void {
   const find = (id: string): LeaseRecord | undefined => findLease(world, id);
   const { cru } = sumHeldUnits(
-    leasesOf(world).filter((record) => findWorkload(record, find) !== undefined),
+    listLeases(world).filter((record) => findWorkload(record, find) !== undefined),
     {},
   );
   const maxCru = ENGINE.capacity.cru ?? 0n;
@@ -255,12 +255,12 @@ function judgeRecords(world: World, results: ReadonlySet<string>, violate: Viola
   const answers = readAll(world, streams.events.name, subjects.anyLeaseAnswered, (payload) => {
     const { id, result, deleted } = muster.provision.v1.LeaseAnswered.decode(payload);
     const signature = result?.signature ?? undefined;
-    return { id, signature: signature && hexOf(signature), deleted };
+    return { id, signature: signature && formatHex(signature), deleted };
   });
   const history = readAll(world, streams.audit.name, subjects.anyLeaseAudited, (payload) =>
     muster.provision.v1.LeaseEvent.decode(payload),
   );
-  for (const { order, phase, feedback, result, outbox, events } of leasesOf(world)) {
+  for (const { order, phase, feedback, result, outbox, events } of listLeases(world)) {
     const { id } = order;
     if (phase !== "ENDED" && phase !== "FAILED") violate(id, "every lease ends", phase);
     const { result: isResult, deleted: isDeleted, attempts } = feedback;
@@ -270,7 +270,7 @@ function judgeRecords(world: World, results: ReadonlySet<string>, violate: Viola
       violate(id, "every answer and event is sent in the end", pending);
     }
     const own = answers.filter((each) => each.id === id);
-    const requiredSignature = result?.state === "error" ? hexOf(result.signature) : undefined;
+    const requiredSignature = result?.state === "error" ? formatHex(result.signature) : undefined;
     const agrees =
       own.some(({ deleted }) => deleted) &&
       own.every(({ signature }) => signature === undefined || results.has(signature)) &&
@@ -282,7 +282,7 @@ function judgeRecords(world: World, results: ReadonlySet<string>, violate: Viola
   }
 }
 
-function hexOf(bytes: Uint8Array): string {
+function formatHex(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString("hex");
 }
 

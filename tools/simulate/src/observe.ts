@@ -28,11 +28,11 @@ export function observeWorld(world: World, answers: UserAnswers, outages: readon
   const held = watchLedger(world, ledger);
   return {
     observed: () => ({
-      sessions: new Map([...world.sessions.entries].map(([name, { bytes }]) => [name, sessionOf(bytes)])),
+      sessions: new Map([...world.sessions.entries].map(([name, { bytes }]) => [name, decodeSession(bytes)])),
       jobs: new Map(),
       acknowledged: answers.acknowledged,
       refused: answers.refused,
-      published: publishedOf(world),
+      published: indexPublished(world),
       pods: [...pods.values()],
       ledger,
       // Sessions have the times of the clocks of their controllers.
@@ -72,12 +72,12 @@ function watchPods(world: World, pods: Map<string, PodSeen>): void {
       endPlace: seen?.endPlace ?? (over ? place : undefined),
       goneMs: after === undefined ? world.time.nowMs : undefined,
       isShared: object.metadata.labels[labels.exclusive] === SHARED,
-      states: [...new Set([...(seen?.states ?? []), phaseOf(object)])],
+      states: [...new Set([...(seen?.states ?? []), getPhase(object)])],
     });
   });
 }
 
-function phaseOf({ status }: KubeObject): string {
+function getPhase({ status }: KubeObject): string {
   return status !== undefined && "phase" in status ? (status.phase ?? "") : "";
 }
 
@@ -109,12 +109,12 @@ function watchLedger(world: World, ledger: LedgerFact[]): ReadonlyMap<number, Re
   return held;
 }
 
-function sessionOf(bytes: Uint8Array) {
+function decodeSession(bytes: Uint8Array) {
   const { warnings, ...record } = recordCodec.decode(bytes);
   return { ...record, warnings: warnings.map(({ code, message }) => `${code}: ${message}`) };
 }
 
-function publishedOf(world: World): ReadonlyMap<string, ReadonlySet<string>> {
+function indexPublished(world: World): ReadonlyMap<string, ReadonlySet<string>> {
   const published = new Map<string, Set<string>>();
   const stream = world.bus.memory.streams.get(STREAMS[0].name);
   for (let from = 1; ;) {

@@ -153,7 +153,7 @@ async function placePods(deps: OwnerDeps, plan: PartPlan): Promise<Held & { read
 
 async function endPods(deps: OwnerDeps, plan: PartPlan, { reservationId, pods }: Held): Promise<void> {
   const { cluster } = deps.world;
-  const request = { requestId: `release-${reservationId}`, owner: ownerOf(plan), reservationId };
+  const request = { requestId: `release-${reservationId}`, owner: buildOwner(plan), reservationId };
   const release = (): Promise<unknown> =>
     untilAnswered(deps, plan, (options) => deps.service.unreserve(request, options));
   for (const { metadata } of pods) cluster.deletePod(metadata?.name ?? "", metadata?.uid ?? "");
@@ -194,7 +194,7 @@ async function reserveUntilGranted(deps: OwnerDeps, plan: PartPlan): Promise<mus
   const gang = { needs, ...(plan.inOneRack && { topology: RACK }) };
   const request = {
     requestId: `reserve-${plan.id}`,
-    owner: ownerOf(plan),
+    owner: buildOwner(plan),
     ...gang,
     wait: true,
     priority: plan.priority,
@@ -223,7 +223,7 @@ async function untilAnswered<Reply>(
   }
 }
 
-function ownerOf({ id }: PartPlan): muster.common.v1.Owner.$Properties {
+function buildOwner({ id }: PartPlan): muster.common.v1.Owner.$Properties {
   return { kind: PART_KIND, id };
 }
 

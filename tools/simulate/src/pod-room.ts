@@ -4,18 +4,18 @@ import type { Quantities } from "./cluster.ts";
 
 /** The use of its node by one pod. */
 export function sumPodUse({ spec }: V1Pod): Amounts {
-  return sumUse(requestsOf(spec));
+  return sumUse(computeRequests(spec));
 }
 
 /** Whether kube-scheduler would place the pod beside these pods. */
 export function hasRoom(allocatable: Quantities, present: readonly V1Pod[], { spec }: V1Pod): boolean {
   const uses = present.map(sumPodUse);
   return canFit(
-    requestsOf(spec),
+    computeRequests(spec),
     computeFreeAmounts({ allocatable: parseAmounts(allocatable), overhead: new Map(), uses }),
   );
 }
 
-function requestsOf(spec: V1Pod["spec"]): Amounts {
+function computeRequests(spec: V1Pod["spec"]): Amounts {
   return spec === undefined ? new Map() : computePodRequests(spec);
 }

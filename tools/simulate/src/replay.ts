@@ -34,7 +34,7 @@ function sessionSnapshot(snapshot: SystemSnapshot, record: SessionRecord): Snaps
   return {
     nowMs: snapshot.atMs,
     record,
-    reservation: reservationOf(snapshot, record.name),
+    reservation: findReservation(snapshot, record.name),
     pods: pods.filter(({ owner }) => owner.kind === "session" && owner.id === record.name),
     livePods: record.verdict === undefined || record.podsDeleted ? undefined : (snapshot.livePods[record.name] ?? []),
     isReading: false,
@@ -48,7 +48,7 @@ function sessionSnapshot(snapshot: SystemSnapshot, record: SessionRecord): Snaps
   };
 }
 
-function reservationOf({ reservations }: SystemSnapshot, session: string): ReservationSeen {
+function findReservation({ reservations }: SystemSnapshot, session: string): ReservationSeen {
   const own = reservations.find(({ owner }) => owner.kind === "session" && owner.id === session);
   if (own === undefined) return { state: "unknown" };
   const id = getReservationId(own.sequence);

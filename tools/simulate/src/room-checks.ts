@@ -30,7 +30,7 @@ export function checkDecisions(world: World, violations: Violation[]): CheckDeci
       if (outside !== undefined) violate(undefined, DOMAIN_RULE, `r-${event.sequence}: ${outside}`);
       for (const { node, shared } of event.machines) {
         const facts = known.get(node);
-        const found = facts === undefined ? "it is unknown" : problemOf(now, facts, shared === undefined);
+        const found = facts === undefined ? "it is unknown" : findProblem(now, facts, shared === undefined);
         if (found !== undefined)
           violate(undefined, shared === undefined ? WHOLE_RULE : ROOM_RULE, `r-${event.sequence} on ${node}: ${found}`);
       }
@@ -52,7 +52,7 @@ function outsideDomain(
 }
 
 /** Returns the rule that this grant of the node violates; undefined: none. */
-function problemOf(ledger: Ledger, facts: NodeFacts, isWhole: boolean): string | undefined {
+function findProblem(ledger: Ledger, facts: NodeFacts, isWhole: boolean): string | undefined {
   const { name, ready, schedulable, foreign, occupants, ownerUses, allocatable } = facts;
   const holder = ledger.holders.get(name);
   const parts = ledger.parts.get(name) ?? [];

@@ -19,7 +19,7 @@ const HOUR_MS = 3_600_000;
 /** Runs the seeds one after another until one fails. Returns the exit code. */
 export async function runSeeds(options: Arguments, { signal, output, terminal }: RunContext): Promise<number> {
   const { seed: first, seeds, trace } = options;
-  const sum = { kind: kindOf(options), seeds: 0, count: 0, lifeMs: 0, faults: new Map<FaultKind, number>() };
+  const sum = { kind: decideKind(options), seeds: 0, count: 0, lifeMs: 0, faults: new Map<FaultKind, number>() };
   const beganMs = performance.now();
   const { snapshot } = options;
   const inspectAt = snapshot && {
@@ -61,7 +61,7 @@ export async function runSeeds(options: Arguments, { signal, output, terminal }:
   return 0;
 }
 
-function kindOf({ leases, queues }: Arguments): Simulation["kind"] {
+function decideKind({ leases, queues }: Arguments): Simulation["kind"] {
   if (leases !== undefined) return "leases";
   return queues === undefined ? "sessions" : "queues";
 }

@@ -54,7 +54,7 @@ export function makeSimPods({ network, cluster }: Pick<World, "network" | "clust
       return network.call("api-server", `list pods of ${name}`, () => listLivePods(cluster, name));
     },
     ofAllSessions: async () => {
-      const pods = await network.call("api-server", "list pods of all sessions", () => ownedBy(cluster));
+      const pods = await network.call("api-server", "list pods of all sessions", () => listOwnedPods(cluster));
       return pods.map((pod) => ({
         kind: "pod",
         pod: pod.metadata?.name ?? "",
@@ -72,7 +72,7 @@ export function makeSimPods({ network, cluster }: Pick<World, "network" | "clust
 
 /** Lists the pods of one session. */
 export function listLivePods(cluster: Cluster, session: string): LivePod[] {
-  return ownedBy(cluster, session).map((pod) => toLivePod(pod, overdueOn(cluster, pod), Date.now()));
+  return listOwnedPods(cluster, session).map((pod) => toLivePod(pod, overdueOn(cluster, pod), Date.now()));
 }
 
 /** The state of the node of a pod that is being deleted. */
@@ -85,7 +85,7 @@ function overdueOn({ nodes }: Cluster, pod: V1Pod): LivePod["overdueOn"] {
   return ready.status === "True" ? { state: "ready" } : { state: "not-ready", sinceMs };
 }
 
-function ownedBy(cluster: Cluster, session?: string): V1Pod[] {
+function listOwnedPods(cluster: Cluster, session?: string): V1Pod[] {
   return [...cluster.pods.values()].filter(({ metadata }) => {
     const own = metadata?.labels ?? {};
     return own[labels.ownerKind] === "session" && (session === undefined || own[labels.owner] === session);

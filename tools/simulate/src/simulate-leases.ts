@@ -86,7 +86,7 @@ export async function simulateLeases(options: LeaseSimulationOptions): Promise<S
     count: leases,
     outcomes: countOutcomes(records),
     faults: world.weather.faultCounts,
-    lifeMs: records.reduce((sum, { order, endedAtNs = order.createdNs }) => sum + msOf(endedAtNs - order.createdNs), 0),
+    lifeMs: records.reduce((sum, { order, endedAtNs = order.createdNs }) => sum + toMs(endedAtNs - order.createdNs), 0),
   };
 }
 
@@ -99,6 +99,6 @@ function countOutcomes(records: readonly NonNullable<ReturnType<typeof findLease
   return counts;
 }
 
-function msOf(ns: bigint): number {
+function toMs(ns: bigint): number {
   return Number(ns / 1_000_000n);
 }

@@ -95,7 +95,7 @@ export async function simulateQueues(options: QueueSimulationOptions): Promise<S
   });
   time.after(windowMs + 5000, undefined, () => nemesis.heal());
   await runUntilQuiet(world, owners, { violations, untilMs, signal: options.signal });
-  violations.push(...world.defects.map((found) => defectOf(world, found)));
+  violations.push(...world.defects.map((found) => buildDefect(world, found)));
   // After a violation the history may be impossible, so it is not judged.
   if (violations.length === 0) violations.push(...judgeEnd(world, owners));
   stop.abort();
@@ -147,7 +147,7 @@ async function runUntilQuiet(
   }
 }
 
-function defectOf({ time }: World, found: string): Violation {
+function buildDefect({ time }: World, found: string): Violation {
   return { atMs: time.nowMs, session: undefined, rule: "no code fails unexpectedly", found };
 }
 

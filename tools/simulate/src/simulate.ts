@@ -14,7 +14,7 @@ import { isAllDone, judgeSharing, startSharing } from "./sharing.ts";
 import { getSize } from "./foreign-pods.ts";
 import { watchSteps, type Violation } from "./step-checks.ts";
 import type { Trace } from "./trace.ts";
-import { decodeRecord, recordOf, startUsers, type UserAnswers, type UserSession } from "./users.ts";
+import { decodeRecord, readRecord, startUsers, type UserAnswers, type UserSession } from "./users.ts";
 import type { FaultKind } from "./fault-risks.ts";
 import { makeWorld, STREAMS, type World } from "./world.ts";
 
@@ -126,7 +126,7 @@ export async function runSimulation(options: SimulationOptions): Promise<Simulat
   }
   const isSharingOver = (): boolean => sharing === undefined || isAllDone(sharing);
   await runToTheEnd(world, shapes, answers, { violations, untilMs, isSharingOver, signal: options.signal });
-  if (violations.length === 0) violations.push(...world.defects.map((found) => defectOf(world, found)));
+  if (violations.length === 0) violations.push(...world.defects.map((found) => buildDefect(world, found)));
   // After a violation the history may be impossible, so it is not judged.
   if (violations.length === 0)
     violations.push(...judgeSharing(world, sharing), ...judge(world, shapes, observer.observed()));
@@ -191,11 +191,11 @@ async function runToTheEnd(
 }
 
 function isOver(world: World, answers: UserAnswers, name: string): boolean {
-  const record = recordOf(world, name);
+  const record = readRecord(world, name);
   return answers.refused.has(name) || (record !== undefined && isFinished(record));
 }
 
-function defectOf({ time }: World, found: string): Violation {
+function buildDefect({ time }: World, found: string): Violation {
   return { atMs: time.nowMs, session: undefined, rule: "no code fails unexpectedly", found };
 }
 

@@ -24,7 +24,7 @@ export function findWrongTakeOvers(leases: readonly LeaseRecord[], find: Find): 
     const { id } = record.order;
     const workload = findWorkload(record, find);
     if (workload !== undefined) {
-      const key = keyOf(workload);
+      const key = buildKey(workload);
       const other = holders.get(key);
       if (other !== undefined)
         wrong.push({ rule: "every workload belongs to one lease", found: `${other} and ${id} have ${key}` });
@@ -43,14 +43,14 @@ function findLost(record: LeaseRecord, find: Find): WrongTakeOver | undefined {
   const rule = "an heir has the workload of its predecessor";
   const found = find(heir);
   if (found === undefined) return { rule, found: `${order.id} names ${heir}, which is missing` };
-  const handed = keyOf(getOrigin(record));
+  const handed = buildKey(getOrigin(record));
   const workload = findWorkload(found, find);
-  const has = workload === undefined ? "nothing" : keyOf(workload);
+  const has = workload === undefined ? "nothing" : buildKey(workload);
   return !mayHoldResources(found.phase) || has === handed
     ? undefined
     : { rule, found: `${heir} has ${has} and not ${handed}` };
 }
 
-function keyOf({ id, run }: LeaseOrigin): string {
+function buildKey({ id, run }: LeaseOrigin): string {
   return `${id}-${run}`;
 }

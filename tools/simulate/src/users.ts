@@ -55,7 +55,7 @@ async function cancelWhen(
   { phase, afterMs }: NonNullable<SessionShape["cancel"]>,
 ): Promise<void> {
   for (;;) {
-    const record = recordOf(world, shape.name);
+    const record = readRecord(world, shape.name);
     if (answers.refused.has(shape.name) || (record !== undefined && isFinished(record))) return;
     if (record !== undefined && isReached(record, phase)) break;
     await sleep(POLL_MS);
@@ -76,7 +76,7 @@ async function sendUntilAnswered(
   const submission: SessionSubmission = {
     requestId: `submit-${name}`,
     name,
-    draft: { scenarioJson: "", queue: "", topology: "", ttlMs: 0, workerPort: 0, ...draftOf(shape) },
+    draft: { scenarioJson: "", queue: "", topology: "", ttlMs: 0, workerPort: 0, ...buildDraft(shape) },
   };
   const policy = { defaults: CONFIG.defaults, limits: CONFIG.limits, poolLabel: CONFIG.kube.poolLabel };
   const work = (target: RequestDeps): Promise<unknown> =>
@@ -140,7 +140,7 @@ export function decodeRecord(bytes: Uint8Array): SessionRecord {
   return record;
 }
 
-export function recordOf({ sessions }: Pick<World, "sessions">, name: string): SessionRecord | undefined {
+export function readRecord({ sessions }: Pick<World, "sessions">, name: string): SessionRecord | undefined {
   const kept = sessions.entries.get(name);
   return kept === undefined ? undefined : decodeRecord(kept.bytes);
 }
@@ -164,7 +164,7 @@ function isReached(record: SessionRecord, phase: Phase): boolean {
 const PART = { cpu: "500m", memory: "512Mi" };
 const PART_TEMPLATE = JSON.stringify({ spec: { containers: [{ name: "main", resources: { requests: PART } }] } });
 
-function draftOf(shape: UserSession) {
+function buildDraft(shape: UserSession) {
   const { components, ...rest } = buildSession(shape);
   const { isShared: shared = false, otherPools } = shape;
   const none = { args: [], env: [], workingDir: "", templateJson: shared ? PART_TEMPLATE : "", shared };

@@ -129,8 +129,8 @@ export const STREAMS = [streams.events, streams.dead] as const;
 /** Writes the log of one process into the trace. Errors count as defects. */
 export function makeTraceLogger({ trace, defects }: World, process: Process): Logger {
   const writeLog = (level: string) => (fields: object, message: string) => {
-    trace.note(process.name, `${level} ${message} ${textOf(fields)}`);
-    if (level === "error") defects.push(`${process.name}: ${message} ${textOf(fields)}`);
+    trace.note(process.name, `${level} ${message} ${formatFields(fields)}`);
+    if (level === "error") defects.push(`${process.name}: ${message} ${formatFields(fields)}`);
   };
   const logger: Logger = {
     debug: () => undefined,
@@ -142,7 +142,7 @@ export function makeTraceLogger({ trace, defects }: World, process: Process): Lo
   return logger;
 }
 
-function textOf(fields: object): string {
+function formatFields(fields: object): string {
   return JSON.stringify(fields, (_key, value: unknown) => {
     if (typeof value === "bigint") return String(value);
     return value instanceof Error ? value.message : value;

@@ -27,7 +27,7 @@ export type Expectation = {
 
 /** The allowed outcomes of a session of this shape with these faults. Every other outcome is a defect. */
 export function decideOutcomes(shape: SessionShape, hits: FaultHits): Expectation {
-  const own = outcomesOf(shape, hits);
+  const own = listOutcomes(shape, hits);
   const outcomes = new Set<Outcome>(own);
   if (hits.nodeLost && !isImpossible(shape)) outcomes.add("ERROR COMPONENT_FAILED").add("ERROR MACHINE_LOST");
   if (isCancellable(shape)) outcomes.add("CANCELLED");
@@ -38,7 +38,7 @@ export function decideOutcomes(shape: SessionShape, hits: FaultHits): Expectatio
   };
 }
 
-function outcomesOf(shape: SessionShape, { disturbed }: FaultHits): Outcome[] {
+function listOutcomes(shape: SessionShape, { disturbed }: FaultHits): Outcome[] {
   const whenDisturbed: Outcome[] = disturbed ? ["INTERNAL_ERROR"] : [];
   switch (shape.intent) {
     case "good":

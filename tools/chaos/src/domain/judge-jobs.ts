@@ -46,7 +46,7 @@ function judgeEnd(
   observed: RunObservations,
   finding: MakeFinding,
 ): Finding[] {
-  const { outcomes, mayBeDeleted, because } = decideJobOutcomes(shape, { nodeLost: outagesOf(shape, observed) > 0 });
+  const { outcomes, mayBeDeleted, because } = decideJobOutcomes(shape, { nodeLost: countOutages(shape, observed) > 0 });
   const [end, ...others] = ends;
   const expected = `${outcomes.join(" or ")} (${because})`;
   if (end === undefined) return mayBeDeleted ? [] : [finding("every job ends", expected, `it has not ended: ${state}`)];
@@ -93,8 +93,8 @@ function judgeCreations(
   const attempts = shape.restartsAll ? 1 + shape.backoffLimit : 1;
   const restarts = shape.restartsAll ? 0 : shape.backoffLimit;
   const pauses = shape.userAction?.kind === "suspend" ? 1 : 0;
-  const outages = outagesOf(shape, observed);
-  const preemptions = preemptionsOf(shape, observed);
+  const outages = countOutages(shape, observed);
+  const preemptions = countPreemptions(shape, observed);
   const deletions = observed.podDeletions.filter(({ work }) => work === shape.name).length;
   const crowded = pods.filter(isCrowdedOut).length;
   // The loss of a machine may restart the whole gang, which then releases its machines and requests new ones.
@@ -113,7 +113,7 @@ function isCrowdedOut({ isShared, boundPlace, firstSeenMs, goneMs }: PodSeen): b
 }
 
 /** Counts the repeated grants of the job's reservation, which keeps its id when it is preempted and waits again. */
-function preemptionsOf({ name }: JobShape, { ledger }: RunObservations): number {
+function countPreemptions({ name }: JobShape, { ledger }: RunObservations): number {
   const grants = ledger.flatMap((entry) =>
     entry.kind === "granted" && entry.work === name ? [entry.reservation] : [],
   );
@@ -121,7 +121,7 @@ function preemptionsOf({ name }: JobShape, { ledger }: RunObservations): number 
 }
 
 /** Number of outages of its machines before its end. */
-function outagesOf({ name }: JobShape, { jobs, ledger, outages }: RunObservations): number {
+function countOutages({ name }: JobShape, { jobs, ledger, outages }: RunObservations): number {
   const nodes = groupNodesByWork(ledger).get(name) ?? new Set<string>();
   const { createdAtMs = 0, endedAtMs, goneMs } = jobs.get(name) ?? {};
   const endMs = endedAtMs ?? goneMs ?? Infinity;

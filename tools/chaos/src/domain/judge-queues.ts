@@ -12,7 +12,7 @@ export function judgeQueues(
   teams: readonly TeamQueue[],
   { ledger, queues = [] }: Pick<RunObservations, "ledger" | "queues">,
 ): Finding[] {
-  const limits = limitsOf(teams);
+  const limits = computeLimits(teams);
   return [
     ...judgeGrants(ledger, limits),
     ...queues.flatMap(({ name, maxUsed }) =>
@@ -28,7 +28,7 @@ export function judgeQueues(
 type Limits = ReadonlyMap<string, ReadonlyMap<string, number>>;
 
 /** Computes limits by queue, and by pool and resource. */
-function limitsOf(teams: readonly TeamQueue[]): Limits {
+function computeLimits(teams: readonly TeamQueue[]): Limits {
   const limits = new Map<string, Map<string, number>>();
   const add = (queue: string, pool: string, machines: number): void => {
     const ofQueue = limits.get(queue) ?? new Map<string, number>();
@@ -60,8 +60,8 @@ function judgeGrants(ledger: readonly LedgerFact[], limits: Limits): Finding[] {
     grants.set(reservation, entry);
     const uses = [...grants.values()];
     const found = [
-      ...judgeUse(queue, sumOf(uses.filter((each) => each.queue === queue)), limits),
-      ...judgeUse(ROOT_QUEUE, sumOf(uses), limits),
+      ...judgeUse(queue, sumGrants(uses.filter((each) => each.queue === queue)), limits),
+      ...judgeUse(ROOT_QUEUE, sumGrants(uses), limits),
     ];
     const rule = "no grant takes a queue above what it owns and may borrow";
     findings.push(...found.map((each) => ({ work, rule, ...each })));
@@ -80,7 +80,7 @@ function judgeUse(
   });
 }
 
-function sumOf(grants: readonly Extract<LedgerFact, { kind: "granted" }>[]): ReadonlyMap<string, number> {
+function sumGrants(grants: readonly Extract<LedgerFact, { kind: "granted" }>[]): ReadonlyMap<string, number> {
   const sums = new Map<string, number>();
   for (const { use = [] } of grants) for (const [pair, amount] of use) sums.set(pair, (sums.get(pair) ?? 0) + amount);
   return sums;

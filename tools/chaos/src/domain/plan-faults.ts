@@ -82,7 +82,7 @@ const WEIGHTS = {
  */
 export function planFaults(seed: number, planned: PlannedWork, policy: FaultPolicy): Fault[] {
   const random = makeRandom(seed, "faults");
-  const pairs = random.shuffle(servicesOf(planned).flatMap((service) => PHASES.map((phase) => ({ service, phase }))));
+  const pairs = random.shuffle(listServices(planned).flatMap((service) => PHASES.map((phase) => ({ service, phase }))));
   return Array.from({ length: policy.faults }, (_, index) => {
     const id = `f${String(index + 1).padStart(2, "0")}`;
     const pair = index % 2 === 0 ? pairs[(index / 2) % pairs.length] : undefined;
@@ -94,18 +94,18 @@ export function planFaults(seed: number, planned: PlannedWork, policy: FaultPoli
     const action: FaultAction = random.chance(0.7)
       ? { kind: "kill", ...target, awayMs: random.integer(0, 1500) }
       : { kind: "freeze", ...target, forMs: freezeMs(random, policy) };
-    return { id, trigger: atPhase(random, drawWorkOf(random, planned, pair.service), pair.phase), action };
+    return { id, trigger: atPhase(random, drawWork(random, planned, pair.service), pair.phase), action };
   });
 }
 
 /** The services that have work to do. */
-function servicesOf({ jobs }: PlannedWork): readonly [Service, ...Service[]] {
+function listServices({ jobs }: PlannedWork): readonly [Service, ...Service[]] {
   return jobs.length > 0 ? SERVICES : ["watcher", "reservation-manager", "session-controller"];
 }
 
 function planAction(random: Random, planned: PlannedWork, policy: FaultPolicy): FaultAction {
   const kind = random.weighted(planned.jobs.length > 0 ? WEIGHTS : { ...WEIGHTS, "delete-pod": 0 });
-  const service = random.pick(servicesOf(planned));
+  const service = random.pick(listServices(planned));
   const replica = random.integer(0, policy.replicas - 1);
   const forMs = random.integer(500, 4000);
   const awayMs = random.integer(500, 4000);
@@ -171,7 +171,7 @@ function planTrigger(random: Random, planned: PlannedWork, policy: FaultPolicy, 
   }
   if (random.chance(0.3)) {
     const service = "service" in action ? action.service : undefined;
-    return atPhase(random, drawWorkOf(random, planned, service), random.pick(PHASES));
+    return atPhase(random, drawWork(random, planned, service), random.pick(PHASES));
   }
   return { kind: "time", atMs: random.integer(0, policy.windowMs) };
 }
@@ -185,7 +185,7 @@ function atPhase(random: Random, work: Drawn, phase: Phase): Trigger {
 type Drawn = { readonly name: string; readonly pods: readonly string[] };
 
 /** Draws work of this service. */
-function drawWorkOf(random: Random, planned: PlannedWork, service: Service | undefined): Drawn {
+function drawWork(random: Random, planned: PlannedWork, service: Service | undefined): Drawn {
   if (service === "job-controller") return drawJob(random, planned);
   if (service === "session-controller") return drawSession(random, planned);
   return drawAny(random, planned);

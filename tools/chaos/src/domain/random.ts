@@ -30,7 +30,7 @@ export function makeRandom(seed: number, purpose: string): Random {
 }
 
 function weighted<Key extends string>(weights: Readonly<Record<Key, number>>, draw: number): Key {
-  const keys = keysOf(weights);
+  const keys = listKeys(weights);
   const total = keys.reduce((sum, key) => sum + weights[key], 0);
   let left = draw * total;
   const found = keys.find((key) => (left -= weights[key]) < 0) ?? keys.at(-1);
@@ -38,7 +38,7 @@ function weighted<Key extends string>(weights: Readonly<Record<Key, number>>, dr
   return found;
 }
 
-function keysOf<Key extends string>(record: Readonly<Record<Key, unknown>>): Key[] {
+function listKeys<Key extends string>(record: Readonly<Record<Key, unknown>>): Key[] {
   const isKey = (key: string): key is Key => key in record;
   return Object.keys(record).filter(isKey);
 }

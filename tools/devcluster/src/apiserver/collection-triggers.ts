@@ -19,7 +19,7 @@ export function makeCollectionTriggers(): CollectionTriggers {
   const waiting = new Set<string>();
 
   const count = (object: JsonObject, step: 1 | -1): void => {
-    for (const owner of ownersOf(object)) {
+    for (const owner of listOwners(object)) {
       const next = (dependents.get(owner) ?? 0) + step;
       if (next === 0) dependents.delete(owner);
       else dependents.set(owner, next);
@@ -28,19 +28,19 @@ export function makeCollectionTriggers(): CollectionTriggers {
   const enter = (object: JsonObject): void => {
     places.set(getUid(object), getNamespace(object));
     count(object, 1);
-    for (const mark of marksOf(object)) waiting.add(mark);
+    for (const mark of listMarks(object)) waiting.add(mark);
   };
   const leave = (object: JsonObject): void => {
     places.delete(getUid(object));
     count(object, -1);
-    for (const mark of marksOf(object)) waiting.delete(mark);
+    for (const mark of listMarks(object)) waiting.delete(mark);
   };
   const isWaitedFor = (object: JsonObject): boolean =>
-    waiting.has(namespaceMark(getNamespace(object))) || ownersOf(object).some((owner) => waiting.has(owner));
+    waiting.has(namespaceMark(getNamespace(object))) || listOwners(object).some((owner) => waiting.has(owner));
 
   const wasWaitedFor = (before: JsonObject | undefined): boolean => before !== undefined && isWaitedFor(before);
   const lacksAnOwner = (object: JsonObject): boolean =>
-    ownersOf(object).some((owner) => !canOwn(places.get(owner), getNamespace(object)));
+    listOwners(object).some((owner) => !canOwn(places.get(owner), getNamespace(object)));
 
   return {
     add: enter,
@@ -53,18 +53,20 @@ export function makeCollectionTriggers(): CollectionTriggers {
       if ((before === undefined || after === undefined) && dependents.has(getUid(object))) return true;
       if (after === undefined) return false;
       // The object was just marked, its finalizers changed, or it stopped waiting and became an owner that keeps its dependents.
-      if (marksOf(after).length > 0 || (before !== undefined && marksOf(before).length > 0)) return true;
+      if (listMarks(after).length > 0 || (before !== undefined && listMarks(before).length > 0)) return true;
       // Owners of kinds of another server are never stored here; their dependents are checked once, not at each change.
-      return ownersOf(after).join() !== ownersOf(before ?? {}).join() && (lacksAnOwner(after) || wasWaitedFor(before));
+      return (
+        listOwners(after).join() !== listOwners(before ?? {}).join() && (lacksAnOwner(after) || wasWaitedFor(before))
+      );
     },
   };
 }
 
-function ownersOf(object: JsonObject): string[] {
+function listOwners(object: JsonObject): string[] {
   return getList(object, "metadata", "ownerReferences").map((owner) => getText(owner, "uid"));
 }
 
-function marksOf(object: JsonObject): string[] {
+function listMarks(object: JsonObject): string[] {
   if (!isDeleting(object)) return [];
   if (getText(object, "kind") === "Namespace") return [getUid(object), namespaceMark(getName(object))];
   const waits = listFinalizers(object).some((finalizer) => ["foregroundDeletion", "orphan"].includes(finalizer));

@@ -30,7 +30,7 @@ export function buildCredentialsPath(directory: string): string {
 /** Reads the credentials from the file, mode 0600; creates new ones if the file is missing, or its authority is about to expire. */
 export async function keepCredentials(file: string, nowMs: number): Promise<Credentials> {
   const known = await read(file);
-  if (known !== undefined && endOf(known) - nowMs > REPLACE_BEFORE_MS) return known;
+  if (known !== undefined && getEndMs(known) - nowMs > REPLACE_BEFORE_MS) return known;
   const made = await makeCredentials();
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   const draft = `${file}.new`;
@@ -46,7 +46,7 @@ async function read(file: string): Promise<Credentials | undefined> {
     if (text === "") return undefined;
     const parsed: unknown = JSON.parse(text);
     if (!isObject(parsed)) return undefined;
-    const authority = certificateOf(at(parsed, "authority"));
+    const authority = readCertificate(at(parsed, "authority"));
     return { authority, token: getText(parsed, "token"), kubeletToken: getText(parsed, "kubeletToken") };
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
@@ -54,10 +54,10 @@ async function read(file: string): Promise<Credentials | undefined> {
   }
 }
 
-function certificateOf(value: JsonValue | undefined): Certificate {
+function readCertificate(value: JsonValue | undefined): Certificate {
   return { cert: getText(value, "cert"), key: getText(value, "key") };
 }
 
-function endOf({ authority }: Credentials): number {
+function getEndMs({ authority }: Credentials): number {
   return Date.parse(new X509Certificate(authority.cert).validTo);
 }

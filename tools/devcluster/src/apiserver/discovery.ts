@@ -37,7 +37,7 @@ function groups(resources: readonly Resource[]): string[] {
 function rootPaths(resources: readonly Resource[]): string[] {
   const named = groups(resources).flatMap((name) => [
     `/apis/${name}`,
-    ...versionsOf(resources, name).map((version) => `/apis/${name}/${version}`),
+    ...listVersions(resources, name).map((version) => `/apis/${name}/${version}`),
   ]);
   return [
     "/api",
@@ -76,12 +76,12 @@ function coreVersions(address: string): JsonObject {
 }
 
 function group(resources: readonly Resource[], name: string): JsonObject {
-  const versions = versionsOf(resources, name).map((version) => ({ groupVersion: `${name}/${version}`, version }));
+  const versions = listVersions(resources, name).map((version) => ({ groupVersion: `${name}/${version}`, version }));
   return { name, versions, preferredVersion: versions[0] ?? {} };
 }
 
 /** Sorts versions, the best first. */
-function versionsOf(resources: readonly Resource[], name: string): string[] {
+function listVersions(resources: readonly Resource[], name: string): string[] {
   const versions = resources.filter((resource) => resource.group === name).map((resource) => resource.version);
   return [...new Set(versions)].sort(compareVersions);
 }

@@ -18,7 +18,7 @@ export function buildItem(view: ObjectForm, object: JsonObject, nowMs: number): 
     case "metadata":
       return buildPartialMetadata(object);
     case "table":
-      return table(view, [object], { resourceVersion: versionOf(object) }, nowMs, true);
+      return table(view, [object], { resourceVersion: getVersion(object) }, nowMs, true);
   }
 }
 
@@ -43,7 +43,7 @@ export function buildList(
 /** Builds the object of a watch event; only the first has columns. */
 export function buildWatched(view: ObjectForm, object: JsonObject, nowMs: number, first: boolean): JsonObject {
   if (view.form !== "table") return buildItem(view, object, nowMs);
-  return table(view, [object], { resourceVersion: versionOf(object) }, nowMs, first);
+  return table(view, [object], { resourceVersion: getVersion(object) }, nowMs, first);
 }
 
 function table(
@@ -57,7 +57,7 @@ function table(
   return buildTable(resource.columns, objects, { nowMs, metadata, withColumns, includeObject });
 }
 
-function versionOf(object: JsonObject): string {
+function getVersion(object: JsonObject): string {
   const metadata = object["metadata"];
   const version =
     metadata !== null && typeof metadata === "object" && "resourceVersion" in metadata ? metadata.resourceVersion : "";

@@ -18,7 +18,7 @@ export type JournalRecord =
 
 /** Encodes a line: a checksum, which detects damage, and readable JSON. */
 export function encodeRecord(record: JournalRecord): Buffer {
-  const text = JSON.stringify(fieldsOf(record));
+  const text = JSON.stringify(listRecordFields(record));
   return Buffer.from(`${checksum(text)} ${text}\n`);
 }
 
@@ -27,14 +27,14 @@ export function decodeRecord(line: Buffer): JournalRecord | undefined {
   const text = line.subarray(9).toString("utf8");
   if (line.subarray(0, 8).toString("latin1") !== checksum(text) || line[8] !== 32) return undefined;
   const parsed: unknown = JSON.parse(text);
-  return isList(parsed) ? recordOf(parsed) : undefined;
+  return isList(parsed) ? parseRecordFields(parsed) : undefined;
 }
 
 function checksum(text: string): string {
   return crc32(text).toString(16).padStart(8, "0");
 }
 
-function fieldsOf(record: JournalRecord): JsonValue {
+function listRecordFields(record: JournalRecord): JsonValue {
   switch (record.do) {
     case "keep":
       return ["keep", record.bucket, record.key, record.object];
@@ -45,7 +45,7 @@ function fieldsOf(record: JournalRecord): JsonValue {
   }
 }
 
-function recordOf([kind, ...fields]: readonly JsonValue[]): JournalRecord | undefined {
+function parseRecordFields([kind, ...fields]: readonly JsonValue[]): JournalRecord | undefined {
   if (kind === "forget") {
     const [revision] = fields;
     return typeof revision === "number" ? { do: "forget", revision } : undefined;

@@ -78,13 +78,13 @@ export function mapEntries(
     const mapped = map(key, value);
     // Copied from the first change on. Undefined fields, which callers in this process may pass, are dropped.
     if (mapped !== undefined && made === undefined && mapped === value) continue;
-    made ??= copyOf(entries.slice(0, index));
+    made ??= buildCopy(entries.slice(0, index));
     if (mapped !== undefined) setOwn(made, key, mapped);
   }
   return made ?? object;
 }
 
-function copyOf(entries: readonly (readonly [string, JsonValue])[]): Record<string, JsonValue> {
+function buildCopy(entries: readonly (readonly [string, JsonValue])[]): Record<string, JsonValue> {
   const made: Record<string, JsonValue> = {};
   for (const [key, value] of entries) setOwn(made, key, value);
   return made;

@@ -46,7 +46,7 @@ export function listObjects(
 ): JsonObject {
   const selectors = parseSelectors(target.resource, query);
   const isSelective = selectors.labels.length + selectors.fields.length > 0;
-  const { entries, revision, after, limit } = stateOf(store, target, query);
+  const { entries, revision, after, limit } = readState(store, target, query);
   const matches = makeMatcher(target, selectors);
   const page = buildPage(
     entries.filter(([key, object]) => matches(key, object)),
@@ -70,7 +70,7 @@ type State = {
   readonly limit: number;
 };
 
-function stateOf(store: ObjectStore, target: Target, query: URLSearchParams): State {
+function readState(store: ObjectStore, target: Target, query: URLSearchParams): State {
   const bucket = buildBucketName(target.resource);
   const limit = parseInteger(query, "limit") ?? 0;
   // A list is immediate and needs no time limit; an invalid number is still refused.

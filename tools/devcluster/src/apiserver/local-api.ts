@@ -59,7 +59,7 @@ function localCalls(deps: LocalApiDeps): KubeCalls {
     create: async (resource, object, options = {}) =>
       serve(`creating one of the ${resource.plural}`, options, () => {
         const name = options.subresource === undefined ? "" : (object.metadata?.name ?? "");
-        const write = writeTo(targetOf(deps, resource, name, options));
+        const write = writeTo(buildTarget(deps, resource, name, options));
         if (options.subresource === undefined) return typed(createObject(write, plain(object)).object);
         if (options.subresource !== "binding") return fail(methodNotAllowed());
         bindObject(write, plain(object), nowMs());
@@ -67,7 +67,7 @@ function localCalls(deps: LocalApiDeps): KubeCalls {
       }),
     get: async (resource, name, options = {}) =>
       serve(`reading ${resource.plural}/${name}`, options, () =>
-        typed(registry.get(targetOf(deps, resource, name, options))),
+        typed(registry.get(buildTarget(deps, resource, name, options))),
       ),
     list: async (resource, options = {}) =>
       serve(`listing ${resource.plural}`, options, () => {
@@ -75,27 +75,27 @@ function localCalls(deps: LocalApiDeps): KubeCalls {
         for (const [key, value] of Object.entries(options.query ?? {})) {
           if (value !== undefined) query.set(key, String(value));
         }
-        return pageOf(deps, targetOf(deps, resource, "", options), query);
+        return buildPage(deps, buildTarget(deps, resource, "", options), query);
       }),
     replace: async (resource, object, options = {}) => {
       const name = object.metadata?.name ?? "";
       return serve(`replacing ${resource.plural}/${name}`, options, () => {
-        const write = writeTo(targetOf(deps, resource, name, options));
-        return typed(replaceObject(write, plain(object), statusOf(options)).object);
+        const write = writeTo(buildTarget(deps, resource, name, options));
+        return typed(replaceObject(write, plain(object), checkSubresource(options)).object);
       });
     },
     patch: async (resource, name, { kind, body }, options = {}) =>
       serve(`patching ${resource.plural}/${name}`, options, () => {
-        const write = writeTo(targetOf(deps, resource, name, options));
+        const write = writeTo(buildTarget(deps, resource, name, options));
         const type = parsePatchType(PATCH_TYPE[kind], write.target.resource.patchesStrategically);
-        return typed(patchObject(write, { type, patch: toJson(body) ?? null }, statusOf(options)).object);
+        return typed(patchObject(write, { type, patch: toJson(body) ?? null }, checkSubresource(options)).object);
       }),
     delete: async (resource, name, options = {}) =>
       serve(`deleting ${resource.plural}/${name}`, options, () => {
         const { gracePeriodSeconds, propagationPolicy, preconditions } = options;
         const body = plain({ gracePeriodSeconds, propagationPolicy, preconditions });
         const { dryRun, ...deletion } = parseDeleteOptions(new URLSearchParams(), body);
-        registry.delete(targetOf(deps, resource, name, options), deletion, dryRun);
+        registry.delete(buildTarget(deps, resource, name, options), deletion, dryRun);
       }),
     [Symbol.asyncDispose]: () => {
       isClosed = true;
@@ -104,7 +104,7 @@ function localCalls(deps: LocalApiDeps): KubeCalls {
   };
 }
 
-function targetOf(
+function buildTarget(
   { catalogue }: LocalApiDeps,
   { apiVersion, plural, namespace = "" }: Parameters<KubeCalls["get"]>[0],
   name: string,
@@ -115,7 +115,7 @@ function targetOf(
   return { resource, namespace, name, subresource };
 }
 
-function statusOf({ subresource }: CallOptions): "status" | undefined {
+function checkSubresource({ subresource }: CallOptions): "status" | undefined {
   if (subresource === undefined || subresource === "status") return subresource;
   return fail(methodNotAllowed());
 }
@@ -134,7 +134,7 @@ function localListWatch<Object extends KubeObject>(
       if (limit > 0) query.set("limit", String(limit));
       if (token !== undefined) query.set("continue", token);
       if (resourceVersion !== undefined) query.set("resourceVersion", resourceVersion);
-      return orKubeError(`listing ${path}`, () => pageOf<Object>(deps, locate(), query));
+      return orKubeError(`listing ${path}`, () => buildPage<Object>(deps, locate(), query));
     },
     watch: ({ resourceVersion, timeoutSeconds, signal }) => {
       const target = locate();
@@ -147,7 +147,11 @@ function localListWatch<Object extends KubeObject>(
 
 type PageOf<Object extends KubeObject> = Awaited<ReturnType<ListWatch<Object>["list"]>>;
 
-function pageOf<Object extends KubeObject>(deps: LocalApiDeps, target: Target, query: URLSearchParams): PageOf<Object> {
+function buildPage<Object extends KubeObject>(
+  deps: LocalApiDeps,
+  target: Target,
+  query: URLSearchParams,
+): PageOf<Object> {
   const view: ObjectForm = { resource: target.resource, form: "json", includeObject: "Metadata" };
   const page = listObjects(deps, target, view, query);
   const items = isList(page["items"]) ? page["items"] : [];

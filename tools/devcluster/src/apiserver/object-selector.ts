@@ -3,18 +3,18 @@ import { type JsonValue, type JsonObject, getList, getObject, getText, getTexts 
 
 /** Returns whether labels match the selector in an object (`matchLabels`, `matchExpressions`). */
 export function matchesSelector(selector: JsonValue, labels: JsonObject): boolean {
-  return matchesLabels(requirementsOf(selector), labels);
+  return matchesLabels(readSelector(selector), labels);
 }
 
-function requirementsOf(selector: JsonValue): LabelSelector {
+function readSelector(selector: JsonValue): LabelSelector {
   const labels = getObject(selector, "matchLabels");
   return [
     ...Object.keys(labels).map((key): Requirement => ({ key, operator: "in", values: [getText(labels, key)] })),
-    ...getList(selector, "matchExpressions").map(requirementOf),
+    ...getList(selector, "matchExpressions").map(readRequirement),
   ];
 }
 
-function requirementOf(expression: JsonValue): Requirement {
+function readRequirement(expression: JsonValue): Requirement {
   const key = getText(expression, "key");
   const values = getTexts(expression, "values");
   switch (getText(expression, "operator")) {

@@ -12,13 +12,13 @@ export function openApiDocument(path: string, catalogue: Catalogue): JsonObject 
   const resources = catalogue.all();
   if (path === "/openapi/v2") return { swagger: "2.0", info, paths: Object.fromEntries(resources.flatMap(v2Paths)) };
   if (path === "/openapi/v3") {
-    const roots = listGroupVersions(resources).map(rootOf);
+    const roots = listGroupVersions(resources).map(buildRoot);
     const entries = roots.map((root) => [root, { serverRelativeURL: `/openapi/v3/${root}` }] as const);
     return { paths: Object.fromEntries(entries) };
   }
-  const served = resources.filter((resource) => path === `/openapi/v3/${rootOf(buildApiVersion(resource))}`);
+  const served = resources.filter((resource) => path === `/openapi/v3/${buildRoot(buildApiVersion(resource))}`);
   if (served.length === 0) return undefined;
-  const schemas = Object.fromEntries(served.map((resource) => [nameOfKind(resource), schemaOf(resource)]));
+  const schemas = Object.fromEntries(served.map((resource) => [nameOfKind(resource), buildSchema(resource)]));
   return {
     openapi: "3.0.0",
     info,
@@ -33,7 +33,7 @@ const PATCHES = ["application/apply-patch+yaml", "application/json-patch+json", 
 const STRATEGIC = "application/strategic-merge-patch+json";
 const ANY: JsonObject = { type: "object" };
 
-function rootOf(groupVersion: string): string {
+function buildRoot(groupVersion: string): string {
   return groupVersion.includes("/") ? `apis/${groupVersion}` : `api/${groupVersion}`;
 }
 
@@ -44,7 +44,7 @@ function nameOfKind(resource: Resource): string {
   return known ?? [...group.split(".").reverse(), version, kind].join(".");
 }
 
-function schemaOf(resource: Resource): JsonObject {
+function buildSchema(resource: Resource): JsonObject {
   const { group, version, kind, schema } = resource;
   if (schema === undefined) return getObject(definitions(), nameOfKind(resource));
   return { ...schema, "x-kubernetes-group-version-kind": [{ group, version, kind }] };
@@ -73,7 +73,7 @@ function withReferences(schemas: JsonObject): JsonObject {
 
 function collectionPath(resource: Resource): string {
   const middle = resource.namespaced ? "namespaces/{namespace}/" : "";
-  return `/${rootOf(buildApiVersion(resource))}/${middle}${resource.plural}`;
+  return `/${buildRoot(buildApiVersion(resource))}/${middle}${resource.plural}`;
 }
 
 function v3Paths(resource: Resource): [string, JsonObject][] {

@@ -21,12 +21,12 @@ const VALUES: Readonly<Record<string, (reader: protobuf.Reader, end: number) => 
   [`${META}.MicroTime`]: (reader, end) => readTime(reader, end, "micro"),
   [`${META}.FieldsV1`]: (reader, end) => {
     const { 1: raw } = readRaw(reader, end);
-    return toJson(textOf(raw));
+    return toJson(decodeText(raw));
   },
-  "io.k8s.apimachinery.pkg.api.resource.Quantity": (reader, end) => textOf(readRaw(reader, end)[1]),
+  "io.k8s.apimachinery.pkg.api.resource.Quantity": (reader, end) => decodeText(readRaw(reader, end)[1]),
   "io.k8s.apimachinery.pkg.util.intstr.IntOrString": (reader, end) => {
     const { 1: kind, 2: number, 3: text } = readRaw(reader, end);
-    return kind === 1 ? textOf(text) : typeof number === "number" ? number | 0 : 0;
+    return kind === 1 ? decodeText(text) : typeof number === "number" ? number | 0 : 0;
   },
 };
 
@@ -53,8 +53,8 @@ export function decodeProtobuf(bytes: Buffer, expected: { apiVersion: string; ki
   try {
     const { 1: type, 2: raw } = readWhole(bytes.subarray(MAGIC.length));
     const { 1: version, 2: name } = type instanceof Uint8Array ? readWhole(type) : {};
-    const apiVersion = textOf(version) || expected.apiVersion;
-    const kind = textOf(name) || expected.kind;
+    const apiVersion = decodeText(version) || expected.apiVersion;
+    const kind = decodeText(name) || expected.kind;
     // The API group of a request determines the version of its options.
     const options = kind === "DeleteOptions" ? findDefinition("v1", kind) : undefined;
     const definition = options ?? findDefinition(apiVersion, kind);
@@ -189,7 +189,7 @@ function readTime(reader: protobuf.Reader, end: number, precision: "" | "micro")
 
 const ZERO_TIME_SECONDS = -62_135_596_800;
 
-function textOf(value: number | Uint8Array | undefined): string {
+function decodeText(value: number | Uint8Array | undefined): string {
   return value instanceof Uint8Array ? Buffer.from(value).toString("utf8") : "";
 }
 

@@ -30,7 +30,7 @@ export function refuseByQuota(
 ): string | undefined {
   const quotas = inside(store, resourceQuotas, namespace);
   if (quotas.length === 0) return undefined;
-  const world = worldOf(store, kinds(), namespace);
+  const world = listCountedObjects(store, kinds(), namespace);
   return quotas.map((quota) => decideQuota(quota, added, world)).find((because) => because !== undefined);
 }
 
@@ -51,7 +51,7 @@ export function startQuotaController(deps: QuotaDeps): Disposable {
 }
 
 function report({ store, registry, kinds }: QuotaDeps, namespace: string): void {
-  const world = worldOf(store, kinds(), namespace);
+  const world = listCountedObjects(store, kinds(), namespace);
   for (const quota of inside(store, resourceQuotas, namespace)) {
     const status = buildQuotaStatus(quota, world);
     if (isSameJson(quota["status"], status)) continue;
@@ -65,7 +65,7 @@ function report({ store, registry, kinds }: QuotaDeps, namespace: string): void 
   }
 }
 
-function worldOf(store: ObjectStore, kinds: readonly Resource[], namespace: string): CountedObject[] {
+function listCountedObjects(store: ObjectStore, kinds: readonly Resource[], namespace: string): CountedObject[] {
   return kinds
     .filter((resource) => resource.namespaced)
     .flatMap((resource) => inside(store, resource, namespace).map((object) => ({ resource, object })));

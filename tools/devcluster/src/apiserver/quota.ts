@@ -20,7 +20,7 @@ const ONE: Amount = { nano: NANO, like: "" };
 /** Computes the status of a quota from the objects of its namespace. */
 export function buildQuotaStatus(quota: JsonObject, world: readonly CountedObject[]): JsonObject {
   const hard = getObject(quota, "spec", "hard");
-  const total = totalOf(quota, world);
+  const total = sumUsage(quota, world);
   return {
     hard,
     used: mapEntries(hard, (name) => {
@@ -38,10 +38,10 @@ export function decideQuota(
 ): string | undefined {
   if (!isInScope(quota, added)) return undefined;
   const hard = getObject(quota, "spec", "hard");
-  const wanted = usageOf(added);
-  const missing = missingIn(added, Object.keys(hard));
+  const wanted = computeUsage(added);
+  const missing = listMissing(added, Object.keys(hard));
   if (missing.length > 0) return `failed quota: ${getName(quota)}: must specify ${missing.join("; ")}`;
-  const used = totalOf(quota, world);
+  const used = sumUsage(quota, world);
   const exceeded = Object.keys(hard)
     .filter((name) => {
       const more = wanted.get(name)?.nano ?? 0n;
@@ -55,10 +55,10 @@ export function decideQuota(
   return `exceeded quota: ${getName(quota)}, requested: ${print(wanted)}, used: ${print(used)}, limited: ${limited}`;
 }
 
-function totalOf(quota: JsonObject, world: readonly CountedObject[]): Usage {
+function sumUsage(quota: JsonObject, world: readonly CountedObject[]): Usage {
   const total = new Map<string, Amount>();
   for (const counted of world)
-    if (isInScope(quota, counted)) for (const [name, amount] of usageOf(counted)) add(total, name, amount);
+    if (isInScope(quota, counted)) for (const [name, amount] of computeUsage(counted)) add(total, name, amount);
   return total;
 }
 
@@ -70,7 +70,7 @@ function isInScope(quota: JsonObject, { resource, object }: CountedObject): bool
   );
 }
 
-function usageOf({ resource, object }: CountedObject): Usage {
+function computeUsage({ resource, object }: CountedObject): Usage {
   const { group, plural } = resource;
   const usage = new Map<string, Amount>([[`count/${plural}${group === "" ? "" : `.${group}`}`, ONE]]);
   if (resource === pods) {
@@ -97,7 +97,7 @@ function addPod(usage: Map<string, Amount>, pod: JsonObject): void {
 function podAmounts(pod: JsonObject, kind: "requests" | "limits"): Usage {
   const total = new Map<string, Amount>();
   const amounts = (container: JsonValue): [string, Amount][] =>
-    Object.entries(getObject(container, "resources", kind)).map(([name, text]) => [name, amountOf(text)]);
+    Object.entries(getObject(container, "resources", kind)).map(([name, text]) => [name, parseAmount(text)]);
   for (const container of getList(pod, "spec", "containers"))
     for (const [name, amount] of amounts(container)) add(total, name, amount);
   const sidecars = new Map<string, Amount>();
@@ -114,11 +114,11 @@ function podAmounts(pod: JsonObject, kind: "requests" | "limits"): Usage {
 }
 
 function addClaim(usage: Map<string, Amount>, claim: JsonObject): void {
-  usage.set("requests.storage", amountOf(getObject(claim, "spec", "resources", "requests")["storage"]));
+  usage.set("requests.storage", parseAmount(getObject(claim, "spec", "resources", "requests")["storage"]));
 }
 
 /** Lists resources that a quota limits and a container does not declare. */
-function missingIn({ resource, object }: CountedObject, limited: readonly string[]): string[] {
+function listMissing({ resource, object }: CountedObject, limited: readonly string[]): string[] {
   if (resource !== pods) return [];
   const containers = [...getList(object, "spec", "containers"), ...getList(object, "spec", "initContainers")];
   return limited.toSorted().flatMap((name) => {
@@ -130,7 +130,7 @@ function missingIn({ resource, object }: CountedObject, limited: readonly string
   });
 }
 
-function amountOf(text: JsonValue | undefined): Amount {
+function parseAmount(text: JsonValue | undefined): Amount {
   // In JSON and YAML a quantity may also be a number.
   const like = typeof text === "string" || typeof text === "number" ? String(text) : "0";
   return { nano: parseQuantity(like) ?? 0n, like };

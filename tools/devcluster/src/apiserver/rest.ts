@@ -166,7 +166,7 @@ function watch({ deps, exchange, target, view }: Call): void {
 }
 
 /** Reads the options of a write outside its body. */
-function writeOf({ deps, exchange, target }: Call, options: string): WriteRequest {
+function readWriteRequest({ deps, exchange, target }: Call, options: string): WriteRequest {
   const { query } = exchange;
   const fieldValidation = query.get("fieldValidation") ?? "Warn";
   return { registry: deps.registry, target, dryRun: isDryRun(query, options), fieldValidation };
@@ -175,8 +175,8 @@ function writeOf({ deps, exchange, target }: Call, options: string): WriteReques
 async function create(call: Call): Promise<void> {
   const { exchange, target, asker } = call;
   requireObjectType(exchange.request);
-  const write = writeOf(call, "CreateOptions");
-  const body = await readObject(exchange.request, expectedOf(target.resource));
+  const write = readWriteRequest(call, "CreateOptions");
+  const body = await readObject(exchange.request, buildExpected(target.resource));
   if (target.resource.answer !== undefined) {
     const { object, warnings } = decodeBody(write, body, refuseBody(target.resource));
     show(call, 201, target.resource.answer(object, asker), warnings);
@@ -188,15 +188,15 @@ async function create(call: Call): Promise<void> {
 async function update(call: Call, subresource?: "status" | "finalize"): Promise<void> {
   const { exchange, target } = call;
   requireObjectType(exchange.request);
-  const write = writeOf(call, "UpdateOptions");
-  const body = await readObject(exchange.request, expectedOf(target.resource));
+  const write = readWriteRequest(call, "UpdateOptions");
+  const body = await readObject(exchange.request, buildExpected(target.resource));
   showOutcome(call, replaceObject(write, body, subresource));
 }
 
 async function patch(call: Call, subresource?: "status"): Promise<void> {
   const { exchange, target } = call;
   const type = parsePatchType(parseMediaType(exchange.request), target.resource.patchesStrategically);
-  const write = writeOf(call, "PatchOptions");
+  const write = readWriteRequest(call, "PatchOptions");
   checkPatchOptions(type, exchange.query.get("fieldManager") ?? "", parseBoolean(exchange.query, "force"));
   const text = await readBody(exchange.request);
   const document = type === APPLY ? parseYaml(text, "error decoding YAML") : parseJson(text, "error decoding patch");
@@ -207,7 +207,7 @@ function showOutcome(call: Call, { object, created, warnings }: Outcome): void {
   show(call, created ? 201 : 200, object, warnings);
 }
 
-function expectedOf(resource: Resource): { apiVersion: string; kind: string } {
+function buildExpected(resource: Resource): { apiVersion: string; kind: string } {
   return { apiVersion: buildApiVersion(resource), kind: resource.kind };
 }
 
@@ -246,7 +246,7 @@ async function optionalBody(exchange: HttpExchange): Promise<JsonObject> {
 async function bind(call: Call): Promise<void> {
   const { deps, exchange } = call;
   requireObjectType(exchange.request);
-  const write = writeOf(call, "CreateOptions");
+  const write = readWriteRequest(call, "CreateOptions");
   const body = await readObject(exchange.request, { apiVersion: "v1", kind: "Binding" });
   bindObject(write, body, deps.nowMs());
   sendAnswer(exchange, 201, buildSuccessStatus(undefined, 201));
@@ -271,21 +271,21 @@ function readLog({ deps, exchange, target }: Call): void {
     exchange.response.end();
     return;
   }
-  const address = locateKubelet(nodeOf(deps, pod));
-  streamLog(exchange, address, buildLogPath(pod, container, exchange.query), accessOf(deps));
+  const address = locateKubelet(getNode(deps, pod));
+  streamLog(exchange, address, buildLogPath(pod, container, exchange.query), requireKubelet(deps));
 }
 
 function runCommand({ deps, exchange, target }: Call): void {
   const pod = deps.registry.get(target);
   const container = chooseContainer(pod, target.name, exchange.query.get("container") ?? "");
   const path = locateExec(pod, container, exchange.query);
-  tunnelExec(exchange, locateKubelet(nodeOf(deps, pod)), path, accessOf(deps));
+  tunnelExec(exchange, locateKubelet(getNode(deps, pod)), path, requireKubelet(deps));
 }
 
-function nodeOf({ registry }: RestDeps, pod: JsonObject): JsonObject {
+function getNode({ registry }: RestDeps, pod: JsonObject): JsonObject {
   return registry.get({ resource: nodes, namespace: "", name: getText(pod, "spec", "nodeName") });
 }
 
-function accessOf({ kubelet }: RestDeps): KubeletClient {
+function requireKubelet({ kubelet }: RestDeps): KubeletClient {
   return kubelet ?? fail(badRequest("this server was started without access to kubelets"));
 }

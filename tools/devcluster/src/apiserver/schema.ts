@@ -69,7 +69,7 @@ export function decodeDefinition(
   return { object, warnings };
 }
 
-function fieldsOf(model: string): Fields {
+function listFields(model: string): Fields {
   const known = cache.get(model);
   if (known !== undefined) return known;
   const properties = getObject(definitions(), model, "properties");
@@ -111,7 +111,7 @@ type Place = {
 };
 
 function decodeModel(model: string, value: JsonObject, known: JsonValue | undefined, place: Place): JsonObject {
-  const fields = fieldsOf(model);
+  const fields = listFields(model);
   return mapEntries(value, (key, child) => {
     const type = fields.get(key);
     if (type !== undefined && child === null) return undefined;
@@ -177,13 +177,13 @@ function decodeValue({ type, value, known }: Encoded, place: Place, owner: strin
       return mapItems(value, (item, index) => {
         const before = isList(known) ? known[index] : undefined;
         if (item === before) return item;
-        const encoded = { type: type.of, value: item ?? emptyOf(type.of), known: before };
+        const encoded = { type: type.of, value: item ?? buildEmpty(type.of), known: before };
         return decodeValue(encoded, { ...place, path: `${place.path}[${index}]` }, owner);
       });
     case "map":
       if (!isObject(value)) return mismatch();
       return mapEntries(value, (key, item) =>
-        decodeValue({ type: type.of, value: item ?? emptyOf(type.of), known: at(known, key) }, place, owner),
+        decodeValue({ type: type.of, value: item ?? buildEmpty(type.of), known: at(known, key) }, place, owner),
       );
     case "model":
       return isObject(value) ? decodeModel(type.model, value, known, place) : mismatch();
@@ -220,7 +220,7 @@ function isNumber(value: JsonValue, format: string): boolean {
   return Number.isInteger(value) && (format !== "int32" || Math.abs(value) <= 0x7fffffff);
 }
 
-function emptyOf(type: FieldType): JsonValue {
+function buildEmpty(type: FieldType): JsonValue {
   switch (type.is) {
     case "list":
       return [];

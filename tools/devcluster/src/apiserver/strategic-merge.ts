@@ -21,7 +21,7 @@ function fieldAt({ schema, path }: Place, key: string): Place {
   return { schema: isObject(field) ? field : {}, path: [...path, key] };
 }
 
-function itemOf({ schema, path }: Place): Place {
+function findItemPlace({ schema, path }: Place): Place {
   const { items } = resolveSchema(schema);
   return { schema: isObject(items) ? items : {}, path };
 }
@@ -98,7 +98,7 @@ function mergeList(
       if (!Object.hasOwn(change, key)) {
         return fail(badRequest(`map: ${JSON.stringify(change)} does not contain declared merge key: ${key}`));
       }
-      return mergeElement(items, change, identity, itemOf(place));
+      return mergeElement(items, change, identity, findItemPlace(place));
     },
     [...target],
   );

@@ -35,11 +35,11 @@ export type HttpRequest = {
 export function buildRequestFacts({ method, url, who }: HttpRequest): RequestFacts {
   const base = "https://127.0.0.1";
   const { pathname, searchParams } = URL.canParse(url, base) ? new URL(url, base) : new URL(base);
-  const place = placeOf(pathname.split("/").filter((segment) => segment !== ""));
+  const place = parsePlace(pathname.split("/").filter((segment) => segment !== ""));
   const watch = searchParams.get("watch");
   const watches = watch !== null && watch !== "0" && watch !== "false";
   return {
-    verb: verbOf(method, place, watches),
+    verb: decideVerb(method, place, watches),
     resource: place?.resource ?? pathname,
     namespace: place?.namespace ?? "",
     name: place?.name ?? "",
@@ -49,7 +49,7 @@ export function buildRequestFacts({ method, url, who }: HttpRequest): RequestFac
 
 type Place = { readonly resource: string; readonly namespace: string; readonly name: string };
 
-function placeOf(segments: readonly string[]): Place | undefined {
+function parsePlace(segments: readonly string[]): Place | undefined {
   const rest = segments[0] === "api" ? segments.slice(2) : segments[0] === "apis" ? segments.slice(3) : [];
   const [first, second = "", third] = rest;
   if (first === undefined) return undefined;
@@ -62,7 +62,7 @@ function placeOf(segments: readonly string[]): Place | undefined {
   };
 }
 
-function verbOf(method: string, place: Place | undefined, watches: boolean): Verb {
+function decideVerb(method: string, place: Place | undefined, watches: boolean): Verb {
   if (place === undefined) return "other";
   const isItem = place.name !== "";
   switch (method) {

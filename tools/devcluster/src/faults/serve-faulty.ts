@@ -29,7 +29,7 @@ export function serveFaulty(
   request.on("error", () => response.destroy());
   if (facts === undefined || verdict === undefined) {
     request.resume();
-    answerFailure(exchangeOf(request, response), unauthorized());
+    answerFailure(makeExchange(request, response), unauthorized());
     return;
   }
   if (verdict.delayMs === 0) {
@@ -59,7 +59,7 @@ function act(deps: FaultyDeps, request: IncomingMessage, response: ServerRespons
       return;
     case "answer":
       request.resume();
-      answerFailure(exchangeOf(request, response), buildFaultAnswer(fault, facts));
+      answerFailure(makeExchange(request, response), buildFaultAnswer(fault, facts));
   }
 }
 
@@ -92,7 +92,7 @@ function pass(
   request.pipe(forwarded);
 }
 
-function exchangeOf(request: IncomingMessage, response: ServerResponse): HttpExchange {
+function makeExchange(request: IncomingMessage, response: ServerResponse): HttpExchange {
   const { pathname, searchParams } = new URL(`https://127.0.0.1${request.url ?? "/"}`);
   return { request, response, path: pathname, query: searchParams };
 }

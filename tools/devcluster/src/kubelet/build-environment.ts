@@ -39,7 +39,7 @@ export function buildEnvironment(container: V1Container, sources: EnvironmentSou
   if (typeof fromSources === "string") return { built: false, message: fromSources };
   const own: Record<string, string> = {};
   for (const variable of container.env ?? []) {
-    const found = valueOf(variable, sources, own);
+    const found = resolveValue(variable, sources, own);
     if ("problem" in found) return { built: false, message: found.problem };
     if (found.value !== undefined) own[variable.name] = found.value;
   }
@@ -71,18 +71,18 @@ function importedVariables(container: V1Container, sources: EnvironmentSources):
   return imported;
 }
 
-function valueOf(variable: V1EnvVar, sources: EnvironmentSources, before: Environment): Found {
+function resolveValue(variable: V1EnvVar, sources: EnvironmentSources, before: Environment): Found {
   const { valueFrom } = variable;
   if (valueFrom === undefined) return { value: expandVariables(variable.value ?? "", before) };
   if (valueFrom.configMapKeyRef !== undefined) {
-    return keyOf("configmap", valueFrom.configMapKeyRef, sources.configMaps);
+    return resolveKey("configmap", valueFrom.configMapKeyRef, sources.configMaps);
   }
-  if (valueFrom.secretKeyRef !== undefined) return keyOf("secret", valueFrom.secretKeyRef, sources.secrets);
-  if (valueFrom.fieldRef !== undefined) return fieldOf(valueFrom.fieldRef.fieldPath, sources);
+  if (valueFrom.secretKeyRef !== undefined) return resolveKey("secret", valueFrom.secretKeyRef, sources.secrets);
+  if (valueFrom.fieldRef !== undefined) return resolveField(valueFrom.fieldRef.fieldPath, sources);
   return { problem: `variable ${variable.name}: this kubelet knows fieldRef, configMapKeyRef and secretKeyRef only` };
 }
 
-function keyOf(
+function resolveKey(
   kind: "configmap" | "secret",
   reference: { readonly name?: string; readonly key: string; readonly optional?: boolean },
   known: ReadonlyMap<string, Environment>,
@@ -96,7 +96,7 @@ function keyOf(
 
 const MAP_FIELD = /^metadata\.(labels|annotations)\['([^']+)'\]$/;
 
-function fieldOf(path: string, { pod, podIp, hostIp }: EnvironmentSources): Found {
+function resolveField(path: string, { pod, podIp, hostIp }: EnvironmentSources): Found {
   const map = MAP_FIELD.exec(path);
   if (map !== null) {
     const values = map[1] === "labels" ? pod.metadata?.labels : pod.metadata?.annotations;

@@ -67,7 +67,7 @@ export function buildNodeStatus(
     ],
     daemonEndpoints: { kubeletEndpoint: { Port: facts.port } },
     nodeInfo: {
-      architecture: architectureOf(system.arch),
+      architecture: getArchitecture(system.arch),
       bootID: system.bootId,
       containerRuntimeVersion: `process://${system.nodeVersion}`,
       kernelVersion: system.kernel,
@@ -102,7 +102,7 @@ function buildConditions(existing: V1Node, { ready, nowMs }: { ready: boolean; n
 }
 
 function ownLabels(facts: NodeFacts): Record<string, string> {
-  const arch = architectureOf(facts.system.arch);
+  const arch = getArchitecture(facts.system.arch);
   return {
     "kubernetes.io/hostname": facts.name,
     "kubernetes.io/os": facts.system.platform,
@@ -112,6 +112,6 @@ function ownLabels(facts: NodeFacts): Record<string, string> {
 }
 
 /** Maps Node's architecture names to those of Go, which Kubernetes uses. */
-function architectureOf(arch: string): string {
+function getArchitecture(arch: string): string {
   return arch === "x64" ? "amd64" : arch === "ia32" ? "386" : arch;
 }

@@ -23,7 +23,7 @@ const DEFAULT_MODE = 0o644;
 export function listVolumeConfig(pod: V1Pod): { readonly configMaps: Set<string>; readonly secrets: Set<string> } {
   const configMaps = new Set<string>();
   const secrets = new Set<string>();
-  for (const source of (pod.spec?.volumes ?? []).flatMap((volume) => sourcesOf(volume) ?? [])) {
+  for (const source of (pod.spec?.volumes ?? []).flatMap((volume) => listSources(volume) ?? [])) {
     if (source.kind === "configmap") configMaps.add(source.name);
     if (source.kind === "secret") secrets.add(source.name);
   }
@@ -32,7 +32,7 @@ export function listVolumeConfig(pod: V1Pod): { readonly configMaps: Set<string>
 
 /** Builds the files of one volume, or returns why its container cannot be created. Contents are text; tokens of service accounts are omitted. */
 export function buildVolumeFiles(volume: V1Volume, sources: EnvironmentSources): BuiltVolume {
-  const found = sourcesOf(volume);
+  const found = listSources(volume);
   if (found === undefined) return { built: true, files: undefined };
   const defaultMode =
     (volume.configMap ?? volume.secret ?? volume.downwardAPI ?? volume.projected)?.defaultMode ?? DEFAULT_MODE;
@@ -48,7 +48,7 @@ export function buildVolumeFiles(volume: V1Volume, sources: EnvironmentSources):
 }
 
 /** The sources of a volume's files, in order; undefined for unknown kinds. */
-function sourcesOf(volume: V1Volume): readonly Source[] | undefined {
+function listSources(volume: V1Volume): readonly Source[] | undefined {
   const { emptyDir, configMap, secret, downwardAPI, projected } = volume;
   if (emptyDir !== undefined) return [];
   if (configMap !== undefined) return [reference("configmap", configMap.name, configMap)];

@@ -64,7 +64,7 @@ export async function startKubeletServer(options: {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   return {
-    port: portOf(server),
+    port: getPort(server),
     [Symbol.asyncDispose]: () => {
       for (const socket of sockets) socket.destroy();
       return close(server);
@@ -72,7 +72,7 @@ export async function startKubeletServer(options: {
   };
 }
 
-function portOf(server: Server): number {
+function getPort(server: Server): number {
   return (server.address() as AddressInfo).port;
 }
 

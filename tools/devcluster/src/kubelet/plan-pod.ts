@@ -75,7 +75,7 @@ function decideDesiredEnding(
   if (sidecarsRun && (areMainContainersEnded(pod, containers) || hasFailedInit(pod, containers))) {
     return { because: "completed", graceMs: ownGraceMs };
   }
-  const deadlineMs = deadlineOf(pod, startedAtMs);
+  const deadlineMs = computeDeadline(pod, startedAtMs);
   if (deadlineMs !== undefined && nowMs >= deadlineMs) return { because: "deadline", graceMs: ownGraceMs };
   return undefined;
 }
@@ -86,7 +86,7 @@ export function planPod(snapshot: PodSnapshot): PodStep[] {
   const { pod, containers, startedAtMs, ending } = snapshot;
   if (isTerminal(computePodPhase(pod, containers, ending))) return [];
   const steps = planRunning(snapshot);
-  const deadlineMs = deadlineOf(pod, startedAtMs);
+  const deadlineMs = computeDeadline(pod, startedAtMs);
   if (deadlineMs === undefined) return steps;
   return [...steps, { kind: "wait", untilMs: deadlineMs, because: "deadline" }];
 }
@@ -125,14 +125,14 @@ function planRunning({ pod, containers, nowMs }: PodSnapshot): PodStep[] {
   const steps: PodStep[] = [];
   for (const container of containers) {
     if (container.kind === "main") break;
-    const own = container.kind === "sidecar" || policy === "Always" ? restartOf(container) : policy;
+    const own = container.kind === "sidecar" || policy === "Always" ? describeRestart(container) : policy;
     if (!(container.kind === "init" && isPassed(container))) steps.push(...planContainer(container, own, nowMs));
     if (!isPassed(container)) break;
   }
   return steps;
 }
 
-function restartOf({ kind }: ContainerRecord): string {
+function describeRestart({ kind }: ContainerRecord): string {
   return kind === "sidecar" ? "Always" : "OnFailure";
 }
 
@@ -172,7 +172,7 @@ export function canRestart(policy: string, exitCode: number): boolean {
   return policy === "Always" || (policy === "OnFailure" && exitCode !== 0);
 }
 
-function deadlineOf(pod: V1Pod, startedAtMs: number): number | undefined {
+function computeDeadline(pod: V1Pod, startedAtMs: number): number | undefined {
   const seconds = pod.spec?.activeDeadlineSeconds;
   return seconds === undefined ? undefined : startedAtMs + seconds * 1000;
 }

@@ -109,7 +109,7 @@ export class PodWorker {
     if (read !== undefined) return { found: true, read };
     const message = previous
       ? `previous terminated container "${container}" in pod "${pod}" not found`
-      : `container "${container}" in pod "${pod}" is waiting to start${reasonOf(record)}`;
+      : `container "${container}" in pod "${pod}" is waiting to start${getReason(record)}`;
     return { found: false, status: 400, message };
   }
 
@@ -365,6 +365,6 @@ export class PodWorker {
   }
 }
 
-function reasonOf({ state }: ContainerRecord): string {
+function getReason({ state }: ContainerRecord): string {
   return state.is === "waiting" ? `: ${state.reason}` : "";
 }

@@ -19,7 +19,7 @@ export type ProbeTarget = {
 /** Probes once. True after a connection, a status from 200 to 399, or exit code 0. A gRPC probe never succeeds. */
 export async function probeContainer(probe: V1Probe, target: ProbeTarget): Promise<boolean> {
   if (probe.tcpSocket !== undefined) {
-    return probeTcp(probe.tcpSocket.host ?? target.podIp, portOf(probe.tcpSocket.port, target), target.timeoutMs);
+    return probeTcp(probe.tcpSocket.host ?? target.podIp, resolvePort(probe.tcpSocket.port, target), target.timeoutMs);
   }
   if (probe.httpGet !== undefined) return probeHttp(probe.httpGet, target);
   if (probe.exec !== undefined) return probeExec(probe.exec.command ?? [], target);
@@ -44,7 +44,7 @@ async function probeHttp(get: V1HTTPGetAction, target: ProbeTarget): Promise<boo
   const headers = Object.fromEntries((get.httpHeaders ?? []).map(({ name, value }) => [name, value]));
   const request = send({
     host: get.host ?? target.podIp,
-    port: portOf(get.port, target),
+    port: resolvePort(get.port, target),
     path: get.path ?? "/",
     headers: { "user-agent": "kube-probe/1.36", ...headers },
     timeout: target.timeoutMs,
@@ -90,7 +90,7 @@ async function probeExec(command: readonly string[], target: ProbeTarget): Promi
 }
 
 /** Resolves a number, or the name of one of the container's ports; an unknown name becomes 0, a port without listeners. */
-function portOf(port: string | number, { container }: ProbeTarget): number {
+function resolvePort(port: string | number, { container }: ProbeTarget): number {
   const number = Number(port);
   if (Number.isInteger(number)) return number;
   return container.ports?.find((each) => each.name === port)?.containerPort ?? 0;

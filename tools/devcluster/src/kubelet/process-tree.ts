@@ -21,7 +21,7 @@ const LEFTOVERS_GONE_MS = 5_000;
 
 /** Returns a value that differs for a later process with the same id. Undefined for an ended process, and without /proc. */
 export function readIdentity(pid: number): string | undefined {
-  const startTime = startTimeOf(pid);
+  const startTime = readStartTime(pid);
   return startTime === undefined ? undefined : `${readBootId()}/${startTime}`;
 }
 
@@ -44,7 +44,7 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): boolean {
 export function killTree(pid: number, containerId: string): void {
   signalGroup(pid, "SIGKILL");
   for (let round = 0; round < KILL_ROUNDS; round++) {
-    const members = processesOf(new Map([[containerId, pid]]));
+    const members = listProcesses(new Map([[containerId, pid]]));
     if (members.length === 0) return;
     for (const member of members) killOne(member);
   }
@@ -52,9 +52,9 @@ export function killTree(pid: number, containerId: string): void {
 
 /** Records a newly started process group; the returned function removes the record. */
 export function recordProcess(directory: string, pid: number, containerId: string): () => void {
-  const path = join(recordsOf(directory), String(pid));
-  const record: ProcessRecord = { pid, startTime: startTimeOf(pid) ?? "", bootId: readBootId(), containerId };
-  mkdirSync(recordsOf(directory), { recursive: true });
+  const path = join(buildRecordsPath(directory), String(pid));
+  const record: ProcessRecord = { pid, startTime: readStartTime(pid) ?? "", bootId: readBootId(), containerId };
+  mkdirSync(buildRecordsPath(directory), { recursive: true });
   writeFileSync(path, JSON.stringify(record), { mode: 0o600 });
   return () => {
     rmSync(path, { force: true });
@@ -71,13 +71,13 @@ export async function killLeftovers(directory: string): Promise<number> {
   const ours = new Map<string, number>();
   const seen = new Set<number>();
   for (const record of records.filter((each) => each.bootId === bootId)) {
-    const isSame = record.startTime !== "" && startTimeOf(record.pid) === record.startTime;
+    const isSame = record.startTime !== "" && readStartTime(record.pid) === record.startTime;
     if (isSame && signalGroup(record.pid, "SIGKILL")) seen.add(record.pid);
     ours.set(record.containerId, isSame ? record.pid : NO_SESSION);
   }
   const end = performance.now() + LEFTOVERS_GONE_MS;
   while (ours.size > 0) {
-    const members = processesOf(ours);
+    const members = listProcesses(ours);
     if (members.length === 0) break;
     if (performance.now() > end) {
       throw new Error(`processes of an earlier kubelet do not end: ${members.join(", ")}`);
@@ -88,19 +88,19 @@ export async function killLeftovers(directory: string): Promise<number> {
     }
     await sleep(20);
   }
-  rmSync(recordsOf(directory), { recursive: true, force: true });
+  rmSync(buildRecordsPath(directory), { recursive: true, force: true });
   return seen.size;
 }
 
 /** Finds live processes of the containers, by the name in their environment, or by the session of the container's first process. */
-function processesOf(containers: ReadonlyMap<string, number>): number[] {
+function listProcesses(containers: ReadonlyMap<string, number>): number[] {
   const sessions = new Set(containers.values());
   return processIds().filter((pid) => {
     if (pid === process.pid) return false;
     const stat = readStat(pid);
     if (stat === undefined || stat.state === "Z" || stat.state === "X") return false;
     if (sessions.has(stat.session)) return true;
-    const name = environmentOf(pid).find((variable) => variable.startsWith(`${CONTAINER_VARIABLE}=`));
+    const name = readEnvironment(pid).find((variable) => variable.startsWith(`${CONTAINER_VARIABLE}=`));
     return name !== undefined && containers.has(name.slice(CONTAINER_VARIABLE.length + 1));
   });
 }
@@ -115,7 +115,7 @@ function processIds(): number[] {
   }
 }
 
-function environmentOf(pid: number): string[] {
+function readEnvironment(pid: number): string[] {
   return (readProc(`/proc/${pid}/environ`) ?? "").split("\0");
 }
 
@@ -129,7 +129,7 @@ function readStat(pid: number): ProcessStat | undefined {
   return { state: fields[0] ?? "", session: Number(fields[3]), startTime: fields[19] ?? "" };
 }
 
-function startTimeOf(pid: number): string | undefined {
+function readStartTime(pid: number): string | undefined {
   const stat = readStat(pid);
   return stat === undefined || stat.state === "Z" ? undefined : stat.startTime;
 }
@@ -158,13 +158,13 @@ function killOne(pid: number): void {
 function readRecords(directory: string): ProcessRecord[] {
   let names: string[];
   try {
-    names = readdirSync(recordsOf(directory));
+    names = readdirSync(buildRecordsPath(directory));
   } catch (error) {
     if (isErrno(error, "ENOENT")) return [];
     throw error;
   }
   return names.flatMap((name) => {
-    const record = parseRecord(readFileSync(join(recordsOf(directory), name), "utf8"));
+    const record = parseRecord(readFileSync(join(buildRecordsPath(directory), name), "utf8"));
     return record === undefined ? [] : [record];
   });
 }
@@ -194,7 +194,7 @@ function isRecord(value: unknown): value is ProcessRecord {
   );
 }
 
-function recordsOf(directory: string): string {
+function buildRecordsPath(directory: string): string {
   return join(directory, "processes");
 }
 

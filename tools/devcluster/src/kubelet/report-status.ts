@@ -17,7 +17,7 @@ export function makeStatusReporter(deps: ReporterDeps): StatusReporter {
   let written: V1Pod | undefined;
   return async (cached, build) => {
     for (let conflicts = 0; ; conflicts++) {
-      const current = newerOf(cached, written);
+      const current = chooseNewer(cached, written);
       const status = build(current);
       if (includes(current.status, status)) return;
       try {
@@ -35,7 +35,7 @@ export function makeStatusReporter(deps: ReporterDeps): StatusReporter {
 }
 
 /** Resource versions of one resource are numbers that grow. */
-function newerOf(a: V1Pod, b: V1Pod | undefined): V1Pod {
+function chooseNewer(a: V1Pod, b: V1Pod | undefined): V1Pod {
   if (b === undefined) return a;
   return BigInt(a.metadata?.resourceVersion ?? 0) >= BigInt(b.metadata?.resourceVersion ?? 0) ? a : b;
 }

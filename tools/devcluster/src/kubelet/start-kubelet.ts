@@ -118,7 +118,7 @@ export async function startKubelet(options: KubeletOptions): Promise<Kubelet> {
     for (const worker of workers.values()) worker.tick(nowMs);
   }, TICK_MS);
   started.defer(() => clearInterval(ticker));
-  const heartbeat = started.use(startHeartbeat(makeNodeApi(calls, now), factsOf(options, server.port), onError));
+  const heartbeat = started.use(startHeartbeat(makeNodeApi(calls, now), buildFacts(options, server.port), onError));
   await orAborted(heartbeat.ready, options.signal);
   const all = started.move();
   return {
@@ -161,7 +161,7 @@ function makeWorker(pod: V1Pod, options: KubeletOptions, deps: WorkerDeps): PodW
   });
 }
 
-function factsOf({ nodeName, labels = {}, taints, capacity }: KubeletOptions, port: number): NodeFacts {
+function buildFacts({ nodeName, labels = {}, taints, capacity }: KubeletOptions, port: number): NodeFacts {
   return {
     name: nodeName,
     labels,

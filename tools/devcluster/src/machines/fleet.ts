@@ -124,10 +124,10 @@ export class Fleet {
     const verdict = this.#decide(order);
     switch (verdict.kind) {
       case "unsupported":
-        return refuse("unsupported", `${kindOf(order)} is not to be had here`);
+        return refuse("unsupported", `${describeKind(order)} is not to be had here`);
       case "no-capacity": {
         const where = verdict.zone === undefined ? "" : ` in ${verdict.zone}`;
-        const refusal = refuse("no-capacity", `there is no ${kindOf(order)}${where} now`);
+        const refusal = refuse("no-capacity", `there is no ${describeKind(order)}${where} now`);
         return { ...refusal, ...(verdict.zone === undefined ? {} : { zone: verdict.zone }) };
       }
       case "launch": {
@@ -275,7 +275,7 @@ export class Fleet {
       "topology.kubernetes.io/zone": zone,
       "node.kubernetes.io/instance-type": type.name,
     };
-    const capacity = capacityOf(type);
+    const capacity = buildCapacity(type);
     const { taints } = order;
     const results = await Promise.allSettled(
       names.map((name) => this.#options.nodes.join({ name, nodeIndex, labels, taints, capacity }, signal)),
@@ -362,7 +362,7 @@ export class Fleet {
   }
 }
 
-function capacityOf(type: MachineType): Record<string, string> {
+function buildCapacity(type: MachineType): Record<string, string> {
   const gpus = type.gpus ?? 0;
   return {
     cpu: type.cpu,
@@ -380,7 +380,7 @@ function unknownType(order: MachineOrder, types: readonly MachineType[]): Refusa
   return refuse("unsupported", `${order.instanceType} is none of ${types.map(({ name }) => name).join(", ")}`);
 }
 
-function kindOf({ instanceType, spot }: MachineOrder): string {
+function describeKind({ instanceType, spot }: MachineOrder): string {
   return `${spot ? "spot" : "on-demand"} machine of type ${instanceType}`;
 }
 

@@ -138,14 +138,16 @@ async function execute(calls: KubeCalls, step: NodeStep, nowMs: number): Promise
       const lastTransitionTime = new Date(nowMs);
       const conditions = [{ type: "Ready", status: "False", reason: "NodeNotReady", lastTransitionTime }];
       const { name = "", uid } = step.pod.metadata ?? {};
-      await unlessGone(patchStatus(calls, podsOf(step.pod), name, { metadata: { uid }, status: { conditions } }));
+      await unlessGone(
+        patchStatus(calls, buildPodsResource(step.pod), name, { metadata: { uid }, status: { conditions } }),
+      );
       return;
     }
     case "evict": {
       const { name = "", namespace = "", uid = "" } = step.pod.metadata ?? {};
       const message = `Marking for deletion Pod ${namespace}/${name}`;
       const involved = { kind: "Pod", name, namespace, uid } as const;
-      await unlessGone(calls.delete(podsOf(step.pod), name, { preconditions: { uid } }));
+      await unlessGone(calls.delete(buildPodsResource(step.pod), name, { preconditions: { uid } }));
       const event = { type: "Normal", reason: "TaintManagerEviction", message, atMs: nowMs } as const;
       await recordEvent(calls, { component: "taint-eviction-controller" }, involved, event);
     }
@@ -159,12 +161,14 @@ async function removeOrphan(calls: KubeCalls, pod: V1Pod): Promise<void> {
   const { name = "", uid = "" } = pod.metadata ?? {};
   const isOver = pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
   if (!isOver) {
-    await unlessGone(patchStatus(calls, podsOf(pod), name, { metadata: { uid }, status: { phase: "Failed" } }));
+    await unlessGone(
+      patchStatus(calls, buildPodsResource(pod), name, { metadata: { uid }, status: { phase: "Failed" } }),
+    );
   }
-  await unlessGone(calls.delete(podsOf(pod), name, { gracePeriodSeconds: 0, preconditions: { uid } }));
+  await unlessGone(calls.delete(buildPodsResource(pod), name, { gracePeriodSeconds: 0, preconditions: { uid } }));
 }
 
-function podsOf(pod: V1Pod): KubeResource {
+function buildPodsResource(pod: V1Pod): KubeResource {
   return { apiVersion: "v1", plural: "pods", namespace: pod.metadata?.namespace ?? "" };
 }
 

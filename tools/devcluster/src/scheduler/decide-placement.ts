@@ -49,23 +49,23 @@ export function decidePlacement(pod: V1Pod, state: ClusterState): Placement {
   }
   if (pod.spec?.affinity?.podAffinity?.requiredDuringSchedulingIgnoredDuringExecution !== undefined)
     return { kind: "wait", because: "not-served", message: NO_POD_AFFINITY, reasons: new Map() };
-  const demands = demandsOf(pod, state);
+  const demands = computeDemands(pod, state);
   const reasons = new Map<string, number>();
   let best: NodePlace | undefined;
-  const names = namesOf(pod);
+  const names = findNames(pod);
   // Most pods may run on few nodes, so the reasons against the others are counted only if none fits.
   for (const { place, node } of nodes) {
     if (names?.has(place.name) === false || (best !== undefined && !isBetter(place, best))) continue;
-    if (problemsOf(demands, place, node).length === 0) best = place;
+    if (findProblems(demands, place, node).length === 0) best = place;
   }
   if (best !== undefined) return { kind: "bind", node: best.name, because: "fits" };
   for (const { place, node } of nodes)
-    for (const problem of problemsOf(demands, place, node)) reasons.set(problem, (reasons.get(problem) ?? 0) + 1);
+    for (const problem of findProblems(demands, place, node)) reasons.set(problem, (reasons.get(problem) ?? 0) + 1);
   return { kind: "wait", because: "no-fit", message: waitMessage(nodes.length, reasons), reasons };
 }
 
 /** Returns the nodes that a pod names; undefined if one of its terms names none. */
-function namesOf(pod: V1Pod): ReadonlySet<string> | undefined {
+function findNames(pod: V1Pod): ReadonlySet<string> | undefined {
   const names = new Set<string>();
   const required = pod.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
   for (const { matchFields = [] } of required?.nodeSelectorTerms ?? [{}]) {
@@ -90,7 +90,7 @@ type Demands = {
   readonly unwanted: readonly Domains[];
 };
 
-function demandsOf(pod: V1Pod, state: ClusterState): Demands {
+function computeDemands(pod: V1Pod, state: ClusterState): Demands {
   return {
     pod,
     requests: sumRequests(pod),
@@ -103,7 +103,7 @@ function demandsOf(pod: V1Pod, state: ClusterState): Demands {
 }
 
 /** Returns the reasons of the first kind that applies to one node, in the order and the words of kube-scheduler. */
-function problemsOf(demands: Demands, place: NodePlace, node: V1Node): readonly string[] {
+function findProblems(demands: Demands, place: NodePlace, node: V1Node): readonly string[] {
   const { pod } = demands;
   const tolerations = pod.spec?.tolerations ?? [];
   if (node.spec?.unschedulable === true && !tolerations.some((each) => isTolerated(each, CORDON))) {

@@ -32,7 +32,7 @@ export async function runSchedulingPass(deps: SchedulingDeps): Promise<void> {
   for (const pod of queue.take(deps.now(), PODS_PER_PASS)) {
     const placement = decidePlacement(pod, state);
     if (placement.kind === "wait") {
-      queue.failed(uidOf(pod), "no-fit", deps.now());
+      queue.failed(getUid(pod), "no-fit", deps.now());
       acts.push(attempt(deps, pod, () => explainWait(deps, pod, placement.message)));
       continue;
     }
@@ -48,7 +48,7 @@ async function attempt(deps: SchedulingDeps, pod: V1Pod, act: () => Promise<void
     await act();
   } catch (error) {
     deps.onError(error, `scheduling pod ${pod.metadata?.namespace ?? ""}/${pod.metadata?.name ?? ""}`);
-    deps.queue.failed(uidOf(pod), "conflict", deps.now());
+    deps.queue.failed(getUid(pod), "conflict", deps.now());
   }
 }
 
@@ -58,13 +58,13 @@ async function bind(deps: SchedulingDeps, pod: V1Pod, node: string): Promise<voi
     isBound = await deps.bind(pod, node);
   } finally {
     // A pod outside the queue is gone, or was observed as bound, whatever the answer was.
-    if (!isBound && deps.queue.has(uidOf(pod))) deps.state.removePod(uidOf(pod));
+    if (!isBound && deps.queue.has(getUid(pod))) deps.state.removePod(getUid(pod));
   }
   if (!isBound) {
-    deps.queue.failed(uidOf(pod), "conflict", deps.now());
+    deps.queue.failed(getUid(pod), "conflict", deps.now());
     return;
   }
-  deps.queue.delete(uidOf(pod));
+  deps.queue.delete(getUid(pod));
   await deps.record(pod, {
     type: "Normal",
     reason: "Scheduled",
@@ -105,6 +105,6 @@ function assume(pod: V1Pod, node: string): V1Pod {
   return { ...pod, spec: { containers: [], ...pod.spec, nodeName: node } };
 }
 
-function uidOf(pod: V1Pod): string {
+function getUid(pod: V1Pod): string {
   return pod.metadata?.uid ?? "";
 }

@@ -29,7 +29,7 @@ export function makeSimulatedRuntime(machine: SimulatedMachine, now: () => numbe
   return {
     start: (request) => {
       const key = `${request.container.name}/${request.run}`;
-      const found = readScript(commandOf(request));
+      const found = readScript(buildShellCommand(request));
       if (!found.read) return Promise.resolve({ is: "failed", message: found.message });
       const { script } = found;
       if (script.imageMissing) return Promise.resolve(pullFailed(request, now()));
@@ -68,7 +68,7 @@ function pullFailed({ container }: RunRequest, nowMs: number): RunOutcome {
 }
 
 /** Replaces the variables that are known without a call to the API server. */
-function commandOf({ pod, container, podIp }: RunRequest): readonly string[] {
+function buildShellCommand({ pod, container, podIp }: RunRequest): readonly string[] {
   const plain = [...(container.command ?? []), ...(container.args ?? [])];
   if (!plain.some((part) => part.includes("$"))) return plain;
   const known: V1Container = {

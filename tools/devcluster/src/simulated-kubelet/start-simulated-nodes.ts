@@ -109,7 +109,7 @@ export async function startSimulatedNodes(options: SimulatedNodesOptions): Promi
   await pods.synced;
   const system = readSystem();
   const make: MakeNode = (name, index, machine) => {
-    const facts = factsOf(name, machine, { port: server.port, system });
+    const facts = buildFacts(name, machine, { port: server.port, system });
     const node = new SimulatedNode(facts, index, { calls, now, pod: (key) => pods.get(key), onError, stopped });
     nodes.set(name, node);
     return node;
@@ -151,7 +151,7 @@ export async function startSimulatedNodes(options: SimulatedNodesOptions): Promi
 type Machine = Omit<SimulatedPool, "nodes">;
 type MakeNode = (name: string, index: number, machine: Machine) => SimulatedNode;
 
-function factsOf(
+function buildFacts(
   name: string,
   { labels = {}, taints, capacity }: Machine,
   server: Pick<NodeFacts, "port" | "system">,

@@ -79,7 +79,7 @@ function buildResult({ title, heading, url, text, terms }: Found): HTMLElement {
   const name = document.createElement("strong");
   name.textContent = heading === "" ? title : `${title} › ${heading}`;
   const excerpt = document.createElement("span");
-  excerpt.append(...markTerms(excerptOf(text, terms), terms));
+  excerpt.append(...markTerms(buildExcerpt(text, terms), terms));
   link.append(name, excerpt);
   item.append(link);
   return item;
@@ -88,7 +88,7 @@ function buildResult({ title, heading, url, text, terms }: Found): HTMLElement {
 /** Terms consist of letters and digits. */
 const patternOf = (terms: readonly string[]): RegExp => new RegExp(`(${terms.join("|")})`, "giu");
 
-function excerptOf(text: string, terms: readonly string[]): string {
+function buildExcerpt(text: string, terms: readonly string[]): string {
   const start = Math.max(0, text.search(patternOf(terms)) - CHARS_BEFORE_MATCH);
   const end = start + CHARS_OF_EXCERPT;
   return `${start > 0 ? "…" : ""}${text.slice(start, end)}${end < text.length ? "…" : ""}`;

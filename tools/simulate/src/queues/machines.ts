@@ -88,7 +88,7 @@ function encode({ name, pool, allocatable, ready, cordoned, foreign, pods }: Sim
   const shared = [...byOwner.values()].flatMap((ofOwner) => {
     const parts = ofOwner.flatMap(({ shared: requests }) => (requests === undefined ? [] : [requests]));
     const [first] = ofOwner;
-    return first === undefined || parts.length === 0 ? [] : [{ owner: first.owner, use: useOf(parts) }];
+    return first === undefined || parts.length === 0 ? [] : [{ owner: first.owner, use: sumUses(parts) }];
   });
   return wire.NodeState.encode({
     name,
@@ -98,13 +98,13 @@ function encode({ name, pool, allocatable, ready, cordoned, foreign, pods }: Sim
     cordoned,
     schedulable: !cordoned,
     allocatable: { ...allocatable },
-    foreign: useOf([...foreign.values()]),
+    foreign: sumUses([...foreign.values()]),
     occupants,
     shared,
   }).finish();
 }
 
-function useOf(requests: readonly Amounts[]) {
+function sumUses(requests: readonly Amounts[]) {
   const sums: Record<string, number> = {};
   for (const amounts of requests)
     for (const [resource, amount] of Object.entries(amounts)) sums[resource] = (sums[resource] ?? 0) + amount;

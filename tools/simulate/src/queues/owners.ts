@@ -98,7 +98,7 @@ export function startOwners(world: World, { machines, plans, random, untilMs, en
   return { plans, outcomes };
 }
 
-function ownerOf({ kind, id }: WorkPlan): Owner {
+function buildOwner({ kind, id }: WorkPlan): Owner {
   return { kind, id };
 }
 
@@ -109,7 +109,7 @@ type FollowedLog = {
 };
 
 function followLog({ ledger, time, defects }: World, plans: readonly WorkPlan[]): FollowedLog {
-  const owners = new Map(plans.map((plan) => [plan.id, ownerOf(plan)]));
+  const owners = new Map(plans.map((plan) => [plan.id, buildOwner(plan)]));
   let now: Ledger = emptyLedger;
   const waiting = new Map<string, Set<() => void>>();
   ledger.onEntry.push((events) => {
@@ -128,7 +128,7 @@ function followLog({ ledger, time, defects }: World, plans: readonly WorkPlan[])
     }
   });
   return {
-    reservationOf: (plan) => findReservation(now, ownerOf(plan)),
+    reservationOf: (plan) => findReservation(now, buildOwner(plan)),
     changed: (id, ms) => {
       const process = time.current();
       return new Promise((resolve) => {
@@ -229,7 +229,7 @@ function over({ world, outcomes }: OwnerDeps, job: Job, outcome: string): number
 async function tidyUp(deps: OwnerDeps, job: Job, reservation: Reservation | undefined): Promise<number> {
   const { world, machines, service } = deps;
   const { id, lingerMs } = job.plan;
-  const owner = ownerOf(job.plan);
+  const owner = buildOwner(job.plan);
   const lingersMs = (job.endedAtMs ?? 0) + lingerMs - world.time.nowMs;
   if (lingersMs <= 0 && machines.machinesOf(owner).length > 0) machines.endPods(owner);
   if (reservation === undefined) return lingersMs > 0 ? lingersMs : Number.POSITIVE_INFINITY;
@@ -245,7 +245,7 @@ async function reserve(deps: OwnerDeps, plan: WorkPlan): Promise<string | undefi
     return { component, pool, ...(shared && { shared: { requests: Object.fromEntries(shared) } }) };
   });
   const { id, queue, wait, priority, notPreemptible, graceMs } = plan;
-  const owner = ownerOf(plan);
+  const owner = buildOwner(plan);
   const how = { wait, priority, queue: queue ?? "", notPreemptible, graceMs };
   const request = { requestId: `reserve-${id}`, owner, needs, ...how };
   return untilAnswered(deps, plan, (options) => deps.service.reserve(request, options));

@@ -62,7 +62,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
   const records = makeRecords(bucket);
   const holdings = openLeaseRegistry(ENGINE.capacity, {});
   followLeases(view, holdings, ENGINE.order.engine);
-  const cleaner = cleanerOf(world, replica, records);
+  const cleaner = makeCleaner(world, replica, records);
   const history = openHistory(bus);
   const requests = {
     records,
@@ -93,14 +93,14 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
     history,
     feedback: makeBusFeedback(bus, ENGINE.order.engine),
     holdings,
-    workloads: workloadsOf(world, replica, watched.watch),
+    workloads: makeWorkloads(world, replica, watched.watch),
     secrets: makeOrderSecrets(ENGINE_SIGNER, { unsealed: false }),
     crashes: NO_PODS,
     grants,
     sign: (result) => ({ ...result, signature: ENGINE_SIGNER.sign(buildResultBytes(result)) }),
     nowNs,
     policy: ENGINE.engine,
-    report: reportsOf(logger),
+    report: makeReports(logger),
   });
   const onDefect = (method: string, error: unknown): void =>
     logger.error({ method, err: error }, "a request failed inside the service");
@@ -129,7 +129,7 @@ export async function runProvisionEngine(world: World, replica: Replica, watched
   });
 }
 
-function workloadsOf(world: World, { process, bus }: Replica, watch: WatchWorkload): ReadonlyMap<string, Workload> {
+function makeWorkloads(world: World, { process, bus }: Replica, watch: WatchWorkload): ReadonlyMap<string, Workload> {
   const ledger = makeLeaseLedger(bus);
   const workloads = [
     DEBUG_WORKLOAD,
@@ -140,7 +140,7 @@ function workloadsOf(world: World, { process, bus }: Replica, watch: WatchWorklo
   return new Map(workloads.map((each) => [each.type, watch(process.name, each)]));
 }
 
-function reportsOf(logger: ReturnType<typeof makeTraceLogger>): EngineOps["report"] {
+function makeReports(logger: ReturnType<typeof makeTraceLogger>): EngineOps["report"] {
   return {
     failed: (lease, what, error) => logger.warn({ lease, what, err: error }, "a call or write failed; it is retried"),
     defect: (lease, error) => logger.error({ lease, err: error }, "internal error of a workload"),
@@ -155,7 +155,7 @@ function lead(ops: EngineOps, cleaner: LeaseCleaner, leadership: Leadership): Pr
   return runParts(leadership, [(own) => runEngine(ops, own), ({ signal }) => cleaner.run(signal)]);
 }
 
-function cleanerOf(world: World, { process, bus }: Replica, records: EngineOps["records"]): LeaseCleaner {
+function makeCleaner(world: World, { process, bus }: Replica, records: EngineOps["records"]): LeaseCleaner {
   const logger = makeTraceLogger(world, process);
   const failed = (error: unknown): void => logger.warn({ err: error }, "clean-up cannot list all objects of leases");
   const inLedger = openLedgerLeftovers(makeLeaseLedger(bus), (_kind, error) => failed(error));

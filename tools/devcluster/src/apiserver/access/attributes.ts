@@ -43,7 +43,7 @@ export function buildAttributes(method: string, path: string, query: URLSearchPa
     subresource,
     // A Role may also name its own namespace as a resource.
     namespace: isInside || first === "namespaces" ? second : "",
-    name: isCollection ? nameIn(query.get("fieldSelector") ?? "") : name,
+    name: isCollection ? parseName(query.get("fieldSelector") ?? "") : name,
   };
 }
 
@@ -54,7 +54,7 @@ function collectionVerb(verb: string, query: URLSearchParams): string {
 }
 
 /** A request for a collection by one name counts as a request for that object. */
-function nameIn(selector: string): string {
+function parseName(selector: string): string {
   return /(?:^|,)metadata\.name==?([^,!=\\]+)(?:,|$)/.exec(selector)?.[1] ?? "";
 }
 

@@ -45,7 +45,7 @@ const EVERYTHING: readonly JsonObject[] = [
 ];
 
 /** Lists all grants of a user in a namespace; "" stands for the cluster. */
-function grantsOf(user: User, namespace: string, book: RoleBook): Grant[] {
+function listGrants(user: User, namespace: string, book: RoleBook): Grant[] {
   if (hasAllRights(user)) return EVERYTHING.map((rule) => ({ rule, because: "" }));
   const bound = book.bindings(namespace).flatMap((binding): Grant[] => {
     const subject = getList(binding, "subjects").find((one) => isSubjectOf(one, user, getNamespace(binding)));
@@ -60,7 +60,7 @@ function grantsOf(user: User, namespace: string, book: RoleBook): Grant[] {
 /** Finds the grant that permits an action; undefined: the user may not do it. */
 export function findGrant(user: User, attributes: Attributes, book: RoleBook): Grant | undefined {
   const namespace = "path" in attributes ? "" : attributes.namespace;
-  return grantsOf(user, namespace, book).find(({ rule }) => covers(rule, attributes));
+  return listGrants(user, namespace, book).find(({ rule }) => covers(rule, attributes));
 }
 
 /** Words the refusal as Kubernetes does. */

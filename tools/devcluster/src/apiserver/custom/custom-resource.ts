@@ -28,7 +28,7 @@ export function getStoredVersion(definition: JsonObject): JsonObject {
 }
 
 /** The resource of a definition, whether it is served or not. */
-export function resourceOf(definition: JsonObject): Resource {
+export function buildResource(definition: JsonObject): Resource {
   const version = getStoredVersion(definition);
   const spec = getObject(definition, "spec");
   const names = getObject(definition, "status", "acceptedNames");
@@ -38,7 +38,7 @@ export function resourceOf(definition: JsonObject): Resource {
   const schema = getObject(version, "schema", "openAPIV3Schema");
   const hasStatus = isObject(getObject(version, "subresources")["status"]);
   const rules = compileRules(schema);
-  const check = checksOf(schema, rules);
+  const check = makeChecks(schema, rules);
   const known = { group, version: name, kind };
   return defineResource({
     ...known,
@@ -52,21 +52,21 @@ export function resourceOf(definition: JsonObject): Resource {
     checkName: checkSubdomain,
     columns: buildColumns(version),
     decode: (body, wrong) => decodeCustom(known, schema, body, wrong),
-    defaults: (object) => defaultsOf(schema, object),
+    defaults: (object) => applyDefaults(schema, object),
     validate: (object) => check(object, undefined),
     validateChange: () => [],
     counted: true,
     desiredOf: (object) => removeKey(object, "metadata", ...(hasStatus ? ["status"] : [])),
     withoutStatus: (object) => (hasStatus ? removeKey(object, "status") : object),
     validateUpdate: (before, after) => check(after, before),
-    validateStatus: (before, after) => checkStatus({ schema, rules }, before, defaultsOf(schema, after)),
+    validateStatus: (before, after) => checkStatus({ schema, rules }, before, applyDefaults(schema, after)),
     unconditionalUpdate: false,
     closed: getText(definition, "metadata", "deletionTimestamp") === "" ? undefined : TERMINATING,
     patchesStrategically: false,
   });
 }
 
-function defaultsOf(schema: StructuralSchema, object: JsonObject): JsonObject {
+function applyDefaults(schema: StructuralSchema, object: JsonObject): JsonObject {
   const filled = fillDefaults(schema, object);
   return isObject(filled) ? filled : object;
 }
@@ -119,7 +119,7 @@ function decodeMetadata(object: JsonObject, wrong: (because: string) => never, w
   return { ...object, metadata: decoded.object };
 }
 
-function checksOf(
+function makeChecks(
   schema: StructuralSchema,
   rules: Rules,
 ): (object: JsonObject, old: JsonObject | undefined) => Problem[] {

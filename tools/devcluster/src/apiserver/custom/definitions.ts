@@ -5,7 +5,7 @@ import type { Registry } from "../registry.ts";
 import { buildBucketName, type Resource } from "../resource.ts";
 import { FailureError } from "../status.ts";
 import type { ObjectStore } from "../store.ts";
-import { resourceOf, getStoredVersion } from "./custom-resource.ts";
+import { buildResource, getStoredVersion } from "./custom-resource.ts";
 import { definitionResource } from "./definition-resource.ts";
 import { type DefinitionStep, isTrue, planDefinitions } from "./plan-definitions.ts";
 
@@ -51,7 +51,7 @@ function serve(definition: JsonObject, before: ReadonlyMap<string, Served>): [na
     name,
     isSame
       ? known
-      : { ...state, resources: getStoredVersion(definition)["served"] === true ? [resourceOf(definition)] : [] },
+      : { ...state, resources: getStoredVersion(definition)["served"] === true ? [buildResource(definition)] : [] },
   ];
 }
 
@@ -110,7 +110,7 @@ function act({ store, registry }: DefinitionDeps, step: DefinitionStep): void {
         registry.update(target, { change: () => definition, dryRun: false });
         return;
       case "delete-objects": {
-        const resource = resourceOf(definition);
+        const resource = buildResource(definition);
         for (const [, object] of store.entries(buildBucketName(resource))) {
           if (isDeleting(object)) continue;
           registry.delete({ resource, namespace: getNamespace(object), name: getName(object) }, {}, false);

@@ -1,6 +1,6 @@
 import { at, isList, isObject, type JsonValue, type JsonObject, getObject } from "../json.ts";
 import { type Problem } from "../status.ts";
-import { findItemSchema, listKeysOf, type StructuralSchema } from "./structural.ts";
+import { findItemSchema, getListKeys, type StructuralSchema } from "./structural.ts";
 
 /** Finds duplicate items in lists of type set or map. */
 export function checkListTypes(schema: StructuralSchema, value: JsonValue, path = ""): Problem[] {
@@ -21,12 +21,12 @@ export function checkListTypes(schema: StructuralSchema, value: JsonValue, path 
 }
 
 function checkList(schema: StructuralSchema, list: readonly JsonValue[], path: string): Problem[] {
-  const keys = listKeysOf(schema);
+  const keys = getListKeys(schema);
   if (keys === undefined) return [];
   const seen = new Set<string>();
   const reported = new Set<string>();
   return list.flatMap((item, index) => {
-    const shown = keys === "value" ? item : keyOf(item, keys);
+    const shown = keys === "value" ? item : buildKey(item, keys);
     const identity = JSON.stringify(shown);
     if (!seen.has(identity)) {
       seen.add(identity);
@@ -39,7 +39,7 @@ function checkList(schema: StructuralSchema, list: readonly JsonValue[], path: s
   });
 }
 
-function keyOf(item: JsonValue, keys: readonly string[]): JsonObject {
+function buildKey(item: JsonValue, keys: readonly string[]): JsonObject {
   return Object.fromEntries(
     keys.toSorted().flatMap((key) => {
       const value = at(item, key);

@@ -33,7 +33,7 @@ function buildColumn(column: JsonObject): Column {
     description: getText(column, "description") || `Custom resource definition column (in JSONPath format): ${path}`,
     cell: (object, nowMs) => {
       const found = find?.(object);
-      return found === undefined ? null : cellOf(found, type, nowMs);
+      return found === undefined ? null : formatCell(found, type, nowMs);
     },
   };
 }
@@ -53,7 +53,7 @@ export function readColumnPath(path: string): ((object: JsonValue) => JsonValue 
     }, object);
 }
 
-function cellOf(value: JsonValue, type: string, nowMs: number): JsonValue {
+function formatCell(value: JsonValue, type: string, nowMs: number): JsonValue {
   switch (type) {
     case "integer":
       return typeof value === "number" && Number.isInteger(value) ? value : null;

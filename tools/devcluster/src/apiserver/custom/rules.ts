@@ -81,11 +81,11 @@ function compileExpression(text: string): { readonly program: Program } | { read
     if (checked.type !== "bool" && checked.type !== "dyn") return { because: "it must evaluate to a bool" };
     return { program: parsed };
   } catch (error) {
-    return { because: summaryOf(error) };
+    return { because: summariseError(error) };
   }
 }
 
-function summaryOf(error: unknown): string {
+function summariseError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return "summary" in error && typeof error.summary === "string" ? error.summary : error.message;
 }
@@ -169,7 +169,7 @@ function runRule(
   try {
     passed = program?.(context);
   } catch (error) {
-    const because = `${summaryOf(error).replace(/^No such/, "no such")} evaluating rule: ${rule}`;
+    const because = `${summariseError(error).replace(/^No such/, "no such")} evaluating rule: ${rule}`;
     return {
       field: orNil(path),
       reason: "FieldValueInvalid",

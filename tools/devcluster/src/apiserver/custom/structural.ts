@@ -37,7 +37,7 @@ export function isIntOrString(schema: StructuralSchema): boolean {
 }
 
 /** Returns the identity of list items: their keys, or their value; undefined: they have none. */
-export function listKeysOf(schema: StructuralSchema): readonly string[] | "value" | undefined {
+export function getListKeys(schema: StructuralSchema): readonly string[] | "value" | undefined {
   switch (getText(schema, "x-kubernetes-list-type")) {
     case "set":
       return "value";
@@ -56,7 +56,7 @@ export function correlateItems(
   item: JsonValue,
   earlier: readonly JsonValue[],
 ): JsonValue | undefined {
-  const keys = listKeysOf(schema);
+  const keys = getListKeys(schema);
   if (keys === undefined || keys === "value") return undefined;
   const defaults = getObject(schema, "items", "properties");
   const identity = (one: JsonValue): string =>

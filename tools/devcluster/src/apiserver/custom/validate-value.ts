@@ -44,14 +44,14 @@ export function isBlockingRules({ reason }: Problem): boolean {
   ].includes(reason);
 }
 
-function typesOf(schema: StructuralSchema): string[] {
+function listTypes(schema: StructuralSchema): string[] {
   if (isIntOrString(schema)) return ["integer", "string"];
   const type = getText(schema, "type");
   return type === "" ? [] : [type];
 }
 
 function checkType(schema: StructuralSchema, value: JsonValue, path: string): Problem[] {
-  const types = typesOf(schema);
+  const types = listTypes(schema);
   const format = getText(schema, "format");
   if (types.length === 0) return [];
   if (value === null) return schema["nullable"] === true ? [] : [wrongType(path, types.join(","), "null")];
@@ -82,7 +82,7 @@ function formatName(value: JsonValue): string {
 function wrongType(path: string, wanted: string, actual: string): Problem {
   const said = actual === "" ? "" : `: ${JSON.stringify(actual)}`;
   const message = `Invalid value: ${JSON.stringify(actual)}: ${path} in body must be of type ${wanted}${said}`;
-  return { field: fieldOf(path), reason: "FieldValueTypeInvalid", message };
+  return { field: formatField(path), reason: "FieldValueTypeInvalid", message };
 }
 
 function checkText(schema: StructuralSchema, value: string, path: string): Problem[] {
@@ -93,16 +93,16 @@ function checkText(schema: StructuralSchema, value: string, path: string): Probl
   const problems: Problem[] = [];
   if (longest !== undefined && length > longest) {
     const message = `Too long: may not be more than ${longest} bytes`;
-    problems.push({ field: fieldOf(path), reason: "FieldValueTooLong", message });
+    problems.push({ field: formatField(path), reason: "FieldValueTooLong", message });
   } else if (shortest !== undefined && length < shortest) {
     problems.push(wrong(path, value, `should be at least ${shortest} chars long`));
-  } else if (pattern !== "" && patternOf(pattern)?.test(value) === false) {
+  } else if (pattern !== "" && compilePattern(pattern)?.test(value) === false) {
     problems.push(wrong(path, value, `should match '${pattern}'`));
   }
   if (getText(schema, "format") === "date-time" && !isDateTime(value)) {
     const because = `${path} in body must be of type ${getText(schema, "format")}: ${JSON.stringify(value)}`;
     const message = `Invalid value: ${JSON.stringify(value)}: ${because}`;
-    problems.push({ field: fieldOf(path), reason: "FieldValueTypeInvalid", message });
+    problems.push({ field: formatField(path), reason: "FieldValueTypeInvalid", message });
   }
   return problems;
 }
@@ -115,7 +115,7 @@ export function findNotServed(schema: StructuralSchema): string | undefined {
   const keyword = NOT_SERVED.find((name) => schema[name] !== undefined);
   if (keyword !== undefined) return keyword;
   const pattern = getText(schema, "pattern");
-  if (pattern !== "" && patternOf(pattern) === undefined) return `the pattern ${pattern}`;
+  if (pattern !== "" && compilePattern(pattern) === undefined) return `the pattern ${pattern}`;
   const parts = [
     ...listChildren(schema),
     ...[...getList(schema, "anyOf"), ...getList(schema, "allOf")].filter(isObject),
@@ -124,7 +124,7 @@ export function findNotServed(schema: StructuralSchema): string | undefined {
 }
 
 /** Compiles a pattern; undefined for a Go pattern that JavaScript cannot compile. */
-function patternOf(pattern: string): RegExp | undefined {
+function compilePattern(pattern: string): RegExp | undefined {
   try {
     return new RegExp(pattern, "u");
   } catch {
@@ -192,7 +192,7 @@ function checkEnum(schema: StructuralSchema, value: JsonValue, path: string): Pr
   if (!isList(choice) || choice.some((one) => isSameJson(one, value))) return [];
   const supported = choice.map((one) => JSON.stringify(typeof one === "string" ? one : JSON.stringify(one)));
   const message = `Unsupported value: ${JSON.stringify(value)}: supported values: ${supported.join(", ")}`;
-  return [{ field: fieldOf(path), reason: "FieldValueNotSupported", message }];
+  return [{ field: formatField(path), reason: "FieldValueNotSupported", message }];
 }
 
 function checkObject(schema: StructuralSchema, value: JsonObject, path: string, old?: JsonObject): Problem[] {
@@ -243,12 +243,12 @@ function quoted(path: string): string {
 }
 
 function wrong(path: string, value: JsonValue, because: string): Problem {
-  return invalidValue(fieldOf(path), value, `${path} in body ${because}`);
+  return invalidValue(formatField(path), value, `${path} in body ${because}`);
 }
 
 function tooMany(path: string, actual: number, most: number): Problem {
   const message = `Too many: ${actual}: must have at most ${most} items`;
-  return { field: fieldOf(path), reason: "FieldValueTooMany", message };
+  return { field: formatField(path), reason: "FieldValueTooMany", message };
 }
 
 /** Some checks of Kubernetes name no field. */
@@ -256,6 +256,6 @@ function nowhere(because: string): Problem {
   return invalidValue("<nil>", "", because);
 }
 
-function fieldOf(path: string): string {
+function formatField(path: string): string {
   return path === "" ? "<nil>" : path;
 }

@@ -36,7 +36,7 @@ export function describePod(pod: JsonObject): PodSummary {
   const total = getList(pod, "spec", "containers").length + sidecarNames(pod).length;
   const init = describeInit(pod);
   const base = { total, lastRestart: lastRestart(pod) };
-  if (init.status !== undefined && conditionOf(pod, "Initialized") !== "True") {
+  if (init.status !== undefined && getConditionStatus(pod, "Initialized") !== "True") {
     return { ...base, ready: init.ready, restarts: init.restarts, status: withDeletion(pod, init.status) };
   }
   const statuses = getList(pod, "status", "containerStatuses");
@@ -59,7 +59,7 @@ function phaseWord(pod: JsonObject): string {
 }
 
 function runningWord(pod: JsonObject): string {
-  return conditionOf(pod, "Ready") === "True" ? "Running" : "NotReady";
+  return getConditionStatus(pod, "Ready") === "True" ? "Running" : "NotReady";
 }
 
 function withDeletion(pod: JsonObject, status: string): string {
@@ -125,7 +125,7 @@ function lastRestart(pod: JsonObject): string {
 }
 
 /** "" if the pod has no such condition. */
-function conditionOf(pod: JsonObject, type: string): string {
+function getConditionStatus(pod: JsonObject, type: string): string {
   return getText(
     getList(pod, "status", "conditions").find((condition) => getText(condition, "type") === type),
     "status",
@@ -135,7 +135,7 @@ function conditionOf(pod: JsonObject, type: string): string {
 function readinessGates(pod: JsonObject): string {
   const gates = getList(pod, "spec", "readinessGates");
   if (gates.length === 0) return "<none>";
-  const open = gates.filter((gate) => conditionOf(pod, getText(gate, "conditionType")) === "True");
+  const open = gates.filter((gate) => getConditionStatus(pod, getText(gate, "conditionType")) === "True");
   return `${open.length}/${gates.length}`;
 }
 

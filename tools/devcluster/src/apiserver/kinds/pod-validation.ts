@@ -46,10 +46,10 @@ export function validatePod(pod: JsonObject): Problem[] {
     ...check(initContainers, "spec.initContainers"),
     ...checkUnique([...containers], "spec.containers", "name"),
     ...checkUnique([...initContainers], "spec.initContainers", "name"),
-    ...oneOf("spec.restartPolicy", getText(spec, "restartPolicy"), RESTART_POLICIES),
+    ...checkOneOf("spec.restartPolicy", getText(spec, "restartPolicy"), RESTART_POLICIES),
     ...(nodeProblem === undefined ? [] : [invalidValue("spec.nodeName", nodeName, nodeProblem)]),
     ...atLeast("spec.activeDeadlineSeconds", findNumber(spec, "activeDeadlineSeconds"), 1),
-    ...checkGates(gatesOf(pod), nodeName),
+    ...checkGates(listGates(pod), nodeName),
     ...("ephemeralContainers" in spec ? [forbiddenValue("spec.ephemeralContainers", "cannot be set on create")] : []),
   ];
 }
@@ -66,7 +66,7 @@ function refuseUnsupported(spec: JsonObject): void {
     if (containers.some((container) => at(container, ...field.split(".")) !== undefined)) fail(notServed(field));
 }
 
-function gatesOf(pod: JsonObject): string[] {
+function listGates(pod: JsonObject): string[] {
   return getList(pod, "spec", "schedulingGates").map((gate) => getText(gate, "name"));
 }
 
@@ -94,7 +94,7 @@ function checkContainer(container: JsonValue, field: string, volumes: ReadonlySe
     ...getList(container, "volumeMounts").flatMap((mount, index) =>
       checkMount(mount, `${field}.volumeMounts[${index}]`, volumes),
     ),
-    ...oneOf(`${field}.imagePullPolicy`, getText(container, "imagePullPolicy"), PULL_POLICIES),
+    ...checkOneOf(`${field}.imagePullPolicy`, getText(container, "imagePullPolicy"), PULL_POLICIES),
   ];
 }
 
@@ -139,7 +139,7 @@ function checkUnique(items: readonly JsonValue[], field: string, key: string): P
   );
 }
 
-function oneOf(field: string, value: string, supported: readonly string[]): Problem[] {
+function checkOneOf(field: string, value: string, supported: readonly string[]): Problem[] {
   return supported.includes(value) ? [] : [unsupported(field, value, supported)];
 }
 
@@ -164,8 +164,8 @@ export function validatePodChange(before: JsonObject, after: JsonObject): Proble
     lost.length === 0
       ? []
       : [forbiddenValue("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")];
-  const problems = [...tolerations, ...checkNewGates(gatesOf(before), gatesOf(after))];
-  const isNarrowed = gatesOf(before).length > 0 && isNarrower(before, after);
+  const problems = [...tolerations, ...checkNewGates(listGates(before), listGates(after))];
+  const isNarrowed = listGates(before).length > 0 && isNarrower(before, after);
   const frozenIn = (pod: JsonObject): JsonValue =>
     frozen(isNarrowed ? setAt(pod, ["spec", "affinity"], undefined) : pod);
   if (isSameJson(frozenIn(before), frozenIn(after))) return problems;

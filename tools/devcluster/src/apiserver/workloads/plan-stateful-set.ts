@@ -28,8 +28,8 @@ export function buildStatefulStatus(set: JsonObject, pods: readonly JsonObject[]
     observedGeneration: findNumber(set, "metadata", "generation") ?? 1,
     replicas: pods.length,
     ...positive({ readyReplicas: ready, currentReplicas: updated, updatedReplicas: updated }),
-    currentRevision: revisionOf(set),
-    updateRevision: revisionOf(set),
+    currentRevision: computeRevision(set),
+    updateRevision: computeRevision(set),
     availableReplicas: ready,
   };
 }
@@ -43,7 +43,7 @@ function buildMember(set: JsonObject): JsonObject {
   const labels = {
     ...getObject(set, "spec", "template", "metadata", "labels"),
     [INDEX_LABEL]: "0",
-    [REVISION_LABEL]: revisionOf(set),
+    [REVISION_LABEL]: computeRevision(set),
     [NAME_LABEL]: name,
   };
   const pod = buildPod(set, { name, labels });
@@ -51,10 +51,10 @@ function buildMember(set: JsonObject): JsonObject {
   return { ...pod, spec: { ...getObject(pod, "spec"), hostname: name, ...(subdomain === "" ? {} : { subdomain }) } };
 }
 
-function revisionOf(set: JsonObject): string {
+function computeRevision(set: JsonObject): string {
   return `${getName(set)}-${computeTemplateHash(set)}`;
 }
 
 function isCurrent(set: JsonObject, pod: JsonObject): boolean {
-  return getText(getLabels(pod), REVISION_LABEL) === revisionOf(set);
+  return getText(getLabels(pod), REVISION_LABEL) === computeRevision(set);
 }

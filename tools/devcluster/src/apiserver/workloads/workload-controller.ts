@@ -50,7 +50,7 @@ export function startWorkloadController(deps: WorkloadDeps): Disposable {
   const { store } = deps;
   const retries = new Map<string, NodeJS.Timeout>();
   const passes = passNamespaces((namespace) => {
-    const world = worldOf(deps, namespace);
+    const world = readWorld(deps, namespace);
     // Every workload gets its pass, also after a refusal.
     const refusals = SYNCS.flatMap(([resource, sync]) => world.read(resource).map((one) => sync(world, one)));
     clearTimeout(retries.get(namespace));
@@ -80,26 +80,26 @@ export function startWorkloadController(deps: WorkloadDeps): Disposable {
 }
 
 function syncReplicaSet(world: World, set: JsonObject): string | undefined {
-  const failure = actOnPods(world, planReplicaSet(set, ownedBy(world, set, pods)));
+  const failure = actOnPods(world, planReplicaSet(set, listOwned(world, set, pods)));
   const { time } = world;
-  const status = buildReplicaSetStatus(set, ownedBy(world, set, pods), { failure, time });
+  const status = buildReplicaSetStatus(set, listOwned(world, set, pods), { failure, time });
   return world.report(replicaSets, set, status) ?? failure;
 }
 
 function syncDeployment(world: World, deployment: JsonObject): string | undefined {
   let failure: string | undefined;
-  for (const step of planDeployment(deployment, ownedBy(world, deployment, replicaSets), world.read(pods))) {
+  for (const step of planDeployment(deployment, listOwned(world, deployment, replicaSets), world.read(pods))) {
     if (step.kind === "create-set") failure ??= world.create(replicaSets, step.set);
     else if (step.kind === "write-set") failure ??= world.write(replicaSets, step.set);
     else failure ??= world.delete(replicaSets, step.set);
   }
-  const status = buildDeploymentStatus(deployment, ownedBy(world, deployment, replicaSets), world.time);
+  const status = buildDeploymentStatus(deployment, listOwned(world, deployment, replicaSets), world.time);
   return world.report(deployments, deployment, status) ?? failure;
 }
 
 function syncStatefulSet(world: World, set: JsonObject): string | undefined {
-  const failure = actOnPods(world, planStatefulSet(set, ownedBy(world, set, pods)));
-  return world.report(statefulSets, set, buildStatefulStatus(set, ownedBy(world, set, pods))) ?? failure;
+  const failure = actOnPods(world, planStatefulSet(set, listOwned(world, set, pods)));
+  return world.report(statefulSets, set, buildStatefulStatus(set, listOwned(world, set, pods))) ?? failure;
 }
 
 /** Stops at the first refusal, which the other steps would meet too. */
@@ -111,11 +111,11 @@ function actOnPods(world: World, steps: readonly PodStep[]): string | undefined 
   return undefined;
 }
 
-function ownedBy(world: World, workload: JsonObject, resource: Resource): JsonObject[] {
+function listOwned(world: World, workload: JsonObject, resource: Resource): JsonObject[] {
   return world.read(resource).filter((object) => isControlledBy(object, workload));
 }
 
-function worldOf({ store, registry, nowMs }: WorkloadDeps, namespace: string): World {
+function readWorld({ store, registry, nowMs }: WorkloadDeps, namespace: string): World {
   const targetOf = (resource: Resource, object: JsonObject) => ({ resource, namespace, name: getName(object) });
   return {
     time: formatTimestamp(nowMs()),

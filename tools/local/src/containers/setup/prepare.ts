@@ -88,11 +88,11 @@ async function prepareKubectl({ root, service, kubernetesPort, kubeconfigs, nowM
   }
   const access = await prepareAccess(join(root, "cluster"), `https://127.0.0.1:${kubernetesPort}`, nowMs);
   for (const kept of access.files) await chown(kept, service.uid, service.gid);
-  await putFile(file, access.kubeconfig, await clientOf(root));
+  await putFile(file, access.kubeconfig, await findClient(root));
 }
 
 /** The user who owns the clone. */
-async function clientOf(root: string): Promise<Owner> {
+async function findClient(root: string): Promise<Owner> {
   const { uid, gid } = await stat(join(root, "compose.yml"));
   return { uid, gid };
 }
@@ -103,7 +103,7 @@ type ClientSecrets = { readonly cli: string; readonly backup: string; readonly a
 /** Fills the folder of the command line. It belongs to the owner of the clone, not to the user of the container engine. */
 async function prepareClient({ root, natsPort }: Setup, secrets: ClientSecrets, ca: string): Promise<void> {
   const client = join(root, "client");
-  const { uid, gid } = await clientOf(root);
+  const { uid, gid } = await findClient(root);
   const local = {
     natsUrl: `tls://localhost:${natsPort}`,
     natsNkeyFile: "cli.nk",
