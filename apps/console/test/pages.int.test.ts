@@ -176,6 +176,17 @@ describe.skipIf(browserMissing)(`the pages of the console${browserMissing ? ` ($
     await page.getByText("Session echo fits its schema.").waitFor();
   });
 
+  it("does not claim that a document of a kind without a schema fits one", async () => {
+    world.answers["checkJob"] = () => ({ problems: [], warnings: [] });
+    await go("/submit");
+    await page
+      .getByLabel("Documents")
+      .fill("kind: TFJob\napiVersion: kubeflow.org/v1\nmetadata: { name: net }\nspec: {}\n");
+    await page.getByText("TFJob net has no schema here: the plan checks it.").waitFor();
+    expect(await page.getByText("fits its schema").count()).toBe(0);
+    await page.getByText("it can be submitted now").waitFor();
+  });
+
   it("stores the draft once for many keys, and at the end of the page", async () => {
     await page.addInitScript(() => {
       const { setItem } = Storage.prototype;

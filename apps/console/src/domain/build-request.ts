@@ -24,9 +24,9 @@ export type RequestContext = {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const JOB_KINDS: ReadonlySet<string> = new Set(["Job", "TFJob", "PyTorchJob", "MPIJob", "JAXJob", "JobSet"]);
+const JOB_KINDS: ReadonlySet<string> = new Set(["Job", "TFJob", "PyTorchJob", "MPIJob", "JAXJob"]);
 
-/** Builds the request for a document that fits its schema. */
+/** Builds the request for a document without findings. */
 export function buildRequest(document: ReadDocument, { namespace, suffix }: RequestContext): BuiltRequest {
   const { kind, value } = document;
   const { metadata, spec } = value as { readonly metadata?: Fields; readonly spec?: Fields };

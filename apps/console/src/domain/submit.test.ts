@@ -147,9 +147,19 @@ it("sends a job to its namespace, and to that of the controller without one", ()
 it.each([
   ["Lease", /signed/],
   ["Deployment", /no session, job or replica set/],
+  // The job-controller reserves machines for JobSets, and does not create them.
+  ["JobSet", /use kubectl apply/],
 ])("does not send a %s", (kind, because) => {
   const [document] = read(`kind: ${kind}\nmetadata: { name: a }`);
   expect(buildRequest(document!, CONTEXT)).toEqual({ refusal: expect.stringMatching(because) as string });
+});
+
+it.each([
+  ["Session", true],
+  ["Job", true],
+  ["TFJob", false],
+])("knows whether a %s is checked against a schema: %s", (kind, hasSchema) => {
+  expect(read(`kind: ${kind}\nmetadata: { name: a }`)).toMatchObject([{ kind, hasSchema }]);
 });
 
 it("completes the generated name of a job", () => {

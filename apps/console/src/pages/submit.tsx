@@ -81,15 +81,39 @@ function isRefused({ document, built }: Checked): boolean {
   return document.findings.length > 0 || (built !== undefined && "refusal" in built);
 }
 
-/** The documents that fit their schemas, in one line. */
+/** The documents without findings: one line for those with a schema, and one for the others. */
 function Sound({ checked }: { readonly checked: readonly Checked[] }): ReactNode {
-  const sound = checked.filter((each) => !isRefused(each)).map(({ document }) => titleOf(document));
-  const [first] = sound;
-  if (first === undefined) return null;
+  const sound = checked.filter((each) => !isRefused(each)).map(({ document }) => document);
+  const [fitting, unchecked] = [true, false].map((has) => sound.filter(({ hasSchema }) => hasSchema === has));
   return (
-    <p className="notice good">
-      <strong className="long">{sound.length <= MAX_NAMED ? sound.join(", ") : `${sound.length} documents`}</strong>{" "}
-      {sound.length === 1 ? "fits its schema." : "fit their schemas."}
+    <>
+      <SoundLine documents={fitting ?? []} one="fits its schema." several="fit their schemas." className="good" />
+      <SoundLine
+        documents={unchecked ?? []}
+        one="has no schema here: the plan checks it."
+        several="have no schemas here: the plan checks them."
+        className=""
+      />
+    </>
+  );
+}
+
+type SoundLineParts = {
+  readonly documents: readonly ReadDocument[];
+  readonly one: string;
+  readonly several: string;
+  readonly className: string;
+};
+
+function SoundLine({ documents, one, several, className }: SoundLineParts): ReactNode {
+  const { length } = documents;
+  if (length === 0) return null;
+  return (
+    <p className={`notice ${className}`}>
+      <strong className="long">
+        {length <= MAX_NAMED ? documents.map(titleOf).join(", ") : `${length} documents`}
+      </strong>{" "}
+      {length === 1 ? one : several}
     </p>
   );
 }
