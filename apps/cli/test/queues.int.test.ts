@@ -111,8 +111,8 @@ const JOBS: Pick<Handlers<typeof JobService>, "explainJob"> = {
 
 /** The job-controller knows one Job of Kubernetes, in the namespace ai. */
 function explainPause({ kind, name, namespace }: wire.job.v1.JobKey) {
-  if (name !== "ai-train-0a1b2c3d4e5f" || (namespace !== "" && namespace !== "ai"))
-    return throwFault({ code: "not_found", kind, id: name });
+  const isId = name === "ai-train-0a1b2c3d4e5f" && (namespace === "" || namespace === "ai");
+  if (!isId && (name !== "train" || namespace !== "ai")) return throwFault({ code: "not_found", kind, id: name });
   const reasons = [{ code: "READY_TIMEOUT", message: PAUSE, next: "correct it" }];
   return Promise.resolve({ explanation: { kind, name, phase: "", sinceMs: 0, reasons } });
 }
@@ -200,6 +200,9 @@ it("explains a batch/v1 Job in its pause after the readyTimeout, which has no re
   expect(code).toBe(0);
   const { out: json } = await muster("explain", "batch-job/ai-train-0a1b2c3d4e5f", "-n", "ai", "-o", "json");
   expect(JSON.parse(json.join("\n"))).toMatchObject({ code: "READY_TIMEOUT", message: PAUSE, next: "correct it" });
+  const named = await muster("explain", "batch-job/ai/train");
+  expect(named.out).toEqual(["batch-job train: READY_TIMEOUT", `  ${PAUSE}`, "next: correct it"]);
+  expect((await muster("explain", "batch-job/web/train")).code).toBe(4);
   const elsewhere = await muster("explain", "batch-job/ai-train-0a1b2c3d4e5f", "-n", "web");
   expect(elsewhere).toMatchObject({
     code: 4,

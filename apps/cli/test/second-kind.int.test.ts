@@ -63,6 +63,7 @@ function keep(work: Work): Promise<Work> {
 const ERRAND: WorkKind = {
   noun: "errand",
   plural: "errands",
+  controller: "errand controller",
   documents: ["Errand"],
   schema: () => ({ title: "an errand" }),
   read: (document) => {

@@ -41,6 +41,38 @@ export function describeSessionSuite(way: Way): void {
     return cli;
   }
 
+  describe("muster run --dry-run", () => {
+    const plan = async (name: string, pool = "workers") => {
+      const text = buildSessionYaml(name).replace("pool: workers", `pool: ${pool}`);
+      const cli = world.muster(["run", "--dry-run", await world.file(`${name}.yaml`, text)]);
+      const { code, stdout: out, stderr: err } = await cli.ended;
+      return { code, err, out };
+    };
+
+    it("prints the session, and the reason why it would wait, and submits nothing", async () => {
+      expect(await plan("planned")).toMatchObject({
+        code: 0,
+        err: "",
+        out: expect.stringContaining("name: planned") as string,
+      });
+      expect(await plan("waits-for-one")).toMatchObject({
+        code: 0,
+        err: "warning: session waits-for-one: it would wait: POOL_AVAILABILITY: pool workers has no machine free\n",
+      });
+      expect(world.sessions.has("planned")).toBe(false);
+    });
+
+    it("refuses what the service would refuse, or end without machines", async () => {
+      const { code, err, out } = await plan("lost", "no-such-pool");
+      expect({ code, out }).toEqual({ code: 2, out: "" });
+      expect(err).toMatch(/lost\.yaml:\d+:\d+: spec: pool no-such-pool does not exist; known pools: drivers, workers/);
+      await runSession("present", "--detach");
+      expect((await plan("present")).err).toMatch(
+        /present\.yaml:3:\d+: metadata\.name: session present exists already[^]*muster cancel session\/present/,
+      );
+    });
+  });
+
   describe("muster run", () => {
     it("submits the file, follows the session, and prints its result", async () => {
       const cli = await processSession("good");

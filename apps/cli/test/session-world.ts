@@ -288,7 +288,13 @@ async function serveAll(
           sessions.set(name, session);
           return Promise.resolve({ session });
         },
-        checkSession: () => throwFault({ code: "internal", operation: "checkSession" }),
+        checkSession: ({ name, spec }) => {
+          if (sessions.has(name)) throwFault({ code: "already_exists", kind: "session", id: name });
+          const { pool = "" } = spec?.components.find((each) => each.pool.startsWith("no-")) ?? {};
+          if (pool !== "") throwFault({ code: "pool_unknown", pool, known: ["drivers", "workers"] });
+          const waits = { waitingCode: "POOL_AVAILABILITY", waitingBecause: "pool workers has no machine free" };
+          return Promise.resolve({ session: { name, spec: spec ?? {}, ...(name.startsWith("waits") && waits) } });
+        },
         deleteSession: ({ name, uid }) => {
           const session = find(name);
           if (session.uid !== uid) return throwFault({ code: "not_found", kind: "session", id: name });

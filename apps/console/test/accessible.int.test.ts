@@ -88,7 +88,7 @@ const PAGES: Readonly<Record<string, Situation>> = {
   nodes: { path: "/nodes", act: shows("4 of 4") },
   submit: { path: "/submit" },
   "findings in a document": writes(sessionText("pol"), /is an unknown field/),
-  "plan of a document": writes(sessionText("pool"), "4 are free"),
+  "plan of a document": writes(sessionText("pool"), "it would wait"),
   "a page that does not exist": { path: "/nowhere" },
 };
 
@@ -230,7 +230,7 @@ describe.skipIf(browserMissing)(`each page of the console${browserMissing ? ` ($
 
   it("is accessible after work is submitted", async () => {
     world.answers["submitSession"] = () => ({ session: {} });
-    await open(writes(sessionText("pool"), "4 are free"));
+    await open(writes(sessionText("pool"), "it would wait"));
     await page.getByRole("button", { name: "Submit it" }).click();
     await page.getByRole("link", { name: /^session echo/ }).waitFor();
     await checkViews();

@@ -332,6 +332,7 @@ describe.skipIf(browserMissing)(`the console in a browser${browserMissing ? ` ($
 
   it("checks documents during editing, shows the plan, and sends them", async () => {
     world.answers["submitSession"] = () => ({ session: session({ name: "echo" }) });
+    world.answers["checkSession"] = () => throwFault({ code: "pool_unknown", pool: "drivers" });
     const text = (pool: string) =>
       `apiVersion: muster.dev/v1\nkind: Session\nmetadata: { name: echo }\nspec:\n  components:\n    - { name: driver, kind: driver, ${pool}: drivers, image: a }\n`;
     await go("/submit");
@@ -342,7 +343,12 @@ describe.skipIf(browserMissing)(`the console in a browser${browserMissing ? ` ($
     expect(await page.getByRole("button", { name: "Submit it" }).count()).toBe(0);
     await page.getByLabel("Documents").fill(text("pool"));
     await page.reload();
-    await page.getByText("1 of pool drivers: 4 are free").waitFor();
+    await page.getByText("POOL_UNKNOWN: pool drivers does not exist").waitFor();
+    expect(await page.getByRole("button", { name: "Submit it" }).isDisabled()).toBe(true);
+    const waits = { waitingCode: "POOL_AVAILABILITY", waitingBecause: "pool drivers has no machine free" };
+    world.answers["checkSession"] = () => ({ session: session({ name: "echo", ...waits }) });
+    await page.reload();
+    await page.getByText("it would wait: POOL_AVAILABILITY: pool drivers has no machine free").waitFor();
     await page.getByRole("button", { name: "Submit it" }).click();
     await page.getByRole("link", { name: "session echo" }).waitFor();
     expect(world.received.findLast(({ method }) => method === "submitSession")?.request).toMatchObject({
@@ -368,6 +374,7 @@ describe.skipIf(browserMissing)(`the console in a browser${browserMissing ? ` ($
         throwFault({ code: "invalid_request", field: "name", reason: "is refused" });
       return { session: session({ name }) };
     };
+    world.answers["checkSession"] = ({ name }) => ({ session: session({ name: String(name) }) });
     await go("/submit");
     await page.getByLabel("Documents").fill(text);
     await page.getByRole("button", { name: "Submit all 2" }).click();

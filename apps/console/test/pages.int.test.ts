@@ -89,6 +89,16 @@ describe.skipIf(browserMissing)(`the pages of the console${browserMissing ? ` ($
     expect(classes.map((each) => each?.split(" ").at(-1))).toEqual(["waiting", "starting", "running"]);
   });
 
+  it("shows the components of a session on a timeline, one row for each", async () => {
+    await go("/workloads/session/bench-0");
+    const steps = page.getByRole("table", { name: "Steps of components" });
+    for (const name of ["driver", "server-0"])
+      await steps
+        .getByRole("row", { name: new RegExp(`${name} .*waiting 40s .*starting 20s .*running .* so far`) })
+        .waitFor();
+    expect(await steps.getByRole("row").count()).toBe(3);
+  });
+
   it("appends to a log while it is written, and shows its end until the user stops to follow it", async () => {
     let text = Array.from({ length: 200 }, (_, line) => `line ${line}\n`).join("");
     let grown = Promise.withResolvers<undefined>();
@@ -174,6 +184,17 @@ describe.skipIf(browserMissing)(`the pages of the console${browserMissing ? ` ($
     }, DOCUMENT);
     await page.getByLabel("Documents").dispatchEvent("drop", { dataTransfer: dropped });
     await page.getByText("Session echo fits its schema.").waitFor();
+  });
+
+  it("does not claim that a document of a kind without a schema fits one", async () => {
+    world.answers["checkJob"] = () => ({ problems: [], warnings: [] });
+    await go("/submit");
+    await page
+      .getByLabel("Documents")
+      .fill("kind: TFJob\napiVersion: kubeflow.org/v1\nmetadata: { name: net }\nspec: {}\n");
+    await page.getByText("TFJob net has no schema here: the plan checks it.").waitFor();
+    expect(await page.getByText("fits its schema").count()).toBe(0);
+    await page.getByText("it can be submitted now").waitFor();
   });
 
   it("stores the draft once for many keys, and at the end of the page", async () => {

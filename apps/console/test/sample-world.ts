@@ -53,6 +53,13 @@ export function sampleAnswers({ machines, work, long }: SampleSize, nowMs: numbe
     getJob: () => ({ job: { ...sampleJob(name("train"), nowMs), manifestJson: JSON.stringify(JOB_MANIFEST) } }),
     listJobEvents: () => ({ events: jobEvents(name("train"), nowMs) }),
     explainJob: () => ({ explanation: sampleExplanation("job", name("train"), nowMs) }),
+    checkSession: () => ({
+      session: {
+        ...sampleSession("echo", 0, nowMs),
+        waitingCode: "POOL_AVAILABILITY",
+        waitingBecause: `pool ${name("drivers")} has no machine free now, 1 is needed`,
+      },
+    }),
     getSession: () => ({ session: sessions[0] ?? sampleSession("bench-0", 0, nowMs) }),
     explainSession: () => ({ explanation: sampleExplanation("session", name("bench-0"), nowMs) }),
     listReplicaSets: () => ({ sets: [sampleSet(name("web"), nowMs)] }),

@@ -82,6 +82,7 @@ function world(...keys: readonly (readonly [name: string, kind: string])[]) {
         ? Promise.reject(new FaultError({ code: "already_exists", kind: kind.kind, id }))
         : Promise.resolve(),
     maxima: () => Promise.resolve(new Map([["grows", 2]])),
+    explainStart: () => Promise.resolve(undefined),
     isEnding: ({ revision }) => revision === "cancelled" || revision === "over",
     markCancelled: ({ key }) => {
       counts.written += 1;
@@ -193,6 +194,19 @@ describe("a checked job", () => {
     const { problems, warnings } = await checkJob(silent, JSON.stringify(MANIFEST));
     expect(problems).toEqual([]);
     expect(warnings).toEqual([expect.stringContaining("the ledger does not answer")]);
+  });
+
+  it("causes a warning if the job would wait for its machines", async () => {
+    const { deps } = world();
+    const warningsOf = async (explainStart: typeof deps.explainStart) =>
+      (await checkJob({ ...deps, explainStart }, JSON.stringify(MANIFEST))).warnings;
+    const because = { code: "QUEUE_UNKNOWN", text: "no queue serves the namespace default" };
+    expect(await warningsOf(() => Promise.resolve(undefined))).toEqual([]);
+    expect(await warningsOf(() => Promise.resolve(because))).toEqual([
+      "it would wait: QUEUE_UNKNOWN: no queue serves the namespace default",
+    ]);
+    const away = new FaultError({ code: "unavailable", dependency: "reservation-manager", retryAfterMs: 100 });
+    expect(await warningsOf(() => Promise.reject(away))).toEqual([expect.stringContaining("does not answer")]);
   });
 });
 

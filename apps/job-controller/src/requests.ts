@@ -4,6 +4,7 @@ import { describeFault, findFault, throwFault, type Fault } from "@muster/faults
 import { matchesLabels, readLabelSelector } from "@muster/names";
 import { isObject } from "@muster/resources";
 import { findTooSmallPool } from "./domain/find-too-small-pool.ts";
+import type { JobSpec } from "./domain/job.ts";
 import type { Kind, KindDefaults, Problem, ReadResult } from "./domain/kind.ts";
 
 /** A job; an empty kind stands for any kind with a job of that name. */
@@ -59,6 +60,11 @@ export type RequestDeps<View> = {
   readonly tryCreate: (kind: Kind, manifest: JobManifest) => Promise<void>;
   /** Returns the maximum of machines of scaled pools; undefined if the ledger does not answer. */
   readonly maxima: () => Promise<ReadonlyMap<string, number> | undefined>;
+  /** Returns why a new job would wait for its machines; undefined if it would not. */
+  readonly explainStart: (
+    manifest: JobManifest,
+    spec: JobSpec,
+  ) => Promise<{ readonly code: string; readonly text: string } | undefined>;
   /** Whether the job is suspended, or its suspension was requested. */
   readonly isSuspended: (found: FoundJob<View>) => boolean;
   /** Whether its end was already requested, or it has finished. */
@@ -114,8 +120,8 @@ export async function submitJob<View>(
 
 /**
  * Returns the problems that `submit` would report, without creating a job. Also reports a pool that can never provide the machines: a created job would wait,
- * because its pool may grow. If the ledger does not answer, a warning states that this was not checked. Rejects with FaultError if the rest cannot be checked
- * now.
+ * because its pool may grow. A warning states why it would wait for its machines. If the ledger does not answer, a warning states that this was not checked.
+ * Rejects with FaultError if the rest cannot be checked now.
  */
 export async function checkJob<View>(
   deps: RequestDeps<View>,
@@ -130,12 +136,22 @@ export async function checkJob<View>(
     if (maxima === undefined) return { problems: [], warnings: [...warnings, POOLS_UNKNOWN] };
     const tooSmall = findTooSmallPool(read.spec, maxima);
     if (tooSmall !== undefined) return { problems: [{ field: "spec", reason: describeFault(tooSmall) }], warnings: [] };
-    return { problems: [], warnings };
+    return { problems: [], warnings: [...warnings, ...(await warnOfWait(deps, manifest, read.spec))] };
   } catch (error) {
     const fault = findFault(error);
     if (fault?.code === "invalid_request") return { problems: [fault], warnings: [] };
     if (fault?.code !== "already_exists") throw error;
     return { problems: [{ field: "metadata.name", reason: `${fault.kind} ${fault.id} exists already` }], warnings: [] };
+  }
+}
+
+async function warnOfWait<View>(deps: RequestDeps<View>, manifest: JobManifest, spec: JobSpec): Promise<string[]> {
+  try {
+    const wait = await deps.explainStart(manifest, spec);
+    return wait === undefined ? [] : [`it would wait: ${wait.code}: ${wait.text}`];
+  } catch (error) {
+    if (findFault(error) === undefined) throw error;
+    return [POOLS_UNKNOWN];
   }
 }
 

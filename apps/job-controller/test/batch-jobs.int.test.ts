@@ -321,14 +321,15 @@ describe.skipIf(real.skip || lack !== undefined)(
         name: "slow",
         uid: (await get("slow")).metadata?.uid ?? "",
       });
-      const explain = async (): Promise<string> => {
-        const { explanation } = await world.jobs.explainJob({ key: { kind: BATCH_JOB, name: id, namespace: TEAM } });
+      const explain = async (named = id): Promise<string> => {
+        const key = { kind: BATCH_JOB, name: named, namespace: TEAM };
+        const { explanation } = await world.jobs.explainJob({ key });
         return (explanation?.reasons ?? []).map(({ code, message }) => `${code}: ${message}`).join();
       };
       const isPause = (text: string): boolean => /^READY_TIMEOUT: .*requested again at \d{4}-/.test(text);
       await until(
         "the explanation states why it waits, and until when",
-        async () => isPause(await explain()),
+        async () => isPause(await explain()) && isPause(await explain("slow")),
         PATIENCE,
       );
       await until("it was released twice", async () => /"readyTimeouts":[2-9]/.test(await progress()), PATIENCE);

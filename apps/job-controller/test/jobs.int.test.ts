@@ -147,6 +147,11 @@ for (const server of API_SERVERS) {
       await until("a replica answers for jobs", answers, { timeoutMs: 60_000 });
       expect(await problemsOf(manifest("checked", {}))).toEqual([]);
       expect(await world.get("checked")).toBeUndefined();
+      const crowd = await world.jobs.checkJob({ manifestJson: manifest("checked", {}, { replicas: 500 }) });
+      expect(crowd).toMatchObject({
+        problems: [],
+        warnings: [expect.stringMatching(/^it would wait: POOL_CAPACITY: pool workers has /)],
+      });
       // The definition accepts this manifest, so the job-controller refuses it.
       const [unknown] = await problemsOf(manifest("checked", {}, { mainContainer: "side" }));
       expect(unknown).toMatch(/^spec\.replicaSpecs\.worker\.mainContainer: .*side/);

@@ -2,6 +2,7 @@ import { runParts } from "@muster/controller";
 import { makeClient, connectService, serveMethods, type Client, type NatsBus } from "@muster/bus";
 import { findFault, isRetryable } from "@muster/faults";
 import { loadServiceKube } from "@muster/kube";
+import type { StoredValue } from "./holdings/records.ts";
 import { LeaseService, buildLeaseService, type LeaseServiceOfEngine } from "@muster/proto";
 import { holdLogger, type ServiceContext } from "@muster/service";
 import { readInstallationId, runWhileLeader, type Leadership } from "@muster/store";
@@ -82,10 +83,14 @@ async function serveRequests(
   const own = makeHandlers(deps.requests);
   const other = (id: string): Client<LeaseServiceOfEngine> => makeClient(bus, buildLeaseService(id));
   served.use(await serveMethods(bus, buildLeaseService(engine), own, options));
-  served.use(
-    await serveMethods(bus, LeaseService, makeRouteHandlers({ engine, own, other, nowMs: Date.now }), options),
-  );
+  const hasLeases = (id: string): boolean => deps.requests.view.entries().some((each) => isOf(each.value, id));
+  const routing = { engine, own, other, hasLeases, nowMs: Date.now };
+  served.use(await serveMethods(bus, LeaseService, makeRouteHandlers(routing), options));
   return served.move();
+}
+
+function isOf(value: StoredValue, engine: string): boolean {
+  return "record" in value && value.record.order.engine === engine;
 }
 
 /** One leadership. It also ends when NATS is unavailable, so that the first replica to reconnect continues. */

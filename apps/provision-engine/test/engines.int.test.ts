@@ -65,6 +65,10 @@ it("reports an engine without a replica, and refuses an invalid engine id", asyn
   await expect(sendOrder(world, signOrder(user, { id: "2-2", engine: "No.Where" }))).rejects.toMatchObject({
     fault: { code: "invalid_request", field: "engine" },
   });
+  // No replica and no lease shows that this engine exists.
+  await expect(world.leases.getEngine({ engine: "nowhere" }, { timeoutMs: 5000 })).rejects.toMatchObject({
+    fault: { code: "not_found", kind: "engine", id: "nowhere" },
+  });
   // No engine can have this id, so the answer needs no other engine.
   await expect(world.leases.getEngine({ engine: "No.Where" })).rejects.toMatchObject({
     fault: { code: "not_found", kind: "engine", id: "No.Where" },

@@ -107,6 +107,7 @@ export const rights = {
       ...requests(
         ReservationService,
         "reserve",
+        "checkReservation",
         "unreserve",
         "acceptPreemption",
         "requeue",

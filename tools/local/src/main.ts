@@ -64,7 +64,8 @@ async function main(): Promise<number> {
     print(`error: file ${file} does not exist`);
     return 2;
   }
-  const directory = process.env["MUSTER_LOCAL_DIRECTORY"] ?? join(ROOT, ".muster");
+  // Other programs read paths in it from their own working directories.
+  const directory = resolve(process.env["MUSTER_LOCAL_DIRECTORY"] ?? join(ROOT, ".muster"));
   try {
     await using stack = await startStack({
       directory,

@@ -127,6 +127,31 @@ describe("the commands of a document, on the local stack", () => {
       expect(wrong).toEqual([]);
     },
   );
+
+  it("docs/gateway.md: its session can be planned, submitted and read over HTTP, and ends with DONE", async () => {
+    const page = await readFile(join(ROOT, "docs/gateway.md"), "utf8");
+    const body = writtenBy(page, "session.json");
+    const token = (await readFile(world.stack.api.tokenFile, "utf8")).trim();
+    const ask = async (path: string, sent?: string): Promise<unknown> => {
+      const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+      const request = sent === undefined ? { headers } : { method: "POST", headers, body: sent };
+      const reply = await fetch(`${world.stack.api.url}${path}`, request);
+      expect(reply.ok, `${path}: ${await reply.clone().text()}`).toBe(true);
+      return reply.json();
+    };
+    const [, commands = ""] = /cat > session\.json[^]*?\nEND\n([^]*?)```/.exec(page) ?? [];
+    const sends = [...commands.matchAll(/^curl .*?(--json @session\.json)? http:\/\/127\.0\.0\.1:8480(\S+)$/gm)];
+    expect(sends.map(([, sent, path]) => `${sent === undefined ? "GET" : "POST"} ${path ?? ""}`)).toEqual([
+      "POST /v1/plan/sessions",
+      "POST /v1/sessions",
+      "GET /v1/sessions/echo",
+    ]);
+    for (const [, sent, path = ""] of sends) await ask(path, sent && body);
+    await until("the session is done", async () => {
+      const { events } = (await ask("/v1/sessions/echo")) as { events: { kind: string }[] };
+      return events.at(-1)?.kind === "DONE";
+    });
+  });
 });
 
 it.each(NOT_RUN)("a document has the excluded command %s: it %s", (pattern) => {

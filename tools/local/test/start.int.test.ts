@@ -1,10 +1,10 @@
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { isAbsolute, join, relative } from "node:path";
 import { findFreePorts, buildProcessEnv, until } from "@muster/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ROOT } from "../src/root.ts";
@@ -51,7 +51,7 @@ function start(...args: string[]) {
     env: {
       ...buildProcessEnv(),
       HOME: process.env["HOME"],
-      MUSTER_LOCAL_DIRECTORY: directory,
+      MUSTER_LOCAL_DIRECTORY: relative(ROOT, directory),
       MUSTER_TEST_MARK: mark,
     },
     detached: true,
@@ -95,6 +95,22 @@ function left(): { pid: number; command: string }[] {
         return [];
       }
     });
+}
+
+/** Returns the command lines of this test's processes that docs/elastic-pools-local.md ends, while a scaler of another stack runs. */
+async function selectScaler(pidOfStack: string): Promise<(string | undefined)[]> {
+  const page = await readFile(join(ROOT, "docs/elastic-pools-local.md"), "utf8");
+  const [, command = ""] = /`kill \$\((pgrep .*)\)`/.exec(page) ?? [];
+  const selection = command.replace("$(jq -r .pid .muster/local.json)", pidOfStack);
+  const foreign = spawn("sleep", ["1000"], { argv0: "node apps/node-scaler/src/main.ts" });
+  try {
+    await once(foreign, "spawn");
+    const pids = execFileSync("sh", ["-c", selection], { encoding: "utf8" }).trim().split("\n").map(Number);
+    const own = left();
+    return pids.map((pid) => own.find((each) => each.pid === pid)?.command);
+  } finally {
+    foreign.kill();
+  }
 }
 
 describe.skipIf(!existsSync("/proc/self/environ"))(
@@ -160,8 +176,10 @@ describe.skipIf(!existsSync("/proc/self/environ"))(
       const local = JSON.parse(await readFile(join(directory, "local.json"), "utf8")) as Record<string, string>;
       expect(run.output()).toContain("npx muster pools");
       for (const secret of [local["natsNkeyFile"], local["natsBackupNkeyFile"], local["kubeconfig"]]) {
+        expect(isAbsolute(secret ?? ""), secret).toBe(true);
         expect((await stat(secret ?? "")).mode & 0o077).toBe(0);
       }
+      expect(await selectScaler(local["pid"] ?? "")).toEqual([expect.stringContaining("apps/node-scaler/src/main.ts")]);
       const second = start();
       expect(await second.exit).toEqual([1, null]);
       expect(second.output()).toContain("already runs");

@@ -1,4 +1,5 @@
 import { muster } from "@muster/proto";
+import { getQueueReason } from "../domain/queue-tree.ts";
 import { pickFields, unlessDefault } from "./message-fields.ts";
 
 export type Queue = ReturnType<typeof toQueue>;
@@ -11,7 +12,7 @@ export function toQueue(message: muster.reservation.v1.QueueState) {
     name: queue.name,
     parent: unlessDefault(queue.parent),
     /** Why the queue admits nothing; empty if it admits work. */
-    problem: message.problem,
+    problem: getQueueReason(message.problem, queue.problem),
     /** The error in the queue's specification; empty: it has none. */
     specProblem: queue.problem,
     ...pickFields(queue, "strategy", "stopPolicy", "weightMilli", "maxPriority", "pastUseHalfLifeMs"),

@@ -11,7 +11,7 @@ import { buildWorkRecord } from "../domain/build-views.ts";
 import { EXIT, type ExitCode } from "../domain/decide-exit.ts";
 import { GENERATED_LENGTH } from "../domain/read-name.ts";
 import { isFinished, type Work } from "../domain/work.ts";
-import type { WorkKind, ServiceLink, WorkCalls } from "../kinds/kind.ts";
+import type { CheckResult, WorkKind, ServiceLink, WorkCalls } from "../kinds/kind.ts";
 import { readWork, type ReadWork } from "../kinds/documents.ts";
 import { explainError } from "../explain-error.ts";
 import { followItem } from "./follow.ts";
@@ -61,13 +61,22 @@ function nameOf(cli: CommandLine, { value }: PlacedDocument<ReadWork>): string {
   return "exact" in name ? name.exact : name.prefix + cli.randomLetters(GENERATED_LENGTH);
 }
 
+/** Returns undefined if the service checks nothing. */
+type Check = (named: Named) => Promise<CheckResult | undefined> | undefined;
+
 /** Runs the checks of the services. Throws CommandError if they would refuse anything; resolves with their warnings. */
-async function checkAll(cli: CommandLine, { link }: ConnectedCli, named: readonly Named[]): Promise<string[]> {
+async function checkAll(
+  cli: CommandLine,
+  { link }: ConnectedCli,
+  named: readonly Named[],
+  check: Check = ({ value, name }) => value.draft.check?.(link, name),
+): Promise<string[]> {
   const problems: DocumentProblem[] = [];
   const warned: string[] = [];
   let taken: string | undefined;
-  for (const { value, name, placeOf } of named) {
-    const found = await value.draft.check?.(link, name);
+  for (const each of named) {
+    const { value, name, placeOf } = each;
+    const found = await check(each);
     if (found === undefined) continue;
     for (const { field, reason } of found.problems)
       problems.push({ ...placeOf(field), message: `${field}: ${reason}` });
@@ -96,15 +105,29 @@ async function adviseOnTakenName(link: ServiceLink, kind: WorkKind, name: string
 /** A dry run succeeds without services, and prints a note. */
 async function checkDry(cli: CommandLine, documents: readonly PlacedDocument<ReadWork>[]): Promise<void> {
   const named = documents.map((placed) => ({ ...placed, name: nameOf(cli, placed) }));
-  if (named.every(({ value }) => value.draft.check === undefined)) return;
+  const away = new Set<string>();
   try {
     await using connected = await cli.connect();
-    cli.io.err(await checkAll(cli, connected, named));
+    const check: Check = async ({ value: { kind, draft }, name }) => {
+      if (away.has(kind.controller)) return undefined;
+      try {
+        return await (draft.plan ?? draft.check)?.(connected.link, name);
+      } catch (error) {
+        if (!isAway(error)) throw error;
+        away.add(kind.controller);
+        return undefined;
+      }
+    };
+    cli.io.err(await checkAll(cli, connected, named, check));
   } catch (error) {
-    const isAway = error instanceof CommandError ? error.exitCode === EXIT.unreachable : findFault(error) !== undefined;
-    if (!isAway) throw error;
-    cli.io.err(["note: only the files were checked, because the job controller does not answer"]);
+    if (!isAway(error)) throw error;
+    for (const { value } of named) away.add(value.kind.controller);
   }
+  cli.io.err([...away].map((each) => `note: only the files were checked, because the ${each} does not answer`));
+}
+
+function isAway(error: unknown): boolean {
+  return error instanceof CommandError ? error.exitCode === EXIT.unreachable : findFault(error) !== undefined;
 }
 
 async function submitAndFollow(cli: CommandLine, named: readonly Named[], options: RunOptions): Promise<ExitCode> {

@@ -13,6 +13,7 @@ import {
   buildOwnerRecord,
 } from "../domain/build-explanation.ts";
 import { EXIT } from "../domain/decide-exit.ts";
+import type { ReadOwner } from "../domain/owner.ts";
 import type { ReservationExplanation } from "../adapters/reservation-messages.ts";
 import type { FormattedAnswer } from "../kinds/resource.ts";
 import { readQueueWait } from "./read-queue-wait.ts";
@@ -24,10 +25,11 @@ import { readQueueWait } from "./read-queue-wait.ts";
 export async function showReservation(
   cli: Cli,
   { link, services }: Pick<ConnectedCli, "link" | "services">,
-  { kind, id }: { readonly kind: string; readonly id: string },
+  owner: ReadOwner,
   reservation: ReservationExplanation | undefined,
 ): Promise<FormattedAnswer> {
-  if (reservation === undefined) return showUnreserved(cli, link, { kind, id });
+  if (reservation === undefined) return showUnreserved(cli, link, owner);
+  const { kind, id } = owner;
   const { ownerKind, ownerId } = reservation.reservation;
   const scaling = isWaitingForNodes(reservation)
     ? await readDemandScaling(link, { kind: ownerKind, id: ownerId })
@@ -42,10 +44,12 @@ export async function showReservation(
 async function showUnreserved(
   cli: Pick<Cli, "now">,
   link: ConnectedCli["link"],
-  { kind, id }: { readonly kind: string; readonly id: string },
+  { kind, id, namespace = link.namespace }: ReadOwner,
 ): Promise<FormattedAnswer> {
   const isOfKubernetes = BATCH_KINDS.some((each) => each === kind);
-  const explained = isOfKubernetes ? await unlessMissing(askJobController(link, { kind, name: id })) : undefined;
+  const explained = isOfKubernetes
+    ? await unlessMissing(askJobController({ ...link, namespace }, { kind, name: id }))
+    : undefined;
   if (explained === undefined)
     throw new CommandError(EXIT.refused, `${kind} ${id} holds no machines and waits for none`, {
       hint: "`muster get reservations` lists the owners that do",

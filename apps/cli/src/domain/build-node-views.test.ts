@@ -27,7 +27,7 @@ it("shows the price of each node, and of all that exist, where the file of pools
   const [header, first, second, third, ...rest] = buildNodeTable(nodes, 1000, { columns: 200, colours: false });
   expect(header).toMatch(/PRICE\/H/);
   expect([first, second, third].map((line) => /\s(\S+)\s*$/.exec(line ?? "")?.[1])).toEqual(["0.192", "0.4", "-"]);
-  expect(rest).toEqual(["", "0.192 an hour, without the 1 of unknown price"]);
+  expect(rest).toEqual(["", "total: 0.192 an hour, without the 1 of unknown price"]);
   expect(buildNodeTable([node], 1000, { columns: 200, colours: false })[0]).not.toContain("PRICE");
 });
 

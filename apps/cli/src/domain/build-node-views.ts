@@ -79,7 +79,7 @@ export function buildNodeTable(nodes: readonly ListedNode[], nowMs: number, styl
     const trouble = escapeControls(describeNodeTrouble(node));
     return lines[index + 1]?.includes(trouble) === true ? [] : `${escapeControls(node.name)}: ${trouble}`;
   });
-  const notes = [...(prices === undefined ? [] : [prices]), ...cut];
+  const notes = [...(prices === undefined ? [] : [`total: ${prices}`]), ...cut];
   return notes.length === 0 ? lines : [...lines, "", ...notes];
 }
 

@@ -60,8 +60,8 @@ it.each([
   [{ problem: "PARENT_MISSING", parent: "nowhere" }, /the parent nowhere does not exist$/, /create the queue nowhere/],
   [{ problem: "CYCLE", parent: "q" }, /the queue is below itself$/, /change spec.parent/],
   [
-    { problem: "UNREADABLE", specProblem: "spec.weight is wrong" },
-    /: spec.weight is wrong$/,
+    { problem: "INVALID_SPEC", specProblem: "spec.weight is wrong" },
+    /q: INVALID_SPEC: spec.weight is wrong$/,
     /kubectl describe queue q/,
   ],
   [{ problem: "NOT_A_LEAF", pending: 1 }, /it has queues below it/, /name a queue below it: below/],

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { makeQueueAmount, makeQueue, makeOwnedAmount, TWO_TEAMS } from "../../test/a-queue.ts";
-import { computeAvailable, placeQueues, type PlacedQueue } from "./queue-tree.ts";
+import { computeAvailable, getQueueReason, placeQueues, type PlacedQueue } from "./queue-tree.ts";
 
 const placesOf = (queues: readonly PlacedQueue[]) => queues.map(({ name, depth }) => `${depth} ${name}`);
 
@@ -65,4 +65,14 @@ it("reports an unknown amount for a root without quotas, of resources that the l
   const [root] = placeQueues([makeQueue("root")]);
   if (root === undefined) throw new Error("no queue");
   expect(computeAvailable(root, { pool: "p", resource: "cpu" })).toBeUndefined();
+});
+
+it.each([
+  ["", "", ""],
+  ["HELD", "", "HELD"],
+  ["UNREADABLE", "", "UNREADABLE"],
+  ["UNREADABLE", "spec.weight: must be a number", "INVALID_SPEC"],
+  ["UNREADABLE", "it is being deleted", "DELETING"],
+])("names the problem %o of a queue whose record states %o as its condition does: %o", (problem, written, reason) => {
+  expect(getQueueReason(problem, written)).toBe(reason);
 });

@@ -36,6 +36,7 @@ function buildJobKind(word: Word): WorkKind {
   return {
     noun,
     plural: `${noun}s`,
+    controller: "job controller",
     missing: "`muster get jobs` shows those that exist",
     ...(!own && { within: OWN.toLowerCase() }),
     documents: [word],

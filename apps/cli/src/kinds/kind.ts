@@ -12,6 +12,8 @@ export type WorkKind = {
   /** The noun of one item in commands: `session`. */
   readonly noun: string;
   readonly plural: string;
+  /** The service that runs it, for messages: `job controller`. */
+  readonly controller: string;
   /** The noun of a kind that includes this one; absent if none does. */
   readonly within?: string;
   /** The hint for a name that the service does not know. */
@@ -60,6 +62,8 @@ export type WorkDraft = {
   readonly document: Readonly<Record<string, unknown>>;
   /** Asks the service to check the draft, if it knows more than the file shows; creates nothing. Rejects with FaultError if the service does not answer. */
   readonly check?: (link: ServiceLink, name: string) => Promise<CheckResult>;
+  /** Does the same for a dry run only, because the service makes these checks at the submission itself. */
+  readonly plan?: (link: ServiceLink, name: string) => Promise<CheckResult>;
   /** Submits the work. The same request id finds the work that the first request created. */
   readonly submit: (link: ServiceLink, request: { readonly requestId: string; readonly name: string }) => Promise<Work>;
 };

@@ -1,9 +1,9 @@
-import { unlessMissing } from "@muster/faults";
+import { describeFault, findFault, unlessMissing, type Fault } from "@muster/faults";
 import { SessionService } from "@muster/proto";
 import { CALL_TIMEOUT_MS, LONG_POLL_MS, LONG_POLL_TIMEOUT_MS, readPages } from "../adapters/read-pages.ts";
 import { askExplanation } from "../adapters/ask-explanation.ts";
 import { toSession } from "../adapters/messages.ts";
-import { toWireSpec } from "../adapters/session-spec-messages.ts";
+import { toWireSpec, type SessionSpec } from "../adapters/session-spec-messages.ts";
 import { buildSessionSchema } from "../domain/build-session-schema.ts";
 import { readSessionDocument } from "../domain/read-session-document.ts";
 import { buildDocument } from "../domain/session-document.ts";
@@ -11,12 +11,13 @@ import { PHASES } from "../domain/session-phases.ts";
 import type { Work } from "../domain/work.ts";
 import { CommandError } from "../command-error.ts";
 import { EXIT } from "../domain/decide-exit.ts";
-import type { WorkKind, ServiceLink, WorkCalls } from "./kind.ts";
+import type { CheckResult, FieldProblem, WorkKind, ServiceLink, WorkCalls } from "./kind.ts";
 
 /** Finite tests with several roles, which the session controller runs. */
 export const SESSION: WorkKind = {
   noun: "session",
   plural: "sessions",
+  controller: "session controller",
   missing: "`muster get sessions` shows those that exist",
   documents: ["Session"],
   schema: buildSessionSchema,
@@ -30,7 +31,8 @@ export const SESSION: WorkKind = {
       const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
       return toSession((await client(SessionService).submitSession(message, options)).session);
     };
-    return { ok: true, value: { name, document: buildDocument(read.value), submit } };
+    const plan = (link: ServiceLink, exact: string): Promise<CheckResult> => planSession(link, exact, spec);
+    return { ok: true, value: { name, document: buildDocument(read.value), plan, submit } };
   },
   calls: sessionCalls,
   conditions: PHASES,
@@ -50,6 +52,29 @@ export const SESSION: WorkKind = {
     );
   },
 };
+
+/** Codes of faults that say nothing about the session. */
+const NO_VERDICT: ReadonlySet<Fault["code"]> = new Set(["unavailable", "deadline_exceeded", "cancelled", "internal"]);
+
+/** Asks for the fault for which the session would be refused or end without machines, and for the reason why it would wait for them. */
+async function planSession(link: ServiceLink, name: string, spec: SessionSpec): Promise<CheckResult> {
+  const { client, stop } = withoutNamespace(link);
+  try {
+    const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
+    const { session } = await client(SessionService).checkSession({ name, spec: toWireSpec(spec) }, options);
+    const { waitingCode = "", waitingBecause = "" } = session ?? {};
+    return { problems: [], warnings: waitingCode === "" ? [] : [`it would wait: ${waitingCode}: ${waitingBecause}`] };
+  } catch (error) {
+    const fault = findFault(error);
+    if (fault === undefined || NO_VERDICT.has(fault.code)) throw error;
+    return { problems: [toProblem(fault)], warnings: [] };
+  }
+}
+
+function toProblem(fault: Fault): FieldProblem {
+  if (fault.code === "invalid_request") return { field: fault.field, reason: fault.reason };
+  return { field: fault.code === "already_exists" ? "metadata.name" : "spec", reason: describeFault(fault) };
+}
 
 /** Throws CommandError if a namespace is given, because it would be ignored. */
 function withoutNamespace(link: ServiceLink): ServiceLink {

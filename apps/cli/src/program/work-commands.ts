@@ -240,6 +240,7 @@ const EXPLAIN = defineCommand({
     "muster explain job/training",
     "muster explain replica-set/web",
     "muster explain lease/4711-1",
+    "muster explain batch-job/default/train",
   ],
   run: async (cli, [text], { output }) => {
     const { word, name } = splitTarget(text);
@@ -249,7 +250,9 @@ const EXPLAIN = defineCommand({
     if ("trouble" in owner) throw new CommandError(EXIT.usage, owner.trouble);
     const { kind, id } = owner;
     await using connected = await cli.connect();
-    const reservation = () => unlessMissing(connected.services.explanation(kind, id));
+    // The ledger knows no names of Kubernetes; the job-controller adds what the ledger answers.
+    const isNamed = owner.namespace !== undefined;
+    const reservation = () => (isNamed ? undefined : unlessMissing(connected.services.explanation(kind, id)));
     const shown = await askAbout(cli, connected, { resource: found ?? {}, text, name: id }, async () => {
       if (found?.explain === undefined) return showReservation(cli, connected, owner, await reservation());
       try {

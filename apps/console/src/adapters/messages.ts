@@ -20,6 +20,7 @@ export type SetExplanation = Json["muster.farm.v1.ExplainReplicaSetReply"];
 export type SessionSpec = Json["muster.session.v1.SessionSpec"];
 export type ReplicaSetSpec = Json["muster.farm.v1.ReplicaSetSpec"];
 export type JobPlan = Json["muster.job.v1.CheckJobReply"];
+export type SessionPlan = Json["muster.session.v1.CheckSessionReply"];
 export type SetPlan = Json["muster.farm.v1.ApplyReplicaSetReply"];
 
 /** A chunk of a log. Only members of jobs have runs. */

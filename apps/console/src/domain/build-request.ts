@@ -1,15 +1,13 @@
 import { parseDuration } from "@muster/faults";
-import { countPoolOptions, listPoolOptions, MAX_POOL_OPTIONS } from "@muster/resources";
 import { MAX_POD_NAME_LENGTH } from "@muster/session-limits";
-import type { Pool } from "../adapters/messages.ts";
 import type { ReadDocument } from "./read-documents.ts";
 
 /** The request to the gateway for a document. */
 export type DocumentRequest = {
   /** The path to which the document is sent. */
   readonly path: string;
-  /** The path at which the gateway checks it first; undefined: the console plans it with the pools that it shows. */
-  readonly planPath: string | undefined;
+  /** The path at which the gateway checks it first. */
+  readonly planPath: string;
   readonly body: unknown;
   /** The page of the created item. */
   readonly page: { readonly kind: "session" | "job" | "replica-set"; readonly id: string };
@@ -26,9 +24,9 @@ export type RequestContext = {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const JOB_KINDS: ReadonlySet<string> = new Set(["Job", "TFJob", "PyTorchJob", "MPIJob", "JAXJob", "JobSet"]);
+const JOB_KINDS: ReadonlySet<string> = new Set(["Job", "TFJob", "PyTorchJob", "MPIJob", "JAXJob"]);
 
-/** Builds the request for a document that fits its schema. */
+/** Builds the request for a document without findings. */
 export function buildRequest(document: ReadDocument, { namespace, suffix }: RequestContext): BuiltRequest {
   const { kind, value } = document;
   const { metadata, spec } = value as { readonly metadata?: Fields; readonly spec?: Fields };
@@ -40,7 +38,8 @@ export function buildRequest(document: ReadDocument, { namespace, suffix }: Requ
     if (long !== undefined)
       return { refusal: `the pod ${long} would have ${long.length} characters; ${MAX_POD_NAME_LENGTH} are allowed` };
     const body = { name, spec: sessionSpec };
-    return { request: { path: "/v1/sessions", planPath: undefined, body, page: { kind: "session", id: name } } };
+    const page = { kind: "session", id: name } as const;
+    return { request: { path: "/v1/sessions", planPath: "/v1/plan/sessions", body, page } };
   }
   if (kind === "PinnedReplicaSet") {
     const body = { name, spec: buildSetSpec(spec ?? {}, metadata ?? {}) };
@@ -116,44 +115,4 @@ function jsonOf(value: unknown): string | undefined {
 
 function withoutUndefined(record: Fields): Fields {
   return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined));
-}
-
-/** The machines that a session needs of a pool, and whether the pool has them. */
-export type PoolNeed = {
-  readonly pool: string;
-  readonly needed: number;
-  readonly because: string;
-  readonly kind: "free" | "waits" | "too-small" | "unknown";
-};
-
-type Accepting = { readonly pool: string; readonly otherPools?: readonly string[] };
-
-/**
- * Plans the machines that a session would request. Of components that accept several pools it shows the first choice that is free, else the first one that can
- * ever be free. A pool that does not exist refuses the session, so its choice comes first. Only the ledger compares parts of machines.
- */
-export function planSession(body: unknown, pools: ReadonlyMap<string, Pool>): readonly PoolNeed[] {
-  const { components } = (body as { readonly spec: { readonly components: readonly Accepting[] } }).spec;
-  // The session is refused with more combinations, which are too many to list.
-  const isListed = countPoolOptions(components) <= MAX_POOL_OPTIONS;
-  const options = (isListed ? listPoolOptions(components) : [components]).map((option) => planOption(option, pools));
-  const find = (...kinds: readonly PoolNeed["kind"][]) =>
-    options.find((needs) => needs.every(({ kind }) => kinds.includes(kind)));
-  const unknown = options.find((needs) => needs.some(({ kind }) => kind === "unknown"));
-  return unknown ?? find("free") ?? find("free", "waits") ?? options[0] ?? [];
-}
-
-function planOption(components: readonly Accepting[], pools: ReadonlyMap<string, Pool>): readonly PoolNeed[] {
-  return [...Map.groupBy(components, ({ pool }) => pool)].map(([pool, { length: needed }]) => {
-    return { pool, needed, ...planNeed(needed, pools.get(pool)) };
-  });
-}
-
-function planNeed(needed: number, pool: Pool | undefined): Pick<PoolNeed, "kind" | "because"> {
-  if (pool === undefined) return { kind: "unknown", because: "the pool does not exist" };
-  const { available } = pool;
-  if (available >= needed) return { kind: "free", because: `${available} are free` };
-  const largest = Math.max(pool.capacity, pool.elasticMax);
-  if (largest < needed) return { kind: "too-small", because: `the pool has ${largest} at most` };
-  return { kind: "waits", because: `${available} are free, so that it waits` };
 }

@@ -9,6 +9,8 @@ export type ReadDocument = {
   readonly name: string;
   readonly namespace: string;
   readonly value: unknown;
+  /** Whether the console has a schema of the kind. */
+  readonly hasSchema: boolean;
   /** Empty if the document fits its schema, or its kind has none. */
   readonly findings: readonly Finding[];
 };
@@ -33,7 +35,16 @@ const SUMMARIES: ReadonlySet<string> = new Set([
 export function readDocuments(text: string, schemas: Readonly<Record<string, object>>): readonly ReadDocument[] {
   if (text.length > MAX_CHARACTERS) {
     const message = `the text has ${text.length} characters; ${MAX_CHARACTERS} at most are read`;
-    return [{ kind: "", name: "", namespace: "", value: undefined, findings: [{ line: 1, column: 1, message }] }];
+    return [
+      {
+        kind: "",
+        name: "",
+        namespace: "",
+        value: undefined,
+        hasSchema: false,
+        findings: [{ line: 1, column: 1, message }],
+      },
+    ];
   }
   const lines = new LineCounter();
   const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, stringKeys: true, merge: true });
@@ -57,11 +68,12 @@ function readDocument(
   const { kind, metadata } = fieldsOf(value);
   const { name, generateName, namespace } = fieldsOf(metadata);
   const text = (each: unknown): string => (typeof each === "string" ? each : "");
-  const about = { kind: text(kind), name: text(name) || text(generateName), namespace: text(namespace), value };
+  const schema = schemas[text(kind)];
+  const named = { kind: text(kind), name: text(name) || text(generateName), namespace: text(namespace) };
+  const about = { ...named, value, hasSchema: schema !== undefined };
   if (wrong.length > 0) return { ...about, findings: wrong.slice(0, MAX_FINDINGS) };
   if (typeof value === "string" || about.kind === "")
     return { ...about, findings: [at(document.range[0], typeof value === "string" ? value : "lacks kind")] };
-  const schema = schemas[about.kind];
   if (schema === undefined) return { ...about, findings: [] };
   const { errors } = new Validator(schema, "2020-12", false).validate(value);
   const findings = errors

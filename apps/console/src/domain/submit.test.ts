@@ -1,9 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import type { Pool } from "../adapters/messages.ts";
 import { SCHEMAS } from "../adapters/schemas.ts";
-import { buildRequest, planSession } from "./build-request.ts";
+import { buildRequest } from "./build-request.ts";
 import { readDocuments } from "./read-documents.ts";
 
 const CONTEXT = { namespace: "default", suffix: "abcde" };
@@ -77,7 +76,7 @@ it("sends a session as the service reads it", () => {
   expect(buildRequest(document!, CONTEXT)).toEqual({
     request: {
       path: "/v1/sessions",
-      planPath: undefined,
+      planPath: "/v1/plan/sessions",
       page: { kind: "session", id: "echo" },
       body: {
         name: "echo",
@@ -148,9 +147,19 @@ it("sends a job to its namespace, and to that of the controller without one", ()
 it.each([
   ["Lease", /signed/],
   ["Deployment", /no session, job or replica set/],
+  // The job-controller reserves machines for JobSets, and does not create them.
+  ["JobSet", /use kubectl apply/],
 ])("does not send a %s", (kind, because) => {
   const [document] = read(`kind: ${kind}\nmetadata: { name: a }`);
   expect(buildRequest(document!, CONTEXT)).toEqual({ refusal: expect.stringMatching(because) as string });
+});
+
+it.each([
+  ["Session", true],
+  ["Job", true],
+  ["TFJob", false],
+])("knows whether a %s is checked against a schema: %s", (kind, hasSchema) => {
+  expect(read(`kind: ${kind}\nmetadata: { name: a }`)).toMatchObject([{ kind, hasSchema }]);
 });
 
 it("completes the generated name of a job", () => {
@@ -168,41 +177,4 @@ it("does not send a session whose pods would have too long names", () => {
   expect(buildRequest(document!, CONTEXT)).toEqual({
     refusal: `the pod ${"x".repeat(58)}-driver would have 65 characters; 63 are allowed`,
   });
-});
-
-it("plans the machines of a session by pool", () => {
-  const pool = (available: number, capacity: number): Pool => ({ available, capacity, elasticMax: 0 }) as Pool;
-  const components = ["a", "a", "b", "c", "c"].map((name) => ({ pool: name }));
-  const pools = new Map([
-    ["a", pool(3, 4)],
-    ["c", pool(1, 1)],
-  ]);
-  expect(planSession({ spec: { components } }, pools)).toEqual([
-    { pool: "a", needed: 2, kind: "free", because: "3 are free" },
-    { pool: "b", needed: 1, kind: "unknown", because: "the pool does not exist" },
-    { pool: "c", needed: 2, kind: "too-small", because: "the pool has 1 at most" },
-  ]);
-});
-
-it.each<[title: string, free: readonly number[], otherPools: readonly string[], expected: readonly string[]]>([
-  ["the first pool", [2, 2], ["b"], ["2 of a: free"]],
-  ["the first pool that is free", [1, 2], ["b"], ["2 of b: free"]],
-  ["the first pool that can be free, while none is", [1, 1], ["b"], ["2 of a: waits"]],
-  ["a pool that is large enough", [1, 1], ["small", "b"], ["2 of a: waits"]],
-  ["the pool that does not exist", [2, 2], ["b", "x"], ["2 of x: unknown"]],
-])("plans a session that accepts several pools in %s", (_title, [a = 0, b = 0], otherPools, expected) => {
-  const pool = (available: number, capacity: number): Pool => ({ available, capacity, elasticMax: 0 }) as Pool;
-  const pools = new Map([
-    ["a", pool(a, 4)],
-    ["b", pool(b, 4)],
-    ["small", pool(1, 1)],
-  ]);
-  const server = { pool: "a", otherPools };
-  const needs = planSession({ spec: { components: [server, server] } }, pools);
-  expect(needs.map(({ pool: of, needed, kind }) => `${needed} of ${of}: ${kind}`)).toEqual(expected);
-});
-
-it("plans no combination of pools of a session that accepts too many", () => {
-  const components = [..."abcde"].map((pool) => ({ pool, otherPools: ["x", "y"] }));
-  expect(planSession({ spec: { components } }, new Map()).map(({ pool }) => pool)).toEqual([..."abcde"]);
 });

@@ -2,6 +2,7 @@ import { expect, it } from "vitest";
 import type { Job, JobEvent, Lease, LeaseEvent, ReplicaSet, Session } from "../adapters/messages.ts";
 import {
   placeBar,
+  timelineOfComponents,
   timelineOfJob,
   timelineOfLease,
   timelineOfMembers,
@@ -149,6 +150,64 @@ it("shows the steps of a job's members by the events of their pods", () => {
     "waiting: w-3 waiting 1-30",
     "running: w-3 running 30-100…",
   ]);
+});
+
+const component = (name: string, state: string, fields: Partial<Session["components"][number]> = {}) => ({
+  ...{ name, state, node: "n", message: "", lostAtMs: 0 },
+  ...fields,
+});
+const withComponents = (of: Session, finishedAtMs: number, ...components: readonly object[]): Session =>
+  ({ ...of, finishedAtMs, components }) as Session;
+
+it.each<[title: string, session: Session, expected: readonly string[]]>([
+  [
+    "that waits for its machines",
+    withComponents(session(["QUEUE", 1]), 0, component("driver", "PENDING", { node: "" })),
+    ["waiting: driver waiting 1-100…"],
+  ],
+  [
+    "whose components start one after the other, and one of which has lost its machine",
+    withComponents(
+      session(["QUEUE", 1], ["ACCEPT", 10], ["PROVISION", 20]),
+      0,
+      component("server", "READY"),
+      component("client", "PENDING"),
+      component("lost", "PENDING", { node: "", lostAtMs: 60 }),
+    ),
+    [
+      ...["waiting: server waiting 1-20", "starting: server starting 20-100…", "waiting: client waiting 1-100…"],
+      ...["waiting: lost waiting 1-20", "starting: lost starting 20-60", "waiting: lost waiting 60-100…"],
+    ],
+  ],
+  [
+    "that is over",
+    withComponents(
+      session(["QUEUE", 1], ["PROVISION", 20], ["RUN", 50], ["ERROR", 90]),
+      95,
+      component("driver", "SUCCEEDED"),
+      component("server", "FAILED", { message: "exit code 3" }),
+      component("client", "STOPPED"),
+    ),
+    [
+      ...["waiting: driver waiting 1-20", "starting: driver starting 20-50", "running: driver succeeded 50-95"],
+      ...["waiting: server waiting 1-20", "starting: server starting 20-50", "running: server failed 50-95"],
+      ...["waiting: client waiting 1-20", "starting: client starting 20-50", "running: client running 50-95"],
+    ],
+  ],
+  [
+    "that ended before its pods were made",
+    withComponents(session(["QUEUE", 1], ["CANCELLED", 30]), 30, component("driver", "PENDING")),
+    ["waiting: driver waiting 1-30"],
+  ],
+])("shows the components of a session %s", (_title, of, expected) => {
+  const bars = timelineOfComponents(of, NOW_MS);
+  expect(bars.map(({ what }, index) => `${what}: ${shown(bars)[index]}`)).toEqual(expected);
+});
+
+it("explains the last step of a component by its state", () => {
+  const failed = component("server", "FAILED", { message: "exit code 3" });
+  const bars = timelineOfComponents(withComponents(session(["QUEUE", 1], ["RUN", 50]), 0, failed), NOW_MS);
+  expect(bars.map(({ note }) => note)).toEqual(["", "FAILED: exit code 3"]);
 });
 
 it("shows a lease by its history, or by its order if it has none", () => {

@@ -14,7 +14,7 @@ export type Bar = {
   readonly what?: MemberStep;
 };
 
-/** The steps of a member of a job. */
+/** The steps of a member of a job, or of a component of a session. */
 export type MemberStep = "waiting" | "pulling" | "starting" | "running" | "ending";
 
 /** Returns the phases of a session: each lasts until the next event. */
@@ -34,6 +34,40 @@ export function timelineOfSession({ events, createdAtMs }: Session, nowMs: numbe
     note: [reason, description].filter(Boolean).join(": "),
   }));
   return barsBetween(points, nowMs);
+}
+
+const END_OF_COMPONENT: Readonly<Record<string, Stage>> = { SUCCEEDED: "succeeded", FAILED: "failed" };
+
+/**
+ * Returns the components of a session, with one bar per step. The record has times of the whole session only: a component starts with the pods of the session,
+ * and runs once every component is ready. Without a pod, or without a machine after the loss of one, it waits.
+ */
+export function timelineOfComponents(session: Session, nowMs: number): readonly Bar[] {
+  const { components, createdAtMs, finishedAtMs } = session;
+  const phases = timelineOfSession(session, nowMs);
+  const since = (label: string): number | undefined => phases.find((each) => each.label === label)?.fromMs;
+  const startedAtMs = since("PROVISION");
+  const ranAtMs = since("RUN");
+  const endMs = finishedAtMs || nowMs;
+  return components.flatMap(({ name, state, message, node, lostAtMs }) => {
+    const isMissing = state === "PENDING" && ranAtMs === undefined;
+    const steps: readonly { readonly what: Exclude<MemberStep, "pulling">; readonly atMs: number | undefined }[] = [
+      { what: "waiting", atMs: createdAtMs },
+      { what: "starting", atMs: isMissing && lostAtMs === 0 ? undefined : startedAtMs },
+      { what: "waiting", atMs: lostAtMs > 0 && node === "" ? lostAtMs : undefined },
+      { what: "running", atMs: ranAtMs },
+    ];
+    const known = steps.flatMap(({ what, atMs }) => (atMs === undefined ? [] : [{ what, atMs }]));
+    return known.map(({ what, atMs }, index): Bar => {
+      const next = known[index + 1];
+      const isLast = next === undefined;
+      const stage: Stage = (isLast ? END_OF_COMPONENT[state] : undefined) ?? what;
+      const toMs = Math.max(atMs, next?.atMs ?? endMs);
+      const note = isLast ? [state, message].filter(Boolean).join(": ") : "";
+      const isOver = !isLast || finishedAtMs > 0;
+      return { label: name, stage, what, fromMs: atMs, toMs, isOver, note };
+    });
+  });
 }
 
 type Phase = { readonly label: string; readonly stage: Stage };

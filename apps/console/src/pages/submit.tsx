@@ -1,16 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useDeferredValue, useMemo, useRef, useState, type ReactNode } from "react";
-import type { JobPlan, Pool, SetPlan } from "../adapters/messages.ts";
 import { keepDraft, readDraft } from "../adapters/drafts.ts";
 import { EXAMPLES } from "../adapters/examples.ts";
-import { ask, askJson, describeRefusal } from "../adapters/request.ts";
+import { ask, askJson, describeRefusal, RequestError } from "../adapters/request.ts";
 import { SCHEMAS } from "../adapters/schemas.ts";
-import { buildRequest, planSession, type BuiltRequest, type DocumentRequest } from "../domain/build-request.ts";
+import { buildRequest, type BuiltRequest, type DocumentRequest } from "../domain/build-request.ts";
+import { describePlan, type PlanAnswer } from "../domain/describe-plan.ts";
 import { MAX_CHARACTERS, readDocuments, type Finding, type ReadDocument } from "../domain/read-documents.ts";
-import { FeedNotice } from "../parts/feed-notice.tsx";
 import { useSignedIn } from "../parts/sign-in-gate.tsx";
-import { useFeed } from "../parts/use-feed.ts";
 
 /** A plan is requested after the text has not changed for this time. */
 const PLAN_DELAY_MS = 400;
@@ -83,15 +81,39 @@ function isRefused({ document, built }: Checked): boolean {
   return document.findings.length > 0 || (built !== undefined && "refusal" in built);
 }
 
-/** The documents that fit their schemas, in one line. */
+/** The documents without findings: one line for those with a schema, and one for the others. */
 function Sound({ checked }: { readonly checked: readonly Checked[] }): ReactNode {
-  const sound = checked.filter((each) => !isRefused(each)).map(({ document }) => titleOf(document));
-  const [first] = sound;
-  if (first === undefined) return null;
+  const sound = checked.filter((each) => !isRefused(each)).map(({ document }) => document);
+  const [fitting, unchecked] = [true, false].map((has) => sound.filter(({ hasSchema }) => hasSchema === has));
   return (
-    <p className="notice good">
-      <strong className="long">{sound.length <= MAX_NAMED ? sound.join(", ") : `${sound.length} documents`}</strong>{" "}
-      {sound.length === 1 ? "fits its schema." : "fit their schemas."}
+    <>
+      <SoundLine documents={fitting ?? []} one="fits its schema." several="fit their schemas." className="good" />
+      <SoundLine
+        documents={unchecked ?? []}
+        one="has no schema here: the plan checks it."
+        several="have no schemas here: the plan checks them."
+        className=""
+      />
+    </>
+  );
+}
+
+type SoundLineParts = {
+  readonly documents: readonly ReadDocument[];
+  readonly one: string;
+  readonly several: string;
+  readonly className: string;
+};
+
+function SoundLine({ documents, one, several, className }: SoundLineParts): ReactNode {
+  const { length } = documents;
+  if (length === 0) return null;
+  return (
+    <p className={`notice ${className}`}>
+      <strong className="long">
+        {length <= MAX_NAMED ? documents.map(titleOf).join(", ") : `${length} documents`}
+      </strong>{" "}
+      {length === 1 ? one : several}
     </p>
   );
 }
@@ -208,7 +230,6 @@ type PlanParts = {
 /** The plan of the services, and the button that carries it out. */
 function Plan({ requests, keys, onSent }: PlanParts): ReactNode {
   const { csrfToken } = useSignedIn();
-  const pools = useFeed("pools");
   const [isBusy, setIsBusy] = useState(false);
   const { data: plans, error } = useQuery({
     queryKey: ["plan", requests],
@@ -229,7 +250,6 @@ function Plan({ requests, keys, onSent }: PlanParts): ReactNode {
   return (
     <section aria-labelledby="plan">
       <h2 id="plan">Plan</h2>
-      <FeedNotice feeds={[{ name: "pools", feed: pools }]} />
       {error !== null && <p className="notice bad">{error.message}</p>}
       {plans === undefined && error === null && <p className="quiet">Checking…</p>}
       <p className="actions start">
@@ -247,32 +267,18 @@ function Plan({ requests, keys, onSent }: PlanParts): ReactNode {
           <h3 className="long">
             {request.page.kind} {request.page.id}
           </h3>
-          <PlanOf request={request} plan={plans?.[index]} pools={pools.items} />
+          <PlanOf plan={plans?.[index]} />
         </div>
       ))}
     </section>
   );
 }
 
-type PlanAnswer = { readonly lines: readonly string[]; readonly isRefused: boolean };
-
-type PlanOfParts = {
-  readonly request: DocumentRequest;
-  readonly plan: PlanAnswer | undefined;
-  readonly pools: ReadonlyMap<string, Pool>;
-};
-
-function PlanOf({ request, plan, pools }: PlanOfParts): ReactNode {
-  const needs = request.page.kind === "session" ? planSession(request.body, pools) : [];
+function PlanOf({ plan }: { readonly plan: PlanAnswer | undefined }): ReactNode {
   return (
     <ul className="rows">
-      {needs.map(({ pool, needed, because, kind }) => (
-        <li key={pool} className={kind === "free" || kind === "waits" ? "long" : "long notice bad"}>
-          {needed} of pool {pool}: {because}
-        </li>
-      ))}
       {plan?.lines.map((line) => (
-        <li key={line} className="long">
+        <li key={line} className={plan.isRefused ? "long notice bad" : "long"}>
           {line}
         </li>
       ))}
@@ -311,21 +317,23 @@ function SentList({ sent, onNext }: SentParts): ReactNode {
   );
 }
 
+/** A refusal is a plan too. Throws if the services or the gateway do not answer. */
 async function readPlan(
   { planPath, body }: DocumentRequest,
   csrfToken: string,
   signal: AbortSignal,
 ): Promise<PlanAnswer> {
-  if (planPath === undefined) return { lines: [], isRefused: false };
-  const plan = await askJson<Partial<JobPlan & SetPlan>>(planPath, { method: "POST", body, csrfToken, signal });
-  const problems = (plan.problems ?? []).map(({ field, reason }) => `${field}: ${reason}`);
-  const warnings = (plan.warnings ?? []).map((warning) => `note: ${warning}`);
-  const outcome = plan.outcome === undefined ? [] : [`it would be ${plan.outcome}`];
-  const isSound = problems.length === 0 && plan.outcome === undefined;
-  return {
-    lines: [...problems, ...outcome, ...(isSound ? ["it can be submitted now"] : []), ...warnings],
-    isRefused: problems.length > 0,
-  };
+  try {
+    return describePlan(await askJson(planPath, { method: "POST", body, csrfToken, signal }));
+  } catch (error) {
+    if (!(error instanceof RequestError) || !isRefusal(error.problem.status)) throw error;
+    return { lines: [describeRefusal(error)], isRefused: true };
+  }
+}
+
+/** Further requests may be answered after 401 and 429. */
+function isRefusal(status: number): boolean {
+  return status >= 400 && status < 500 && status !== 401 && status !== 429;
 }
 
 /** `keys` has the idempotency key of each request: one that is sent again has the same answer. */

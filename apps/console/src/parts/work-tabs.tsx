@@ -6,6 +6,7 @@ import { logPath, workPath } from "../adapters/work-calls.ts";
 import { describeRepeats, formatAge, formatTime } from "../domain/describe.ts";
 import { flattenResult, type ResultValue } from "../domain/flatten-result.ts";
 import {
+  timelineOfComponents,
   timelineOfJob,
   timelineOfLease,
   timelineOfMembers,
@@ -39,6 +40,7 @@ export function StatusTab(parts: TabParts): ReactNode {
         <>
           <Outcome session={of.item} />
           <Timeline label="Phases" bars={timelineOfSession(of.item, nowMs)} />
+          <Timeline label="Steps of components" bars={timelineOfComponents(of.item, nowMs)} />
         </>
       )}
       {of.kind === "job" && (

@@ -32,6 +32,7 @@ import {
 import type { UnservedJobs } from "./unserved-jobs.ts";
 import type { BatchJobs } from "./batch/batch-jobs.ts";
 import { explainAnswer } from "./explain-answer.ts";
+import { explainStart } from "./explain-start.ts";
 import { toWireJob, buildRevision } from "./job-messages.ts";
 import type { Queues } from "./follow-queues.ts";
 import type { KindRuntime } from "./kind-runtime.ts";
@@ -63,7 +64,7 @@ type AnswerDeps = {
   readonly kindsUnknown: () => readonly Kind[];
   /** Kinds that may have jobs outside every cache. */
   readonly kindsUnread: () => readonly Kind[];
-  readonly queues: Pick<Queues, "isRefused" | "isUnserved">;
+  readonly queues: Pick<Queues, "isRefused" | "isUnserved" | "choose">;
   /** Undefined if this process runs no batch Jobs. */
   readonly batchJobs: Pick<BatchJobs, "refused" | "explain"> | undefined;
 };
@@ -207,6 +208,7 @@ function requestDeps(deps: AnswerDeps, ownerChanges: EventEmitter): RequestDeps<
     },
     tryCreate: (kind, manifest) => tryCreate(deps, kind, manifest),
     maxima: () => machines.maxima(),
+    explainStart: (manifest, spec) => explainStart(deps, manifest, spec),
     isEnding: ({ view: { job } }) => job.cancelled || isFinished(job.status),
     isSuspended: ({ view: { job } }) => !("problems" in job.spec) && job.spec.suspend,
     markCancelled: ({ view: { job } }) => {

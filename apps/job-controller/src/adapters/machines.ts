@@ -1,7 +1,14 @@
 import { type Fault, findFault } from "@muster/faults";
-import { describeRefusal, type LedgerClient, type Need, type ReservationCalls } from "@muster/ledger-client";
+import {
+  describeRefusal,
+  makeLedgerCalls,
+  type LedgerClient,
+  type Need,
+  type ReservationCalls,
+} from "@muster/ledger-client";
 import { JOB } from "@muster/names";
 import { getUnitOwnerId, type RequestUnit } from "../domain/build-units.ts";
+import { explainWait } from "../domain/explain-wait.ts";
 import type { UnitSeen } from "../domain/snapshot.ts";
 import { listPoolMaxima, toUnitSeen } from "./messages.ts";
 
@@ -13,6 +20,8 @@ export type Machines = Pick<LedgerClient, "refresh" | "invalidate"> & {
   ownerIds(): ReadonlySet<string>;
   /** Requests a unit; a position in the queue and a refusal are answers too. Rejects with FaultError without an answer. */
   reserve(unit: RequestUnit, priority: number): Promise<void>;
+  /** Returns why the ledger would refuse the unit or let it wait; undefined: it would grant it. Rejects with FaultError without an answer. */
+  check(unit: RequestUnit, priority: number): Promise<WaitReason | undefined>;
   /** Releases a unit, or its position in the queue. Has no effect if the ledger has neither. */
   release(unitId: string): Promise<void>;
   /** Announces to the ledger that the work on the unit ends, unless the ledger has withdrawn the preemption. Rejects with FaultError without an answer. */
@@ -23,9 +32,12 @@ export type Machines = Pick<LedgerClient, "refresh" | "invalidate"> & {
   maxima(): Promise<ReadonlyMap<string, number> | undefined>;
 };
 
+/** Why a job waits, or would wait, for its machines: the stable code, and the text for people. */
+export type WaitReason = { readonly code: string; readonly text: string };
+
 export type MachinesDeps = {
   readonly ledger: LedgerClient;
-  readonly calls: Pick<ReservationCalls, "listPools">;
+  readonly calls: ReservationCalls;
   readonly now: () => number;
   /** A monotonic clock, which is also that of `ledger`: it measures waits. */
   readonly elapsedMs: () => number;
@@ -37,8 +49,8 @@ export type MachinesDeps = {
 
 /** The kind of owner of units in the ledger. */
 export const OWNER_KIND = JOB;
-/** The timeout is short, because the client that checks a manifest waits for the answer. */
-const MAXIMA_TIMEOUT_MS = 2000;
+/** Timeout of each question about a manifest; it is short, because its client waits for the answers. */
+const CHECK_TIMEOUT_MS = 2000;
 /** Maps faults of requests that cannot be granted until a pool changes. */
 const REFUSALS: Partial<Record<Fault["code"], string>> = {
   pool_unknown: "POOL_UNKNOWN",
@@ -51,6 +63,13 @@ const REFUSALS: Partial<Record<Fault["code"], string>> = {
 function findRefusalCode(fault: Fault): string | undefined {
   if (fault.code !== "limit_exceeded") return REFUSALS[fault.code];
   return fault.limit > 0 && fault.retryAfterMs === 0 ? "LIMIT_EXCEEDED" : undefined;
+}
+
+/** Returns undefined for an error after which the same request may be granted. */
+function readRefusal(error: unknown, needs: readonly Need[]): WaitReason | undefined {
+  const fault = findFault(error);
+  const code = fault && findRefusalCode(fault);
+  return fault === undefined || code === undefined ? undefined : { code, text: describeRefusal(fault, needs) };
 }
 
 type Refused = Extract<UnitSeen, { readonly sinceMs: number }>;
@@ -109,14 +128,13 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
           dropsConstraints =
             isDropped(topology, answer.topology) || isDropped(queue, answer.queue) || !isKept(answer.needs, needs);
       } catch (error) {
-        const fault = findFault(error);
-        const code = fault === undefined ? undefined : findRefusalCode(fault);
-        if (fault === undefined || code === undefined) throw error;
-        const because = { code, text: describeRefusal(fault, needs) };
+        const because = readRefusal(error, needs);
+        if (because === undefined) throw error;
         const components = needs.map(({ component }) => component);
         refuse({ id, state: "refused", components, because, sinceMs: elapsedMs() });
       }
     },
+    check: (unit, priority) => checkUnit(calls, unit, priority),
     release: async (unitId) => {
       if (forgetRefusal(unitId)) {
         changed(getUnitOwnerId(unitId));
@@ -130,9 +148,25 @@ export function makeMachines({ ledger, calls, now, elapsedMs, changed, listed }:
   };
 }
 
+async function checkUnit(
+  calls: ReservationCalls,
+  { id, needs, topology, queue }: RequestUnit,
+  priority: number,
+): Promise<WaitReason | undefined> {
+  try {
+    const asked = { priority, topology, queue, timeoutMs: CHECK_TIMEOUT_MS };
+    const because = await makeLedgerCalls(calls, OWNER_KIND).check(id, needs, asked);
+    return because && { code: because.code, text: explainWait(because) };
+  } catch (error) {
+    const because = readRefusal(error, needs);
+    if (because === undefined) throw error;
+    return because;
+  }
+}
+
 async function askMaxima(calls: MachinesDeps["calls"]): ReturnType<Machines["maxima"]> {
   try {
-    return listPoolMaxima((await calls.listPools({}, { timeoutMs: MAXIMA_TIMEOUT_MS })).pools);
+    return listPoolMaxima((await calls.listPools({}, { timeoutMs: CHECK_TIMEOUT_MS })).pools);
   } catch (error) {
     if (findFault(error) === undefined) throw error;
     return undefined;

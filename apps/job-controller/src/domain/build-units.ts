@@ -57,18 +57,8 @@ export function buildUnits(
   status: JobStatus,
   seen: readonly UnitSeen[],
 ): readonly [RequestUnit, ...RequestUnit[]] {
-  const id = buildOwnerId(job);
-  const all = spec.replicas.flatMap((replica) => buildReplicaNeeds(replica, countGang(replica)));
-  // A repeated request omits completed members, which need no machine; but it needs at least one machine.
-  const completed = listCompletedComponents(status);
-  const left = all.filter(({ component }) => !completed.has(component));
-  const { topology } = spec;
-  const gang: RequestUnit = {
-    id,
-    needs: left.length === 0 ? all : left,
-    because: "gang",
-    ...(topology && { topology }),
-  };
+  const gang = buildGang(job, spec, listCompletedComponents(status));
+  const { id } = gang;
   const granted = seen.find((unit) => unit.id === id);
   if (granted?.state !== "granted") return [gang];
   const extras = spec.replicas.flatMap((replica): RequestUnit[] => {
@@ -83,6 +73,20 @@ export function buildUnits(
       }));
   });
   return [gang, ...extras];
+}
+
+/** Builds the unit without which nothing starts. */
+export function buildGang(
+  job: { readonly name: string; readonly uid: string },
+  spec: JobSpec,
+  completed: ReadonlySet<string> = new Set(),
+): RequestUnit {
+  const all = spec.replicas.flatMap((replica) => buildReplicaNeeds(replica, countGang(replica)));
+  // A repeated request omits completed members, which need no machine; but it needs at least one machine.
+  const left = all.filter(({ component }) => !completed.has(component));
+  const { topology } = spec;
+  const needs = left.length === 0 ? all : left;
+  return { id: buildOwnerId(job), needs, because: "gang", ...(topology && { topology }) };
 }
 
 type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;

@@ -4,7 +4,7 @@ import { LeaseService, buildLeaseService, muster, type LeaseServiceOfEngine } fr
 import { expect, it } from "vitest";
 import { makeRouteHandlers } from "./route.ts";
 
-const { CleanupResourcesRequest } = muster.provision.v1;
+const { CleanupResourcesRequest, GetEngineRequest } = muster.provision.v1;
 const call = { deadlineMs: 1000, pageBytes: Infinity, signal: new AbortController().signal };
 
 /** All methods of a service, with the same answer. */
@@ -29,8 +29,31 @@ it.each([
     engine: "a",
     own: saying("own"),
     other: () => saying(elsewhere),
+    hasLeases: () => true,
     nowMs: () => 0,
   });
   const asked = handlers.cleanupResources(CleanupResourcesRequest.create({ engine }), call);
   await expect(asked).rejects.toMatchObject({ fault: { dependency: expect.stringContaining(says) as unknown } });
+});
+
+it.each([
+  { what: "no lease names", hasLeases: false, timeoutMs: 1000, fault: { code: "not_found", kind: "engine", id: "b" } },
+  { what: "a lease names", hasLeases: true, timeoutMs: 10_000, fault: { code: "unavailable" } },
+])("reports an engine without a replica that $what", async ({ hasLeases, timeoutMs, fault }) => {
+  const limits: unknown[] = [];
+  const { area } = buildLeaseService("b");
+  const getEngine: Client<LeaseServiceOfEngine>["getEngine"] = (_request, options) => {
+    limits.push(options?.timeoutMs);
+    return Promise.reject(new FaultError({ code: "unavailable", dependency: area, retryAfterMs: 1 }));
+  };
+  const handlers = makeRouteHandlers({
+    engine: "a",
+    own: saying("own"),
+    other: () => ({ ...saying("other"), getEngine }),
+    hasLeases: () => hasLeases,
+    nowMs: () => 0,
+  });
+  const asked = handlers.getEngine(GetEngineRequest.create({ engine: "b" }), { ...call, deadlineMs: 20_000 });
+  await expect(asked).rejects.toMatchObject({ fault });
+  expect(limits).toEqual([timeoutMs]);
 });

@@ -10,6 +10,8 @@ type RouteDeps = {
   readonly own: Handlers<typeof LeaseService>;
   /** Client of another engine. */
   readonly other: (engine: string) => Client<LeaseServiceOfEngine>;
+  /** Whether a lease names the engine: then the engine exists, also without a replica. */
+  readonly hasLeases: (engine: string) => boolean;
   readonly nowMs: () => number;
 };
 
@@ -28,9 +30,15 @@ type EngineMethods = {
 };
 
 const RETRY_MS = 1000;
+/** Time in which a replaced replica of an engine answers again. */
+const REPLACEMENT_MS = 1000;
 
-/** Routes requests that name another engine to it. If that engine has no replica, the request fails before its caller's deadline. */
-export function makeRouteHandlers({ engine: here, own, other, nowMs }: RouteDeps): Handlers<typeof LeaseService> {
+/**
+ * Routes requests that name another engine to it. If that engine has no replica, the request fails before its caller's deadline. An engine without a replica
+ * and without leases does not exist.
+ */
+export function makeRouteHandlers(deps: RouteDeps): Handlers<typeof LeaseService> {
+  const { engine: here, own, other, nowMs } = deps;
   const routed =
     <Method extends Routed>(method: Method, engineOf: (request: Requests[Method]) => string | null | undefined) =>
     async (request: Requests[Method], { deadlineMs, pageBytes, signal }: CallContext): Promise<Replies[Method]> => {
@@ -46,10 +54,13 @@ export function makeRouteHandlers({ engine: here, own, other, nowMs }: RouteDeps
         const fault = findFault(error);
         // The other engine itself reports its unavailable dependencies, and a missing leader.
         if (fault?.code !== "unavailable" || fault.dependency !== buildLeaseService(engine).area) throw error;
-        const dependency = `engine "${engine}", which has no running replica,`;
-        return throwFault({ code: "unavailable", dependency, retryAfterMs: RETRY_MS }, { cause: error });
+        return throwFault(
+          { code: "unavailable", dependency: describeAway(engine), retryAfterMs: RETRY_MS },
+          { cause: error },
+        );
       }
     };
+  const getRoutedEngine = routed("getEngine", ({ engine }) => engine);
   return {
     ...own,
     orderLease: routed("orderLease", ({ order }) => order?.engine),
@@ -57,7 +68,27 @@ export function makeRouteHandlers({ engine: here, own, other, nowMs }: RouteDeps
     endLease: routed("endLease", ({ end }) => end?.engine),
     cleanupResources: routed("cleanupResources", ({ engine }) => engine),
     getCleanup: routed("getCleanup", ({ engine }) => engine),
-    getEngine: routed("getEngine", ({ engine }) => engine),
+    getEngine: (request, call) => {
+      const { engine } = request;
+      if (deps.hasLeases(engine)) return getRoutedEngine(request, call);
+      const deadlineMs = Math.min(call.deadlineMs, nowMs() + 2 * REPLACEMENT_MS);
+      return unlessAway(getRoutedEngine(request, { ...call, deadlineMs }), engine);
+    },
     getCounters: routed("getCounters", ({ engine }) => engine),
   };
+}
+
+/** Rejects with not_found instead of the fault that the engine has no replica. */
+async function unlessAway<Reply>(reply: Promise<Reply>, engine: string): Promise<Reply> {
+  try {
+    return await reply;
+  } catch (error) {
+    const fault = findFault(error);
+    if (fault?.code !== "unavailable" || fault.dependency !== describeAway(engine)) throw error;
+    return throwFault({ code: "not_found", kind: "engine", id: engine }, { cause: error });
+  }
+}
+
+function describeAway(engine: string): string {
+  return `engine "${engine}", which has no running replica,`;
 }

@@ -26,7 +26,7 @@ export async function followTutorial(page: Page, { link, show }: Reader): Promis
 
   await page.getByRole("link", { name: "Submit" }).click();
   await page.getByLabel("Documents").fill(hello);
-  await page.getByText("2 of pool workers: 6 are free").waitFor();
+  await page.getByText("its machines are free now").waitFor();
   await show("submit");
   await page.getByRole("button", { name: "Submit it" }).click();
   await page.getByRole("link", { name: "session hello" }).click();

@@ -6,9 +6,9 @@ import { explainBatchJob } from "../../domain/batch/explain-batch-job.ts";
 import { planBatchJob } from "../../domain/batch/plan-batch-job.ts";
 import { refuseIncompleteCaches } from "../../requests.ts";
 import { observeBatchJob, type BatchPassDeps, type ObserveDeps } from "./batch-passes.ts";
-import { BATCH_RESOURCES, buildRowKey } from "./batch-rows.ts";
+import { BATCH_RESOURCES, buildRowKey, buildRowOwnerId } from "./batch-rows.ts";
 
-/** Which work: `id` is its owner id in the ledger. Without a namespace, it may be in any. */
+/** Which work: `id` is its owner id in the ledger, or with a namespace also its name. Without a namespace, it may be in any. */
 export type BatchOwner = { readonly kind: BatchKind; readonly id: string; readonly namespace: string };
 
 type ExplainDeps = ObserveDeps & Pick<BatchPassDeps, "policy">;
@@ -23,14 +23,15 @@ export async function explainBatchAnswer(
   { kind, id, namespace }: BatchOwner,
 ): Promise<muster.explain.v1.Explanation.$Properties> {
   if (!deps.world.isComplete(kind)) refuseIncompleteCaches([BATCH_RESOURCES[kind].plural]);
-  const row = deps.world
+  const ofId = deps.world
     .jobsOf(id)
-    .find((each) => each.kind === kind && each.queue !== "" && (namespace === "" || each.namespace === namespace));
-  if (row === undefined) return throwFault({ code: "not_found", kind, id });
+    .find((each) => each.kind === kind && (namespace === "" || each.namespace === namespace));
+  const row = ofId ?? deps.world.job(buildRowKey({ kind, namespace, name: id }));
+  if (row === undefined || row.queue === "") return throwFault({ code: "not_found", kind, id });
   const observed = observeBatchJob(deps, buildRowKey(row));
   if (!("seen" in observed)) return throwFault({ code: "not_found", kind, id });
   const { snapshot } = observed.seen;
-  const owner = { kind, id };
+  const owner = { kind, id: buildRowOwnerId(row) };
   const asked = await askMachines(calls, owner, { kind, includes: (part) => canOccupy(owner, part) });
   // A replica that does not lead knows no units, and only the leader remembers refusals.
   const units = snapshot.units.filter(({ state }) => state === "refused");
