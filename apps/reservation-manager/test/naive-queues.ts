@@ -38,7 +38,8 @@ type Line = Omit<QueuedRequest, "ask"> & {
   readonly content: string;
   /** The amounts of the request, by preference; of a granted request, the amounts of the grant. */
   asks: readonly PairAmounts[];
-  isGranted: boolean;
+  /** Undefined: it waits. */
+  grantedAtMs?: number;
 };
 
 /**
@@ -108,13 +109,14 @@ export class NaiveQueues {
       asks,
       priority: Math.min(priority, maxPriority),
       createdAtMs: this.#nowMs,
-      isGranted: false,
     });
     // No earlier request could be granted. A request that fits is granted when it arrives: before past use is counted, and before requests that its arrival
     // unblocks, because quota is no longer kept for the previous head of its queue.
     const forest = this.forest();
     const next =
-      queue === undefined ? findNextGrant(forest, this.waiting()) : candidateOf(forest, queue, this.waiting(), waited);
+      queue === undefined
+        ? findNextGrant(forest, this.waiting())
+        : candidateOf({ ...forest, waiting: waited }, queue, this.waiting(), waited);
     const first = next?.sequence === sequence ? [this.#grant(next)] : [];
     const grants = [...first, ...this.#settle()];
     return { verdict: { kind: grants.includes(sequence) ? "granted" : "waiting", sequence }, grants };
@@ -155,17 +157,17 @@ export class NaiveQueues {
   }
 
   #waitingLines(): readonly Line[] {
-    return this.#lines.filter(({ isGranted }) => !isGranted);
+    return this.#lines.filter(({ grantedAtMs }) => grantedAtMs === undefined);
   }
 
   /** Sequences of granted and unreleased requests, in the order of arrival. */
   granted(): readonly number[] {
-    return this.#lines.filter(({ isGranted }) => isGranted).map(({ sequence }) => sequence);
+    return this.#lines.filter(({ grantedAtMs }) => grantedAtMs !== undefined).map(({ sequence }) => sequence);
   }
 
   forest(): Forest {
     const own = new Map<string, Map<string, number>>();
-    for (const { queue, asks } of this.#lines.filter(({ isGranted }) => isGranted)) {
+    for (const { queue, asks } of this.#lines.filter(({ grantedAtMs }) => grantedAtMs !== undefined)) {
       const [ask] = asks;
       if (queue === undefined || ask === undefined) continue;
       const used = own.get(queue) ?? new Map<string, number>();
@@ -175,7 +177,17 @@ export class NaiveQueues {
     const past = this.#queues.map(({ name, parent = "" }): [string, number] => {
       return [name, this.#past.get(parent)?.shares.get(name) ?? 0];
     });
-    return { queues: this.#queues, own, allocatable: this.#allocatable, past: new Map(past) };
+    const granted = this.#lines.flatMap(({ asks: [ask], grantedAtMs, ...line }) =>
+      ask === undefined || grantedAtMs === undefined ? [] : [{ ...line, ask, grantedAtMs }],
+    );
+    return {
+      queues: this.#queues,
+      own,
+      allocatable: this.#allocatable,
+      past: new Map(past),
+      waiting: this.waiting(),
+      granted,
+    };
   }
 
   /** A queue of unknown quota refuses nothing, because its work waits until the queue is repaired. */
@@ -202,7 +214,7 @@ export class NaiveQueues {
 
   #grant({ sequence, ask }: QueuedRequest): number {
     for (const line of this.#lines)
-      if (line.sequence === sequence) Object.assign(line, { asks: [ask], isGranted: true });
+      if (line.sequence === sequence) Object.assign(line, { asks: [ask], grantedAtMs: this.#nowMs });
     return sequence;
   }
 

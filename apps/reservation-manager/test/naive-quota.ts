@@ -9,7 +9,12 @@ export type Forest = {
   readonly allocatable: PairAmounts;
   /** By queue, the addition to its share in the order, in millionths. Absent: none. */
   readonly past?: ReadonlyMap<string, number>;
+  /** The waiting requests whose machines exist, and the granted ones, for `judgedFor`. Absent: none. */
+  readonly waiting?: readonly QueuedRequest[];
+  readonly granted?: readonly GrantedRequest[];
 };
+
+export type GrantedRequest = QueuedRequest & { readonly grantedAtMs: number };
 
 export type QueuedRequest = {
   readonly sequence: number;
@@ -218,6 +223,48 @@ export function lineOf(forest: Forest, name: string, waiting: readonly QueuedReq
 }
 
 /**
+ * The forest in which quota and share of a request are judged. If it is the first of its queue that the queue's own quota covers, and work that passed it uses
+ * this quota, the queue counts as using no more than its quota with the request: the other work borrows.
+ */
+export function judgedFor(forest: Forest, { queue, ask, ...request }: QueuedRequest): Forest {
+  if (queue === undefined || problemOf(forest, queue) !== undefined) return forest;
+  const isCovered = (amounts: PairAmounts): boolean =>
+    [...amounts].every(
+      ([pair, amount]) => !isLimited(forest, queue, pair) || BigInt(amount) <= totalOf(forest, queue, pair),
+    );
+  const [head] = (forest.waiting ?? [])
+    .filter((each) => each.queue === queue && isCovered(each.ask))
+    .sort(compareRequests);
+  if (head?.sequence !== request.sequence || !isCovered(ask)) return forest;
+  const passing = (forest.granted ?? []).filter(
+    (each) =>
+      each.queue === queue &&
+      each.grantedAtMs > request.createdAtMs &&
+      compareRequests({ ...request, ask }, each) < 0 &&
+      each.sequence !== request.sequence,
+  );
+  const own = new Map(forest.own.get(queue));
+  for (const [pair, amount] of ask) {
+    if (!isLimited(forest, queue, pair)) continue;
+    const excess = usedOf(forest, queue, pair) + BigInt(amount) - totalOf(forest, queue, pair);
+    if (excess <= 0n) continue;
+    if (sum(passing.map((each) => BigInt(each.ask.get(pair) ?? 0))) < excess) return forest;
+    own.set(pair, (own.get(pair) ?? 0) - Number(excess));
+  }
+  return { ...forest, own: new Map([...forest.own, [queue, own]]) };
+}
+
+/** As `levelOf`, for a waiting request. */
+export function levelFor(forest: Forest, request: QueuedRequest): number {
+  return levelOf(judgedFor(forest, request), request.queue ?? "", request.ask);
+}
+
+/** The forest after the grant, in which the request is compared with those of other queues. */
+function judgedAfter(forest: Forest, request: QueuedRequest): Forest {
+  return withUse(judgedFor(forest, request), request.queue ?? "", request.ask);
+}
+
+/**
  * Returns the request that the queue's own quota is kept for: the first that does not fit because others borrow. It would not borrow in the future forest,
  * after all leaving work has gone.
  */
@@ -227,7 +274,9 @@ export function keptOf(
   waiting: readonly QueuedRequest[],
   future = forest,
 ): QueuedRequest | undefined {
-  return lineOf(forest, name, waiting).find(({ ask }) => levelOf(future, name, ask) === 0 && !fits(forest, name, ask));
+  return lineOf(forest, name, waiting).find(
+    (request) => levelFor(future, request) === 0 && !fits(forest, name, request.ask),
+  );
 }
 
 /** The forest for requests that would borrow: quota kept for its owners counts as used, except that kept for the request itself. */
@@ -252,12 +301,12 @@ export function candidateOf(
   const fitting = lineOf(forest, name, waiting).filter(
     (request) =>
       fits(forest, name, request.ask) &&
-      (levelOf(forest, name, request.ask) === 0 || fits(withKept(forest, owners, request), name, request.ask)),
+      (levelFor(forest, request) === 0 || fits(withKept(forest, owners, request), name, request.ask)),
   );
   const [first, ...others] = fitting.filter(({ sequence }) => sequence === fitting[0]?.sequence);
   if (first === undefined) return undefined;
   const nearer = (a: QueuedRequest, b: QueuedRequest): QueuedRequest =>
-    levelOf(forest, name, b.ask) < levelOf(forest, name, a.ask) ? b : a;
+    levelFor(forest, b) < levelFor(forest, a) ? b : a;
   return others.reduce(nearer, first);
 }
 
@@ -281,9 +330,10 @@ export function firstOf(forest: Forest, candidates: readonly QueuedRequest[]): Q
 }
 
 /** Returns whether a queue of weight 0 on the path to the root borrows for the request. */
-function borrowsLast(forest: Forest, { queue, ask }: QueuedRequest): boolean {
+function borrowsLast(forest: Forest, request: QueuedRequest): boolean {
+  const { queue } = request;
   if (queue === undefined) return false;
-  const after = withUse(forest, queue, ask);
+  const after = judgedAfter(forest, request);
   return pathOf(forest, queue)?.some(({ name }) => shareOf(after, name).isLast) === true;
 }
 
@@ -297,10 +347,10 @@ function winnerOf(forest: Forest, name: string, candidates: readonly QueuedReque
     .flatMap((child) => {
       const request = winnerOf(forest, child, candidates);
       if (request === undefined) return [];
-      const { queue = "", ask } = request;
-      const after = withUse(forest, queue, ask);
+      const { queue = "" } = request;
+      const after = judgedAfter(forest, request);
       const depth = pathOf(forest, queue)?.findIndex((each) => each.name === child) ?? 0;
-      const level = Math.max(0, levelOf(forest, queue, ask) - depth);
+      const level = Math.max(0, levelFor(forest, request) - depth);
       const share = withPast(shareOf(after, child), forest.past?.get(child) ?? 0);
       return [{ request, isLast: borrowsLast(forest, request), level, share }];
     })

@@ -11,6 +11,7 @@ import {
   isLeaf,
   isLimited,
   keptOf,
+  levelFor,
   levelOf,
   lineOf,
   pathOf,
@@ -113,7 +114,8 @@ export function policyOf({ queues }: PreemptionWorld, queue: string | undefined)
   return queues.find(({ name }) => name === queue) ?? {};
 }
 
-export function forestIn({ queues, nodes, work }: PreemptionWorld): Forest {
+export function forestIn(world: PreemptionWorld): Forest {
+  const { queues, nodes, work } = world;
   const usable = nodes.filter(({ ready, schedulable, taints }) => ready && (schedulable || taints.length > 0));
   const allocatable = sumOf(usable.map(({ pool, allocatable: size }) => inPool(pool ?? "", size ?? new Map())));
   const granted = work.filter(({ queue, grant }) => queue !== undefined && grant !== undefined);
@@ -121,7 +123,13 @@ export function forestIn({ queues, nodes, work }: PreemptionWorld): Forest {
     const uses = granted.filter(({ queue }) => queue === name).flatMap(({ grant }) => grant?.use ?? []);
     return [name, sumOf(uses)];
   });
-  return { queues, own: new Map(own), allocatable };
+  const waiting = work
+    .filter((each) => each.grant === undefined && isPossible(world, each))
+    .map((each) => requestIn(world, each));
+  const passing = granted.flatMap(({ grant, ...each }) =>
+    grant === undefined || grant.isExpected === true ? [] : [{ ...each, ask: grant.use, grantedAtMs: grant.atMs }],
+  );
+  return { queues, own: new Map(own), allocatable, waiting, granted: passing };
 }
 
 /** The request with its amounts: a whole machine counts as the smallest machine that the need accepts. */
@@ -329,8 +337,9 @@ export function keptIn(world: PreemptionWorld, waiting: readonly Work[]): Kept {
 export function isBesideKept(world: PreemptionWorld, kept: Kept, work: Work): boolean {
   if (work.queue === undefined || problemOf(forestIn(world), work.queue) !== undefined) return true;
   const forest = forestIn(world);
-  const { ask } = requestIn(world, work);
-  if (levelOf(forest, work.queue, ask) === 0) return true;
+  const request = requestIn(world, work);
+  const { ask } = request;
+  if (levelFor(forest, request) === 0) return true;
   return fits(
     kept.reduce((seen, { queue, ask: other }) => withUse(seen, queue, other), forest),
     work.queue,

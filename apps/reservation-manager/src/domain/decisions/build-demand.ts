@@ -160,7 +160,7 @@ function listInOrder(world: World, parts: readonly Part[], limit: number): reado
 function listAdmitted(reservation: Reservation, world: World): readonly Admitted[] {
   return listOptions(reservation)
     .filter(({ demand, place }) => findQuotaShortage(demand, place, world) === undefined)
-    .map((option) => ({ option, level: computeDemandLevel(option.demand, world) }))
+    .map((option) => ({ option, level: computeDemandLevel(option.demand, option.place, world) }))
     .sort((a, b) => a.level - b.level)
     .map(({ option }) => option);
 }

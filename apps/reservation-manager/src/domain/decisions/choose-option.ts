@@ -26,7 +26,7 @@ function demandOf({ owner, topology, queue, notPreemptible }: Reservation, needs
  * Chooses the option to grant: without an obstacle, with the nearest sufficient quota, then the preferred one. So a request uses the quota that its queue owns
  * in any pool before it borrows in the preferred pool.
  */
-export function chooseOption<Chosen extends Pick<Option, "demand">>(
+export function chooseOption<Chosen extends Pick<Option, "demand" | "place">>(
   options: readonly Chosen[],
   world: World,
   isBlocked: (option: Chosen) => boolean,
@@ -34,7 +34,7 @@ export function chooseOption<Chosen extends Pick<Option, "demand">>(
   const open = options.filter((option) => !isBlocked(option));
   if (open.length < 2) return open[0];
   const [first] = open
-    .map((option) => ({ option, level: computeDemandLevel(option.demand, world) }))
+    .map((option) => ({ option, level: computeDemandLevel(option.demand, option.place, world) }))
     .sort((a, b) => a.level - b.level);
   return first?.option;
 }

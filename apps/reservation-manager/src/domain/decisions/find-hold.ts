@@ -18,10 +18,10 @@ import { getForest } from "../ledger/queue-forest.ts";
 import type { Summaries } from "../ledger/sorted-map.ts";
 import { findHeldQuota, findQueueObstacle, computeDemandLevel, type QuotaHolds } from "./find-queue-obstacle.ts";
 import { isAtLimit, countMostAvailable, type MachineHold, type HoldPolicy, type OverdueHolds } from "./fit.ts";
+import { buildHeadSummaries } from "./head-summaries.ts";
 import {
   findBestRank,
   computeFreeForRequests,
-  buildHeadSummaries,
   isShort,
   mayAdmit,
   buildTreeSummaries,
@@ -108,10 +108,10 @@ function findHoldInQueue(
       isBefore({ place: bounds.first, isBorrowing: false }, first) &&
       !isShort(bounds.needed, free),
   ) ?? []) {
-    const isBorrowing = computeDemandLevel(waiting, world) > 0;
+    const isBorrowing = computeDemandLevel(waiting, place, world) > 0;
     if (!isBefore({ place, isBorrowing }, first) || isStopped(waiting, place)) continue;
     const isAlike = (other: WaitingClass, at: QueuePosition): boolean =>
-      computeDemandLevel(other, world) > 0 === isBorrowing && !isStopped(other, at);
+      computeDemandLevel(other, at, world) > 0 === isBorrowing && !isStopped(other, at);
     first = holdFor({ waiting, place, isBorrowing }, isAlike, world) ?? first;
   }
   return first;

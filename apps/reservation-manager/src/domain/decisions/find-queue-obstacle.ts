@@ -1,5 +1,5 @@
 import type { Ledger } from "../ledger/ledger.ts";
-import type { PoolGang } from "../ledger/reservation.ts";
+import type { PoolGang, PoolNeed } from "../ledger/reservation.ts";
 import { compareQueuePositions, type QueuePosition, type WaitingClass } from "../ledger/waiting-queue.ts";
 import type { World } from "../ledger/world.ts";
 import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
@@ -15,6 +15,8 @@ import {
 } from "../ledger/quota.ts";
 import { isPreemptible } from "./is-preemptible.ts";
 import { useWithKept, type HeldQuota } from "./queue-bounds.ts";
+import { withTreeUse } from "../ledger/queue-use.ts";
+import { getUseForRequest } from "./use-for-request.ts";
 import { findQuotaTooSmall, findStrictHead, mayNotBorrow, buildQuotaWorld } from "./queue-heads.ts";
 
 /**
@@ -109,6 +111,34 @@ export function findHeldQuota(
   return short && { code: "WAITING_FOR_QUOTA", queue, quota: toQuotaShortage(short) };
 }
 
+/** The request that machines are kept for: its needs, and whether it borrows. */
+type KeptMachines = {
+  readonly needs: readonly PoolNeed[];
+  readonly queue: string | undefined;
+  readonly isBorrowing: boolean;
+};
+
+/** Returns a shortage of a borrower beside the quota of the request that machines are kept for, because they would be kept for nothing without its quota. */
+export function findQuotaOfHold(
+  demand: QueueDemand,
+  place: QueuePosition,
+  world: World,
+  hold: KeptMachines | undefined,
+): QueueObstacle | undefined {
+  const { queue, needs } = demand;
+  if (hold?.queue === undefined || queue === undefined || hold.isBorrowing || hold.queue === queue) return undefined;
+  const forest = getForest(world.ledger.queues);
+  const [node, owner] = [forest.get(queue), forest.get(hold.queue)];
+  if (node === undefined || owner === undefined || node.root !== owner.root) return undefined;
+  if (computeDemandLevel(demand, place, world) === 0) return undefined;
+  const quotas = buildQuotaWorld(world);
+  const ofHold = sumLimitedAmounts(owner, sumRequestedAmounts(hold.needs, world.machines).amounts);
+  const beside = { pools: quotas.pools, use: withTreeUse(quotas.use, owner, ofHold, 1) };
+  const asked = sumLimitedAmounts(node, sumRequestedAmounts(needs, world.machines).amounts);
+  const short = findShortage(asked, (pair) => computeFreeQuota(node, pair, beside));
+  return short && { code: "KEPT_FOR_OWNER", queue, quota: toQuotaShortage(short) };
+}
+
 /** As `findQueueObstacle`, for the amounts of chosen machines. */
 export function findUseObstacle(
   queue: string,
@@ -137,7 +167,8 @@ export function findKeptShortage(
   keptIn = world,
 ): PairShortage | undefined {
   const quotas = buildQuotaWorld(world);
-  if (computeQuotaLevel(node, asked, quotas) === 0) return undefined;
+  const use = getUseForRequest({ node, asked, place }, world);
+  if (computeQuotaLevel(node, asked, { ...quotas, use }) === 0) return undefined;
   const kept = { pools: quotas.pools, use: useWithKept(node, place, world, keptIn) };
   return findShortage(asked, (pair) => computeFreeQuota(node, pair, kept));
 }
@@ -157,12 +188,10 @@ function toQuotaShortage({ pair, requested, available }: PairShortage): QuotaSho
 }
 
 /** Levels from the queue up to the first quota that suffices for the demand; 0 without a queue. */
-export function computeDemandLevel({ queue, needs }: QueueDemand, world: World): number {
+export function computeDemandLevel({ queue, needs }: QueueDemand, place: QueuePosition, world: World): number {
   const node = queue === undefined ? undefined : getForest(world.ledger.queues).get(queue);
   if (node === undefined) return 0;
-  return computeQuotaLevel(
-    node,
-    sumLimitedAmounts(node, sumRequestedAmounts(needs, world.machines).amounts),
-    buildQuotaWorld(world),
-  );
+  const asked = sumLimitedAmounts(node, sumRequestedAmounts(needs, world.machines).amounts);
+  const use = getUseForRequest({ node, asked, place }, world);
+  return computeQuotaLevel(node, asked, { ...buildQuotaWorld(world), use });
 }

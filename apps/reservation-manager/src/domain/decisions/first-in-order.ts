@@ -17,10 +17,10 @@ import { NO_PAIRS } from "../ledger/queue.ts";
 import { withTreeUse, type QueueUse } from "../ledger/queue-use.ts";
 import { computeQuotaLevel } from "../ledger/quota.ts";
 import type { PoolGang } from "../ledger/reservation.ts";
+import { buildHeadSummaries } from "./head-summaries.ts";
 import {
   findBestRank,
   computeFreeForRequests,
-  buildHeadSummaries,
   isShort,
   mayAdmit,
   buildTreeSummaries,
@@ -29,6 +29,7 @@ import {
   type TreeBounds,
 } from "./queue-bounds.ts";
 import { buildQuotaWorld } from "./queue-heads.ts";
+import { getUseForRequest } from "./use-for-request.ts";
 import { getPastShare } from "../ledger/past-use.ts";
 import { compareShares, computeShare, withPastShare } from "../ledger/share.ts";
 
@@ -178,11 +179,12 @@ export function getWaitingRequest(
 ): QueuedRequestRank {
   const quotas = buildQuotaWorld(world);
   const asked = sumLimitedAmounts(node, sumRequestedAmounts(needs, world.machines).amounts);
-  const use = withTreeUse(quotas.use, node, asked, 1);
+  const before = getUseForRequest({ node, asked, place }, world);
+  const use = withTreeUse(before, node, asked, 1);
   const isLast = node.path.some((each) => {
     return each.queue.weightMilli === 0 && computeShare(each, use.get(each.queue.name) ?? NO_PAIRS, quotas).isLast;
   });
-  return { place, node, level: computeQuotaLevel(node, asked, quotas), use, isLast };
+  return { place, node, level: computeQuotaLevel(node, asked, { ...quotas, use: before }), use, isLast };
 }
 
 /** The rank of a candidate in or below the queue among the queues of its parent. */

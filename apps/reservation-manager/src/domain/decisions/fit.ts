@@ -26,6 +26,7 @@ import type { World } from "../ledger/world.ts";
 import { sumRequestedAmounts, sumUsedAmounts } from "./sum-requested-amounts.ts";
 import {
   findHeldQuota,
+  findQuotaOfHold,
   findQueueObstacle,
   findShortageAlone,
   findUseObstacle,
@@ -103,6 +104,7 @@ export function findObstacle(
   return (
     findQueueObstacle(demand, place, world) ??
     findHeldQuota(demand, place, world, holds.quotas) ??
+    findQuotaOfHold(demand, place, world, holds.machines) ??
     findMachineObstacle(demand, place, world, holds.machines) ??
     findChosenObstacle(demand, place, world, holds.machines)
   );
@@ -369,7 +371,7 @@ export function findHoldAhead(
   hold: MachineHold | undefined,
 ): MachineHold | undefined {
   if (hold === undefined || hold.place.sequence === place.sequence) return undefined;
-  const isBorrowing = demand.queue === hold.queue ? hold.isBorrowing : computeDemandLevel(demand, world) > 0;
+  const isBorrowing = demand.queue === hold.queue ? hold.isBorrowing : computeDemandLevel(demand, place, world) > 0;
   return (Number(isBorrowing) - Number(hold.isBorrowing) || compareQueuePositions(place, hold.place)) > 0
     ? hold
     : undefined;

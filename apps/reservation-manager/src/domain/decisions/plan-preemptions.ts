@@ -115,7 +115,7 @@ function findFirst(world: World, policy: GrantPolicy, nowMs: number): Found {
     const found = new Map<QueuePosition, Victims>();
     const rankHelp = (waiting: WaitingClass, place: QueuePosition): number | undefined => {
       if (isChanging(world) && findObstacle(waiting, place, future, holds) === undefined)
-        return computeDemandLevel(waiting, future);
+        return computeDemandLevel(waiting, place, future);
       const search = findVictims(waiting, place, { present: world, future, holds }, nowMs);
       if (search.againAtMs !== undefined) againAtMs = Math.min(againAtMs ?? Number.POSITIVE_INFINITY, search.againAtMs);
       if (search.isLimited) limits.add("MAX_VICTIMS");

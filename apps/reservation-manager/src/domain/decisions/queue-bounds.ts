@@ -17,13 +17,14 @@ import {
   getEndOfOptions,
   type QueuePosition,
   type QueuedRequests,
-  type WaitingClass,
 } from "../ledger/waiting-queue.ts";
 import type { WaitingTree } from "../ledger/waiting-trees.ts";
 import type { World } from "../ledger/world.ts";
 import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
 import { sumPoolAmounts } from "./sum-pool-amounts.ts";
+import { buildHeadSummaries, cacheByLimits, mergeBounds, minOfBoth, type RequestBounds } from "./head-summaries.ts";
 import { findStrictHead, findUnservedHead, isPossible, buildQuotaWorld } from "./queue-heads.ts";
+import { findPassedHead, getUseForRequest } from "./use-for-request.ts";
 
 /** The rank of a request among the queues of one parent: decided by these fields, in this order. */
 export type QueueRank = {
@@ -34,14 +35,6 @@ export type QueueRank = {
   /** The share of that queue after the grant of the request, with the queue's past borrowing. */
   readonly share: Share;
   readonly place: QueuePosition;
-};
-
-/** Lower bounds over several requests, without requests at their concurrency limit. */
-export type RequestBounds = {
-  /** By pair, the minimum quota that any of the requests needs. Omits pairs that some requests lack. */
-  readonly needed: PairAmounts;
-  readonly first: QueuePosition;
-  readonly oldestMs: number;
 };
 
 /** The bounds of the requests in a queue and below it. Valid while `fromMs` < `overdueSinceMs` <= `untilMs`. */
@@ -72,10 +65,8 @@ export type HeldQuota = { readonly place: QueuePosition; readonly asked: PairAmo
 
 export type FreeAmounts = (pair: string) => number;
 
-/** Cached results. Valid while the nodes (`sizesMark`) and the set of owner kinds at their concurrency limit stay the same. */
+/** Cached results; see `cacheByLimits`. */
 type Known = {
-  readonly ofClass: WeakMap<WaitingClass, RequestBounds>;
-  readonly heads: Summaries<WaitingClass, RequestBounds>["known"];
   readonly owners: Summaries<WaitingTree, true>["known"];
   readonly ownersOfTree: WeakMap<WaitingTree, boolean>;
   /** Caches by root. */
@@ -84,28 +75,13 @@ type Known = {
   readonly ofTree: WeakMap<WaitingTree, TreeBounds>;
 };
 
-const knownBounds = new WeakMap<object, Map<string, Known>>();
-const MAX_KNOWN = 16;
-
-function knownOf({ ledger, machines }: World): Known {
-  const atLimit = [...ledger.limits.keys()].filter((kind) => countFreeReservations(kind, ledger) === 0).join(" ");
-  const byLimits = knownBounds.get(machines.sizesMark) ?? new Map<string, Known>();
-  knownBounds.set(machines.sizesMark, byLimits);
-  const same = byLimits.get(atLimit);
-  if (same !== undefined) return same;
-  if (byLimits.size >= MAX_KNOWN) byLimits.clear();
-  const known: Known = {
-    ofClass: new WeakMap(),
-    heads: new WeakMap(),
-    owners: new WeakMap(),
-    ownersOfTree: new WeakMap(),
-    kept: new WeakMap(),
-    trees: new WeakMap(),
-    ofTree: new WeakMap(),
-  };
-  byLimits.set(atLimit, known);
-  return known;
-}
+const knownOf = cacheByLimits<Known>(() => ({
+  owners: new WeakMap(),
+  ownersOfTree: new WeakMap(),
+  kept: new WeakMap(),
+  trees: new WeakMap(),
+  ofTree: new WeakMap(),
+}));
 
 /** The use of a tree plus all kept quota. `withSingle` omits quota kept for requests with several options: the asking request may be another option of one. */
 type KeptUse = {
@@ -113,42 +89,6 @@ type KeptUse = {
   readonly withAll: QueueUse["tree"];
   readonly withSingle: QueueUse["tree"];
 };
-
-/** Summarises the heads of a queue as bounds. */
-export function buildHeadSummaries(world: World): Summaries<WaitingClass, RequestBounds> {
-  const { ofClass, heads } = knownOf(world);
-  const of = (waiting: WaitingClass): RequestBounds | undefined => {
-    if (countFreeReservations(waiting.ownerKind, world.ledger) === 0) return undefined;
-    const bounds = ofClass.get(waiting) ?? boundsOfClass(waiting, world);
-    ofClass.set(waiting, bounds);
-    return bounds;
-  };
-  return { of, merge: mergeBounds, isCurrent: () => true, known: heads };
-}
-
-function boundsOfClass({ needs, places }: WaitingClass, { machines }: World): RequestBounds {
-  const first = places.first()?.[0];
-  if (first === undefined) throw new Error("a class without requests waits");
-  return { needed: sumRequestedAmounts(needs, machines).amounts, first, oldestMs: first.createdAtMs };
-}
-
-function mergeBounds(a: RequestBounds, b: RequestBounds): RequestBounds {
-  return {
-    needed: minOfBoth(a.needed, b.needed),
-    first: compareQueuePositions(a.first, b.first) <= 0 ? a.first : b.first,
-    oldestMs: Math.min(a.oldestMs, b.oldestMs),
-  };
-}
-
-function minOfBoth(a: PairAmounts, b: PairAmounts): PairAmounts {
-  if (a === b) return a;
-  const min = new Map<string, number>();
-  for (const [pair, amount] of a) {
-    const other = b.get(pair);
-    if (other !== undefined) min.set(pair, Math.min(amount, other));
-  }
-  return min;
-}
 
 /** Finds the trees in which a queue's own quota may suffice for one of its requests now. */
 function ownerSummaries(world: World): Summaries<WaitingTree, true> {
@@ -169,8 +109,13 @@ function hasOwner(tree: WaitingTree, owners: Summaries<WaitingTree, true>, world
   // Requests behind a beneficiary may keep quota; see `findKept`.
   const last = node.queue.strategy === "StrictFIFO" ? findUnservedHead(node, world) : undefined;
   const heads = requests.heads.summary(buildHeadSummaries(world), last);
-  const used = useWithLeft(world).get(node.queue.name) ?? NO_PAIRS;
-  return heads !== undefined && suffices({ node, used }, limitedBounds(heads, node), sumPoolAmounts(world.machines));
+  if (heads === undefined) return false;
+  const use = useWithLeft(world);
+  const used = use.get(node.queue.name) ?? NO_PAIRS;
+  const asked = limitedBounds(heads, node);
+  return (
+    suffices({ node, used }, asked, sumPoolAmounts(world.machines)) || findPassedHead(node, world, use) !== undefined
+  );
 }
 
 /** The use of the queues after preempted work has left and its beneficiaries have been granted. */
@@ -252,7 +197,9 @@ function* findKept(tree: WaitingTree, world: World): Generator<Kept> {
     if (place === undefined || (strictHead !== undefined && strictHead.sequence !== place.sequence)) continue;
     const asked = sumLimitedAmounts(node, sumRequestedAmounts(waiting.needs, machines).amounts);
     const isShortNow = findShortage(asked, (pair) => computeFreeQuota(node, pair, quotas)) !== undefined;
-    if (!isShortNow || computeQuotaLevel(node, asked, { ...quotas, use: useWithLeft(world) }) > 0) continue;
+    if (!isShortNow) continue;
+    const use = getUseForRequest({ node, asked, place }, world, useWithLeft(world));
+    if (computeQuotaLevel(node, asked, { ...quotas, use }) > 0) continue;
     if (countFreeReservations(waiting.ownerKind, ledger) === 0 || !isPossible(waiting, attainable)) continue;
     yield { node, asked, place };
     return;
@@ -345,7 +292,29 @@ function boundsOfQueue(tree: WaitingTree, { heads }: QueuedRequests, world: Worl
   };
   add(hasBehind ? heads.summary(summaries, held.place) : all, undefined);
   if (hasBehind) add(all, held.asked);
-  return { ...times, held, admitted };
+  return { ...times, held, admitted: withPassedHead(admitted, tree, world) };
+}
+
+/** Includes the request whose quota work that passed it uses: it ranks as an owner. */
+function withPassedHead(
+  admitted: readonly AdmittedBounds[],
+  tree: WaitingTree,
+  world: World,
+): readonly AdmittedBounds[] {
+  const head = findPassedHead(tree.node, world, world.ledger.use.tree);
+  if (head === undefined) return admitted;
+  const { place: first, asked: needed, excess } = head;
+  // The queue counts as using this much less, so the grant adds less to the use of the parent.
+  const asked = new Map([...needed].map(([pair, amount]) => [pair, amount - (excess.get(pair) ?? 0)]));
+  const kind = { isOwner: true, isBehind: false };
+  const ofHead = boundsAbove(
+    tree,
+    { needed, first, oldestMs: first.createdAtMs, ...kind, asked, besideKept: needed },
+    sumPoolAmounts(world.machines),
+  );
+  if (ofHead === undefined) return admitted;
+  const alike = admitted.find(({ isOwner, isBehind }) => isOwner && !isBehind);
+  return [...admitted.filter((each) => each !== alike), alike === undefined ? ofHead : mergeAdmitted(alike, ofHead)];
 }
 
 /**

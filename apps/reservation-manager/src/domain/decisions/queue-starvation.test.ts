@@ -4,11 +4,16 @@ import { askForCpu, startWithQueues } from "../../../test/queue-run.ts";
 import { rivals } from "../../../test/random-queues.ts";
 import { makeNode, makeOwner, policy, stepRun, toAmounts, type LedgerRun } from "../../../test/random-world.ts";
 import { findReservation } from "../ledger/ledger.ts";
+import type { NodeFacts } from "../ledger/machines.ts";
 import type { Queue } from "../ledger/queue.ts";
 
 const CPU = "a cpu";
 const OURS = "ours";
-const BIG = makeNode("n0", "a", { allocatable: toAmounts({ cpu: 1000, pods: 1000 }) });
+const PLENTY = [makeNode("n0", "a", { allocatable: toAmounts({ cpu: 1000, pods: 1000 }) })];
+/** The machines that all quotas together need, each with this cpu: more than any request. */
+const SCARCE_CPU = 4;
+/** MUSTER_QUEUE_WORLDS: this many worlds. */
+const RUNS = Number(process.env["MUSTER_QUEUE_WORLDS"] ?? 150);
 /** Each round ends the oldest work. All queues together own less than this. */
 const ROUNDS = 80;
 /** Every leaf owns at least this much. */
@@ -47,8 +52,11 @@ function endOldest(run: LedgerRun): void {
 type StarvationWorld = typeof worlds extends fc.Arbitrary<infer Drawn> ? Drawn : never;
 
 /** Counts the rounds until our request is granted; undefined: it is not. */
-function countRounds({ queues, leaf, cpu, before, later }: StarvationWorld): number | undefined {
-  const run = startWithQueues([BIG], queues);
+function countRounds(
+  { queues, leaf, cpu, before, later }: StarvationWorld,
+  nodes: readonly NodeFacts[],
+): number | undefined {
+  const run = startWithQueues(nodes, queues);
   const leaves = leavesOf(queues);
   const ours = leaves[leaf % leaves.length];
   if (ours === undefined) throw new Error("a forest without a leaf");
@@ -78,11 +86,24 @@ function countRounds({ queues, leaf, cpu, before, later }: StarvationWorld): num
   return undefined;
 }
 
-it("starts a request inside its nominal quota eventually, whatever others submit, if work ends", () => {
-  fc.assert(
-    fc.property(worlds, (world) => {
-      expect(countRounds(world)).toBeDefined();
-    }),
-    { numRuns: 150 },
+function makeScarceNodes(queues: readonly Queue[]): readonly NodeFacts[] {
+  const total = queues.reduce((sum, { quotas }) => sum + (quotas.get(CPU)?.nominal ?? 0), 0);
+  return Array.from({ length: Math.ceil(total / SCARCE_CPU) }, (_, index) =>
+    makeNode(`n${index}`, "a", { allocatable: toAmounts({ cpu: SCARCE_CPU, pods: 10 }) }),
   );
-});
+}
+
+it.each([
+  ["plentiful", (): readonly NodeFacts[] => PLENTY],
+  ["scarce", makeScarceNodes],
+])(
+  "starts a request inside its nominal quota eventually with %s machines, whatever others submit, if work ends",
+  (_which, nodesFor) => {
+    fc.assert(
+      fc.property(worlds, (world) => {
+        expect(countRounds(world, nodesFor(world.queues))).toBeDefined();
+      }),
+      { numRuns: RUNS },
+    );
+  },
+);

@@ -506,6 +506,41 @@ describe("an overdue request", () => {
     expect(granted(run)).toEqual(["y", "large"]);
   });
 
+  it("goes before a borrower although a later request of its queue uses what its queue owns", () => {
+    const run = startRun(
+      ["n0", "n1"].map((name) => makeNode(name, "a", { allocatable: toAmounts({ cpu: 4, pods: 9 }) })),
+    );
+    stepRun(run, { kind: "queue", queue: makeQueue("all", { [CPU]: 1 }) });
+    stepRun(run, { kind: "queue", queue: makeQueue("own", { [CPU]: 4 }, { parent: "all" }) });
+    stepRun(run, { kind: "queue", queue: makeQueue("other", { [CPU]: 3 }, { parent: "all" }) });
+    for (const id of ["x", "y"]) ask(run, id, undefined, 3);
+    expect(ask(run, "large", "own", 4)).toBe("POOL_AVAILABILITY");
+    stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    expect(ask(run, "late", "own", 1)).toBe("grant");
+    // Both would borrow 1, and this one has a higher priority.
+    ask(run, "borrower", "other", 4, { priority: 9 });
+    release(run, "x");
+    release(run, "y");
+    expect(granted(run)).toEqual(["late", "large"]);
+  });
+
+  it("keeps its quota from borrowers while machines are kept for it", () => {
+    const run = startRun(
+      ["n0", "n1"].map((name) => makeNode(name, "a", { allocatable: toAmounts({ cpu: 4, pods: 9 }) })),
+    );
+    stepRun(run, { kind: "queue", queue: makeQueue("all") });
+    stepRun(run, { kind: "queue", queue: makeQueue("own", { [CPU]: 4 }, { parent: "all" }) });
+    stepRun(run, { kind: "queue", queue: makeQueue("other", { [CPU]: 1 }, { parent: "all" }) });
+    for (const id of ["x", "y"]) ask(run, id, undefined, 3);
+    expect(ask(run, "large", "own", 4)).toBe("POOL_AVAILABILITY");
+    stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
+    expect(ask(run, "inside", "other", 1)).toBe("grant");
+    release(run, "inside");
+    expect(ask(run, "borrower", "other", 2)).toBe("KEPT_FOR_OWNER");
+    release(run, "x");
+    expect(granted(run)).toEqual(["y", "large"]);
+  });
+
   it("keeps no quota that its concurrency limit prevents it from using", () => {
     const run = worldOf(makeQueue("ai", { [CPU]: 10 }));
     stepRun(run, { kind: "limit", ownerKind: "session", limit: 1 });

@@ -53,7 +53,7 @@ function refineHeld(
 ): PreciseWait | undefined {
   if (findHoldAhead(demand, place, world, hold) === undefined || hold === undefined) return undefined;
   const behind = hold.place.sequence;
-  const isBorrowing = demand.queue !== hold.queue && computeDemandLevel(demand, world) > 0;
+  const isBorrowing = demand.queue !== hold.queue && computeDemandLevel(demand, place, world) > 0;
   if (isBorrowing && !hold.isBorrowing) return { code: "BEHIND_FAIR_SHARE", behind };
   return hold.place.priority > place.priority ? { code: "BEHIND_HIGHER_PRIORITY", behind } : undefined;
 }
