@@ -33,7 +33,7 @@ export function computeFreeAmounts({ allocatable, overhead, uses }: NodeLoad): A
 }
 
 /**
- * Whether one pod with these requests fits into the free amounts. It also needs one free pod, so its use of `free` is that of `sumUse`. A resource
+ * Whether one pod with these requests fits into the free amounts. It also needs one free pod, so `sumUse(requests)` is its use of `free`. A resource
  * that `free` does not name counts as 0, and a request of 0 always fits.
  */
 export function canFit(requests: Amounts, free: Amounts): boolean {
