@@ -182,8 +182,10 @@ describe.skipIf(browserMissing)(`the console in a browser${browserMissing ? ` ($
     expect(await page.getByRole("searchbox").inputValue()).toBe("bench");
   });
 
-  it("reports that NATS is unavailable, and recovers without a reload", async () => {
+  it("reports that NATS is unavailable for a minute, and recovers without a reload", async () => {
+    await page.clock.install();
     await go("/workloads");
+    await page.evaluate(() => Object.assign(window, { isFirstPage: true }));
     const row = page.getByRole("link", { name: "bench-0" });
     await row.waitFor();
     await page.getByText("Loading").waitFor({ state: "detached" });
@@ -193,10 +195,20 @@ describe.skipIf(browserMissing)(`the console in a browser${browserMissing ? ` ($
     // The row must not move, because a click on a moving row is lost.
     expect(await row.boundingBox()).toEqual(place);
     expect(await page.getByRole("link", { name: "bench-0" }).count()).toBe(1);
+    // After half a minute of the page's clock without a byte, the page opens another connection.
+    const opened: string[] = [];
+    page.on("request", (request) => void opened.push(new URL(request.url()).pathname));
+    for (let second = 0; second < 60; second += 5) {
+      await page.clock.runFor(5000);
+      await page.getByText("Stale:").waitFor();
+    }
+    expect(opened).toContain("/v1/watch");
+    expect(await page.getByRole("link", { name: "bench-0" }).count()).toBe(1);
     await world.nats.start();
     await page.getByText("Stale:").waitFor({ state: "detached", timeout: 60_000 });
     show(session({ name: "afterwards" }));
     await page.getByRole("link", { name: "afterwards" }).waitFor({ timeout: 60_000 });
+    expect(await page.evaluate(() => "isFirstPage" in window)).toBe(true);
   });
 
   it("cancels after a confirmation, and not without", async () => {

@@ -272,7 +272,8 @@ describe("over any protocol", () => {
     await until("the lists arrive", () => both.every((stream) => isSynced(stream)()));
     await world.nats.kill();
     await until("the lists are stale", () => both.every((stream) => shown(stream).includes("stale")));
-    // A client of NATS with the usual limit of 10 attempts gives up within 12 s. The gateway checks a stream, and writes a line, every 100 ms.
+    // A client of NATS with the usual limit of 10 attempts gives up within 12 s, and its pauses have grown to their 2 s. The limits of streams and calls, which
+    // are longer by default, are shortened above, so a longer outage passes no further one. The gateway checks a stream, and writes a line, every 100 ms.
     const lines = (stream: Streamed) => stream.text().split(": alive").length;
     const before = both.map(lines);
     await until("15 s have passed", () => both.every((stream, at) => lines(stream) > before[at]! + 150));

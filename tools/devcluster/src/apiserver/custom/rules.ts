@@ -26,7 +26,7 @@ const OLD = "oldSelf";
 /** Values are untyped here: times and durations are texts, and field names are not escaped. */
 const NEEDS_TYPES = /\b(timestamp|duration)\(|__/;
 
-/** CEL with `sum()`, `find()` and `findAll()`, the only Kubernetes functions that Muster's definitions use. */
+/** CEL with `sum()`, the only Kubernetes function that Muster's definitions use. */
 const environment = new Environment({
   enableOptionalTypes: true,
   homogeneousAggregateLiterals: false,
@@ -35,14 +35,8 @@ const environment = new Environment({
   .registerFunction("list<A>.sum(): A", (list: readonly (bigint | number)[]) =>
     list.slice(1).reduce<bigint | number>((sum, item) => add(sum, item), list[0] ?? 0n),
   )
-  .registerFunction("string.find(string): string", (text: string, pattern: string) => findAll(text, pattern)[0] ?? "")
-  .registerFunction("string.findAll(string): list<string>", findAll)
   .registerVariable(SELF, "dyn")
   .registerVariable(OLD, "dyn");
-
-function findAll(text: string, pattern: string): string[] {
-  return [...text.matchAll(new RegExp(pattern, "g"))].map(([found]) => found);
-}
 
 function add(a: bigint | number, b: bigint | number): bigint | number {
   return typeof a === "bigint" && typeof b === "bigint" ? a + b : Number(a) + Number(b);
