@@ -116,7 +116,7 @@ export class NaiveQueues {
     const next =
       queue === undefined
         ? findNextGrant(forest, this.waiting())
-        : candidateOf({ ...forest, waiting: waited }, queue, this.waiting(), waited);
+        : candidateOf({ ...forest, listWaiting: () => waited }, queue, this.waiting(), waited);
     const first = next?.sequence === sequence ? [this.#grant(next)] : [];
     const grants = [...first, ...this.#settle()];
     return { verdict: { kind: grants.includes(sequence) ? "granted" : "waiting", sequence }, grants };
@@ -185,7 +185,7 @@ export class NaiveQueues {
       own,
       allocatable: this.#allocatable,
       past: new Map(past),
-      waiting: this.waiting(),
+      listWaiting: () => this.waiting(),
       granted,
     };
   }

@@ -9,8 +9,8 @@ export type Forest = {
   readonly allocatable: PairAmounts;
   /** By queue, the addition to its share in the order, in millionths. Absent: none. */
   readonly past?: ReadonlyMap<string, number>;
-  /** The waiting requests whose machines exist, and the granted ones, for `judgedFor`. Absent: none. */
-  readonly waiting?: readonly QueuedRequest[];
+  /** Lists the waiting requests whose machines exist, and the granted ones, for `judgedFor`. Absent: none. */
+  readonly listWaiting?: () => readonly QueuedRequest[];
   readonly granted?: readonly GrantedRequest[];
 };
 
@@ -232,10 +232,6 @@ export function judgedFor(forest: Forest, { queue, ask, ...request }: QueuedRequ
     [...amounts].every(
       ([pair, amount]) => !isLimited(forest, queue, pair) || BigInt(amount) <= totalOf(forest, queue, pair),
     );
-  const [head] = (forest.waiting ?? [])
-    .filter((each) => each.queue === queue && isCovered(each.ask))
-    .sort(compareRequests);
-  if (head?.sequence !== request.sequence || !isCovered(ask)) return forest;
   const passing = (forest.granted ?? []).filter(
     (each) =>
       each.queue === queue &&
@@ -243,6 +239,11 @@ export function judgedFor(forest: Forest, { queue, ask, ...request }: QueuedRequ
       compareRequests({ ...request, ask }, each) < 0 &&
       each.sequence !== request.sequence,
   );
+  if (passing.length === 0 || !isCovered(ask)) return forest;
+  const [head] = (forest.listWaiting?.() ?? [])
+    .filter((each) => each.queue === queue && isCovered(each.ask))
+    .sort(compareRequests);
+  if (head?.sequence !== request.sequence) return forest;
   const own = new Map(forest.own.get(queue));
   for (const [pair, amount] of ask) {
     if (!isLimited(forest, queue, pair)) continue;

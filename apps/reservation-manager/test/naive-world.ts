@@ -123,13 +123,14 @@ export function forestIn(world: PreemptionWorld): Forest {
     const uses = granted.filter(({ queue }) => queue === name).flatMap(({ grant }) => grant?.use ?? []);
     return [name, sumOf(uses)];
   });
-  const waiting = work
-    .filter((each) => each.grant === undefined && isPossible(world, each))
-    .map((each) => requestIn(world, each));
+  const listWaiting = (): readonly QueuedRequest[] =>
+    waitingIn(world)
+      .filter((each) => isPossible(world, each))
+      .map((each) => requestIn(world, each));
   const passing = granted.flatMap(({ grant, ...each }) =>
     grant === undefined || grant.isExpected === true ? [] : [{ ...each, ask: grant.use, grantedAtMs: grant.atMs }],
   );
-  return { queues, own: new Map(own), allocatable, waiting, granted: passing };
+  return { queues, own: new Map(own), allocatable, listWaiting, granted: passing };
 }
 
 /** The request with its amounts: a whole machine counts as the smallest machine that the need accepts. */
