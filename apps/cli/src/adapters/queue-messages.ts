@@ -1,5 +1,5 @@
 import { muster } from "@muster/proto";
-import { getQueueReason } from "../domain/queue-tree.ts";
+import { getQueueReason } from "../domain/queue-reason.ts";
 import { pickFields, unlessDefault } from "./message-fields.ts";
 
 export type Queue = ReturnType<typeof toQueue>;

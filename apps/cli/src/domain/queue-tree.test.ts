@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { makeQueueAmount, makeQueue, makeOwnedAmount, TWO_TEAMS } from "../../test/a-queue.ts";
-import { computeAvailable, getQueueReason, placeQueues, type PlacedQueue } from "./queue-tree.ts";
+import { getQueueReason } from "./queue-reason.ts";
+import { computeAvailable, placeQueues, type PlacedQueue } from "./queue-tree.ts";
 
 const placesOf = (queues: readonly PlacedQueue[]) => queues.map(({ name, depth }) => `${depth} ${name}`);
 

@@ -1,4 +1,3 @@
-import { DELETING } from "@muster/ledger-client/choose-queue";
 import type { Queue, QueueAmount } from "../adapters/queue-messages.ts";
 
 /** A queue with its position in its tree. */
@@ -60,12 +59,6 @@ export function findPairAmount(queue: Queue, { pool, resource }: Pair): QueueAmo
 
 /** Problems of queues whose quota cannot be known. */
 const BROKEN: ReadonlySet<string> = new Set(["PARENT_MISSING", "CYCLE", "UNREADABLE", "INVALID_SPEC", "DELETING"]);
-
-/** Returns why a queue admits nothing, by the codes of its condition Admitting. The ledger calls each queue UNREADABLE whose record has a problem. */
-export function getQueueReason(ledgerProblem: string, specProblem: string): string {
-  if (specProblem === "") return ledgerProblem;
-  return specProblem === DELETING ? "DELETING" : "INVALID_SPEC";
-}
 
 export function isBroken({ problem }: Pick<Queue, "problem">): boolean {
   return BROKEN.has(problem);
