@@ -313,6 +313,21 @@ export default tseslint.config(
     },
   },
   {
+    // Ids contain hashes, which are pure.
+    files: ["libs/names/src/session-owner.ts"],
+    rules: {
+      "no-restricted-imports": [
+        "error",
+        {
+          patterns: [
+            { group: [...inputOutput, "!node:crypto", ...platform, "../*"], message: "Decisions are pure." },
+            { group: ["node:crypto"], allowImportNames: ["createHash"], message: "Import only createHash." },
+          ],
+        },
+      ],
+    },
+  },
+  {
     // Views of answers take their types from the adapters, which derive them from the generated messages.
     files: ["apps/cli/src/domain/**/*.ts", "apps/console/src/domain/**/*.ts"],
     ignores: ["**/*.test.ts"],

@@ -187,6 +187,18 @@ it("finds one reservation by its owner", async () => {
   expect(world.received).toMatchObject([{ request: { owner: { kind: "session", id: "echo" } } }]);
 });
 
+it("refuses sessions of other namespaces, for which it has checked no right", async () => {
+  const elsewhere = { namespace: "team-a", name: "bench" };
+  for (const path of ["/v1/sessions", "/v1/plan/sessions", "/v1/sessions/bench/cancel"]) {
+    const { status, json } = await gateway.ask(path, { method: "POST", body: { elsewhere } });
+    expect([path, status]).toEqual([path, 400]);
+    expect(JSON.stringify(json)).toContain("elsewhere");
+  }
+  for (const path of ["/v1/sessions", "/v1/sessions/bench", "/v1/sessions/bench/explain"])
+    expect([path, (await gateway.ask(`${path}?elsewhere=team-a`)).status]).toEqual([path, 400]);
+  expect(world.received).toEqual([]);
+});
+
 it("submits a manifest in the namespace of the path", async () => {
   world.answers["submitJob"] = () => ({ job: { state: "QUEUED" }, warnings: ["slow"] });
   const { status, json } = await gateway.ask("/v1/jobs/default", { method: "POST", body: MANIFEST });

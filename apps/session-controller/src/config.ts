@@ -14,6 +14,7 @@ export type Config = {
   readonly kube: {
     readonly kubeconfig: string | undefined;
     readonly namespace: string;
+    readonly sessionNamespaces: "own" | "all";
     readonly poolLabel: string;
     readonly imageDefault: string;
     readonly resultFile: string;
@@ -61,6 +62,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
         kubeconfig: read.optional("MUSTER_KUBECONFIG"),
         /** The namespace of the pods of sessions. */
         namespace: read.text("MUSTER_NAMESPACE", "default"),
+        /** Namespaces whose sessions run: MUSTER_NAMESPACE (`own`), or also every namespace that a queue serves (`all`). */
+        sessionNamespaces: read.oneOf("SESSION_NAMESPACES", ["own", "all"], "own"),
         /** Node label whose value is the name of the pool. */
         poolLabel: read.text("SESSION_POOL_LABEL", "pool"),
         /** Image of components that have only a command. */

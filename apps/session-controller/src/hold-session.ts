@@ -2,7 +2,7 @@ import { retryOnConflict } from "@muster/backoff";
 import { describeFault, findFault, throwFault } from "@muster/faults";
 import { NOTE_DELAY_MS, isRediscovered } from "./domain/defer-notes.ts";
 import { getRecordPhase, planBrokenSession } from "./domain/plan-session.ts";
-import { isFinished, buildPodName, type SessionRecord } from "./domain/session.ts";
+import { isFinished, getPodName, type SessionRecord } from "./domain/session.ts";
 import type { ReservationSeen } from "./domain/snapshot.ts";
 import { transitionRecord, transitionTakeOver, type SessionOutcome } from "./domain/transition-record.ts";
 import type { HeldSession } from "./run.ts";
@@ -136,7 +136,7 @@ export async function removeLateObjects(
     const listedLater = now !== undefined && !now.logsCollected && !isFinished(now);
     for (const outcome of unwritten) {
       if (outcome.kind !== "pod-created" || listedLater) continue;
-      const pod = buildPodName(record.name, outcome.component);
+      const pod = getPodName(record, outcome.component);
       deps.logger.warn({ session: record.name, pod, uid: outcome.uid }, "removing a pod that was created too late");
       await deps.act(record, { kind: "delete-pod", pod, uid: outcome.uid, force: false, because: "session-over" });
     }

@@ -1,5 +1,6 @@
 import { FaultError, findFault } from "@muster/faults";
 import { NO_ANSWERS } from "@muster/ledger-client";
+import { buildSessionElsewhereId } from "@muster/names";
 import { makeModify } from "@muster/store";
 import { beforeEach, describe, expect, it } from "vitest";
 import { makeDraft, makeRecord, makeRunning, START_MS } from "../test/samples.ts";
@@ -9,6 +10,7 @@ import {
   cancelSession,
   explainStoredSession,
   addWaitReason,
+  getSession,
   listSessions,
   readSessionLog,
   removeSession,
@@ -74,6 +76,8 @@ function deps(more: Partial<RequestDeps> = {}): RequestDeps {
     announce: (value, from) => Promise.resolve(void did.push(`announce ${value.name} from ${from}`)),
     finished: (value) => void did.push(`count ${value.name}`),
     forget: ({ record: { name } }) => Promise.resolve(void stored.delete(name)),
+    namespace: "default",
+    servesNamespace: (name) => name === "default",
     namesAfter: (name) => [...stored.keys()].filter((key) => key > name).sort(),
     follow: (name) => followers.follow(name),
     keptLog: (_name, { offset }) =>
@@ -195,7 +199,7 @@ describe("check", () => {
 describe("cancel", () => {
   it("immediately ends a session that no executor has taken", async () => {
     put(makeRecord({ epoch: 0, executor: "" }));
-    const { record: ended } = await cancelSession(deps(), "bench");
+    const { record: ended } = await cancelSession(deps(), { name: "bench" });
     expect(ended).toMatchObject({ finishedAtMs: START_MS, released: true });
     expect(ended.events.map(({ kind }) => kind)).toEqual(["QUEUE", "CANCELLED"]);
     expect(did).toEqual(["count bench", "announce bench from 0"]);
@@ -205,21 +209,24 @@ describe("cancel", () => {
     put(makeRecord({ epoch: 0, executor: "" }));
     const unavailable = () =>
       Promise.reject(new FaultError({ code: "unavailable", dependency: "nats", retryAfterMs: 500 }));
-    expect(await faultFrom(cancelSession(deps({ announce: unavailable }), "bench"))).toMatchObject({
+    expect(await faultFrom(cancelSession(deps({ announce: unavailable }), { name: "bench" }))).toMatchObject({
       code: "unavailable",
     });
-    await cancelSession(deps(), "bench");
+    await cancelSession(deps(), { name: "bench" });
     expect(did).toEqual(["count bench", "announce bench from 0"]);
   });
 
   it("leaves the end of a running session to its executor", async () => {
     put(makeRunning());
-    expect((await cancelSession(deps(), "bench")).record).toMatchObject({ cancelRequested: true, finishedAtMs: 0 });
+    expect((await cancelSession(deps(), { name: "bench" })).record).toMatchObject({
+      cancelRequested: true,
+      finishedAtMs: 0,
+    });
   });
 
   it("changes nothing about a finished session", async () => {
     put(makeRunning({ finishedAtMs: 1 }), 7);
-    expect((await cancelSession(deps(), "bench")).revision).toBe(7);
+    expect((await cancelSession(deps(), { name: "bench" })).revision).toBe(7);
   });
 
   it("retries if the executor wrote first", async () => {
@@ -227,7 +234,7 @@ describe("cancel", () => {
     const loads = [{ record: makeRunning(), revision: 2 }];
     const { revision } = await cancelSession(
       deps({ load: (name) => Promise.resolve(loads.shift() ?? stored.get(name)) }),
-      "bench",
+      { name: "bench" },
     );
     expect(revision).toBe(4);
   });
@@ -400,7 +407,7 @@ describe("explaining a session", () => {
     const away = deps({
       askMachines: () => Promise.resolve({ ...NO_ANSWERS, ledgerTrouble: "no replica of it answers" }),
     });
-    expect(await explainStoredSession(away, "bench")).toMatchObject({
+    expect(await explainStoredSession(away, { name: "bench" })).toMatchObject({
       kind: "session",
       name: "bench",
       phase: "QUEUE",
@@ -412,10 +419,85 @@ describe("explaining a session", () => {
   it("asks no other service about a finished session", async () => {
     put(makeRecord({ events: [{ kind: "DONE", atMs: 7, description: "", reason: "" }], finishedAtMs: 7 }));
     const refused = deps({ askMachines: () => Promise.reject(new Error("asked")) });
-    expect(await explainStoredSession(refused, "bench")).toMatchObject({
+    expect(await explainStoredSession(refused, { name: "bench" })).toMatchObject({
       isOver: true,
       sinceMs: 7,
       reasons: [{ code: "FINISHED" }],
     });
+  });
+});
+
+describe("a session in another namespace", () => {
+  const here = { name: "bench" };
+  const there = { name: "bench", namespace: "team-a" };
+  const submission = { requestId: "r-there", ...there, draft: makeDraft() };
+  const serving = (more: Partial<RequestDeps> = {}): RequestDeps => deps({ servesNamespace: () => true, ...more });
+  const idOf = buildSessionElsewhereId(there);
+
+  it("is another one than that of its name in the own namespace, which may be named or not", async () => {
+    const own = await submitSession(serving(), POLICY, { ...submission, requestId: "r-own", namespace: "default" });
+    const other = await submitSession(serving(), POLICY, submission);
+    expect([own.record.name, own.record.elsewhere]).toEqual(["bench", undefined]);
+    expect(other.record).toMatchObject({ name: idOf, elsewhere: there });
+    expect(other.record.components[0]?.pod).toBe("bench-driver");
+    expect((await getSession(serving(), here)).record.requestId).toBe("r-own");
+    expect((await getSession(serving(), { ...here, namespace: "default" })).record.requestId).toBe("r-own");
+    expect((await getSession(serving(), there)).record.requestId).toBe("r-there");
+    await cancelSession(serving(), there);
+    expect((await getSession(serving(), here)).record.finishedAtMs).toBe(0);
+    expect((await getSession(serving(), there)).record.finishedAtMs).toBe(START_MS);
+  });
+
+  it("is not found by its key in the own namespace", async () => {
+    await submitSession(serving(), POLICY, submission);
+    expect(await faultFrom(getSession(serving(), { name: idOf }))).toMatchObject({ code: "not_found", id: idOf });
+    expect(await faultFrom(cancelSession(serving(), { name: idOf }))).toMatchObject({ code: "not_found" });
+    expect(
+      await faultFrom(submitSession(serving(), POLICY, { ...submission, name: idOf, namespace: "" })),
+    ).toMatchObject({ code: "invalid_request" });
+  });
+
+  it("is listed with its namespace or all, and not with the own one", async () => {
+    await submitSession(serving(), POLICY, { ...submission, requestId: "r-own", namespace: "" });
+    await submitSession(serving(), POLICY, submission);
+    const list = async (request: object): Promise<readonly (string | undefined)[]> => {
+      const { sessions } = await listSessions(serving(), { limit: 0, after: "", ...request });
+      return sessions.map(({ record }) => record.elsewhere?.namespace);
+    };
+    expect(await list({})).toEqual([undefined]);
+    expect(await list({ namespace: "default" })).toEqual([undefined]);
+    expect(await list({ namespace: "team-a" })).toEqual(["team-a"]);
+    expect(await list({ namespace: "team-b" })).toEqual([]);
+    expect(await list({ allNamespaces: true })).toEqual([undefined, "team-a"]);
+  });
+
+  it("is refused with the name of the setting unless its namespace is served, and found if it exists", async () => {
+    const scope = { limit: 0, after: "", namespace: "team-a" };
+    for (const request of [
+      submitSession(deps(), POLICY, submission),
+      checkSession(deps(), POLICY, submission),
+      getSession(deps(), there),
+      cancelSession(deps(), there),
+      listSessions(deps(), scope),
+    ]) {
+      const fault = await faultFrom(request);
+      expect(fault).toMatchObject({ code: "invalid_request", field: "namespace" });
+      expect(JSON.stringify(fault)).toContain("SESSION_NAMESPACES=all");
+    }
+    const unlisted = deps({ servesNamespace: () => undefined });
+    expect(await faultFrom(submitSession(unlisted, POLICY, submission))).toMatchObject({ code: "unavailable" });
+    await submitSession(serving(), POLICY, submission);
+    expect((await getSession(deps(), there)).record.elsewhere).toEqual(there);
+    expect((await listSessions(deps(), { limit: 0, after: "", namespace: "team-a" })).sessions).toHaveLength(1);
+  });
+
+  it("has its logs in its namespace", async () => {
+    const { record } = await submitSession(serving(), POLICY, submission);
+    put({ ...record, components: record.components.map((status) => ({ ...status, podUid: "u-pod" })) });
+    const asked: unknown[] = [];
+    const liveLog: RequestDeps["liveLog"] = (log) => Promise.resolve((asked.push(log), Buffer.from("live")));
+    const request = { ...there, component: "driver", container: "", offset: 0, limitBytes: 0, waitMs: 0 };
+    await readSessionLog(serving({ liveLog }), request, never);
+    expect(asked).toEqual([{ session: idOf, namespace: "team-a", pod: "bench-driver", container: "main" }]);
   });
 });

@@ -1,14 +1,15 @@
 import { findFault, throwFault, type Fault } from "@muster/faults";
-import { checkDnsLabel } from "@muster/names";
+import { buildSessionElsewhereId, checkDnsLabel, isSessionElsewhere, isSessionIn, SESSION } from "@muster/names";
 import { MAIN_CONTAINER } from "@muster/session-limits";
 import type { Bucket } from "@muster/store";
 import { toWireExplanation, NO_ANSWERS, type MachineAnswers } from "@muster/ledger-client";
 import { explainSession, getExplainedPhase } from "./domain/explain-session.ts";
 import { explainReason } from "./domain/explain-wait.ts";
-import { buildRecord, isFinished, isInQueue, type SessionRecord } from "./domain/session.ts";
+import { buildRecord, getGivenName, isFinished, isInQueue, type SessionRecord } from "./domain/session.ts";
 import type { WaitReason } from "./domain/snapshot.ts";
 import { transitionCancel, transitionTakeOver } from "./domain/transition-record.ts";
 import { checkRequestId, validateSession, type SessionDefaults, type SessionDraft } from "./domain/validate-session.ts";
+import { describeUnserved } from "./domain/describe-unserved.ts";
 import type { SessionFollower } from "./followers.ts";
 import type { StoredSession } from "./session-deps.ts";
 
@@ -41,6 +42,10 @@ export type RequestDeps = {
   readonly forget: (stored: StoredSession) => Promise<void>;
   /** Names of all sessions after this one, in order. */
   readonly namesAfter: (name: string) => readonly string[];
+  /** MUSTER_NAMESPACE. */
+  readonly namespace: string;
+  /** Whether new sessions of the namespace run; undefined while that is unknown. */
+  readonly servesNamespace: (namespace: string) => boolean | undefined;
   readonly follow: (name: string) => SessionFollower;
   readonly keptLog: (name: LogName, range: LogRange) => Promise<LogPart>;
   readonly liveLog: (name: LogName, range: LogRange, signal: AbortSignal) => Promise<Uint8Array>;
@@ -50,7 +55,16 @@ export type RequestDeps = {
   readonly sizeOf: (stored: StoredSession) => number;
 };
 
-type LogName = { readonly session: string; readonly pod: string; readonly container: string };
+type LogName = {
+  readonly session: string;
+  /** Absent: MUSTER_NAMESPACE. */
+  readonly namespace?: string;
+  readonly pod: string;
+  readonly container: string;
+};
+
+/** Identifies a session for users. An empty or absent namespace is MUSTER_NAMESPACE. */
+export type SessionKey = { readonly name: string; readonly namespace?: string };
 type LogRange = { readonly offset: number; readonly limitBytes: number };
 
 type LogPart = {
@@ -61,6 +75,8 @@ type LogPart = {
 };
 
 const MAX_LISTED = 500;
+/** The namespaces are listed shortly after the start. */
+const UNLISTED_RETRY_MS = 250;
 /** A reply is one NATS message. */
 const MAX_LIST_BYTES = 512 * 1024;
 const MAX_CONCURRENT_LOADS = 32;
@@ -68,7 +84,7 @@ const MAX_WATCH_MS = 30_000;
 const MAX_LOG_BYTES = 256 * 1024;
 const MAX_LOG_WAIT_MS = 30_000;
 
-export type SessionSubmission = { readonly requestId: string; readonly name: string; readonly draft: SessionDraft };
+export type SessionSubmission = SessionKey & { readonly requestId: string; readonly draft: SessionDraft };
 
 export type SubmitLimits = {
   /** Maximum unfinished sessions. */
@@ -93,10 +109,11 @@ export async function submitSession(
   policy: SubmitPolicy,
   request: SessionSubmission,
 ): Promise<StoredSession> {
-  const { requestId, name } = request;
+  const { requestId } = request;
   refuse(checkRequestId(requestId));
+  checkNamespace(deps, request.namespace);
   const built = buildRecord({
-    name,
+    ...identify(deps, request),
     uid: deps.newUid(),
     requestId,
     spec: validSpec(request, policy),
@@ -108,11 +125,11 @@ export async function submitSession(
   const record = executor === undefined ? built : transitionTakeOver(built, executor);
   const full = checkRoom(deps.occupancy(), policy.limits);
   try {
-    if (full !== undefined && (await deps.load(name)) === undefined) throwFault(full);
+    if (full !== undefined && (await deps.load(record.name)) === undefined) throwFault(full);
     return { record, revision: await deps.create(record) };
   } catch (error) {
     if (findFault(error)?.code !== "already_exists") throw error;
-    return repeated(deps, name, requestId, error);
+    return repeated(deps, record, error);
   }
 }
 
@@ -125,13 +142,14 @@ export async function checkSession(
   policy: SubmitPolicy,
   draft: Omit<SessionSubmission, "requestId">,
 ): Promise<ExplainedSession> {
-  const { name } = draft;
+  checkNamespace(deps, draft.namespace);
   const spec = validSpec(draft, policy);
-  const stored = await deps.load(name);
-  if (stored !== undefined) refuseName(name, stored);
+  const identity = identify(deps, draft);
+  const stored = await deps.load(identity.name);
+  if (stored !== undefined) refuseName(draft.name, stored);
   refuse(checkRoom(deps.occupancy(), policy.limits));
   const unset = { uid: "", requestId: "", traceparent: "", waitingBecause: "" };
-  const record = buildRecord({ ...unset, name, spec, nowMs: deps.now() });
+  const record = buildRecord({ ...unset, ...identity, spec, nowMs: deps.now() });
   return withReason({ record, revision: 0 }, await deps.checkMachines(record));
 }
 
@@ -155,9 +173,9 @@ function checkRoom(
 }
 
 /** A repeated request gets the session of the first one; another request for the same name is refused. */
-async function repeated(deps: RequestDeps, name: string, requestId: string, cause: unknown): Promise<StoredSession> {
-  const stored = await deps.load(name);
-  return stored?.record.requestId === requestId ? stored : refuseName(name, stored, cause);
+async function repeated(deps: RequestDeps, record: SessionRecord, cause: unknown): Promise<StoredSession> {
+  const stored = await deps.load(record.name);
+  return stored?.record.requestId === record.requestId ? stored : refuseName(getGivenName(record), stored, cause);
 }
 
 function refuseName(name: string, stored: StoredSession | undefined, cause?: unknown): never {
@@ -166,9 +184,14 @@ function refuseName(name: string, stored: StoredSession | undefined, cause?: unk
   return throwFault({ code: "already_exists", kind: "session", id: name }, { cause, doing });
 }
 
-export async function getSession(deps: RequestDeps, name: string): Promise<StoredSession> {
-  const stored = await deps.load(checkedName(name));
-  return stored ?? throwFault({ code: "not_found", kind: "session", id: name });
+export async function getSession(deps: RequestDeps, key: SessionKey): Promise<StoredSession> {
+  return (await deps.load(readKey(deps, key))) ?? throwMissing(deps, key);
+}
+
+/** Sessions that exist are found although no queue serves their namespace any more. */
+function throwMissing(deps: RequestDeps, { name, namespace }: SessionKey): never {
+  checkNamespace(deps, namespace);
+  return throwFault({ code: "not_found", kind: "session", id: name });
 }
 
 /** Returns the session with the ledger's current wait reason, which no record contains while it changes, or before an executor takes the session. */
@@ -187,9 +210,10 @@ function withReason(stored: StoredSession, because: WaitReason | undefined): Exp
 /** Explains the current phase of the session. */
 export async function explainStoredSession(
   deps: RequestDeps,
-  name: string,
+  key: SessionKey,
 ): Promise<ReturnType<typeof toWireExplanation>> {
-  const { record, waitingCode = "" } = await addWaitReason(deps, await getSession(deps, name));
+  const { name } = key;
+  const { record, waitingCode = "" } = await addWaitReason(deps, await getSession(deps, key));
   const isOver = isFinished(record);
   const asked = isOver ? NO_ANSWERS : await deps.askMachines(record);
   const reason = explainSession(record, waitingCode, asked.seen);
@@ -200,26 +224,35 @@ export async function explainStoredSession(
 /** Answers once the session differs from the revision, or when the wait is over. */
 export async function watchSession(
   deps: RequestDeps,
-  request: { readonly name: string; readonly afterRevision: number; readonly waitMs: number },
+  request: SessionKey & { readonly afterRevision: number; readonly waitMs: number },
   signal: AbortSignal,
 ): Promise<StoredSession> {
-  using follower = deps.follow(checkedName(request.name));
+  using follower = deps.follow(readKey(deps, request));
   const endMs = deps.now() + Math.min(request.waitMs, MAX_WATCH_MS);
   for (;;) {
-    const stored = await getSession(deps, request.name);
+    const stored = await getSession(deps, request);
     const restMs = endMs - deps.now();
     if (stored.revision !== request.afterRevision || restMs <= 0 || signal.aborted) return stored;
     await follower.wait({ ms: restMs, knownRevision: stored.revision, signal });
   }
 }
 
-/** Lists sessions by name, as many as fit into one reply. `next` is empty after the last page. */
+/** Lists sessions of one namespace, or of all, in the order of their keys, as many as fit into one reply. `next` is empty after the last page. */
 export async function listSessions(
   deps: RequestDeps,
-  request: { readonly limit: number; readonly after: string },
+  request: {
+    readonly limit: number;
+    readonly after: string;
+    readonly namespace?: string;
+    readonly allNamespaces?: boolean;
+  },
 ): Promise<{ readonly sessions: readonly StoredSession[]; readonly next: string }> {
   const limit = Math.min(request.limit || MAX_LISTED, MAX_LISTED);
-  const names = deps.namesAfter(request.after);
+  const names = deps
+    .namesAfter(request.after)
+    .filter((key) => request.allNamespaces === true || isIn(deps, key, request));
+  // Sessions that exist are listed although no queue serves their namespace any more.
+  if (names.length === 0 && request.allNamespaces !== true) checkNamespace(deps, request.namespace);
   const sessions: StoredSession[] = [];
   let bytes = 0;
   let seen = 0;
@@ -236,12 +269,12 @@ export async function listSessions(
 }
 
 /** Requests the end of a session; a finished one stays unchanged. */
-export async function cancelSession(deps: RequestDeps, name: string): Promise<StoredSession> {
-  const { kind, entry } = await deps.modify(checkedName(name), (record) => {
+export async function cancelSession(deps: RequestDeps, key: SessionKey): Promise<StoredSession> {
+  const { kind, entry } = await deps.modify(readKey(deps, key), (record) => {
     if (record === undefined || isFinished(record) || record.cancelRequested) return { kind: "unchanged" };
     return { kind: "put", value: transitionCancel(record, deps.now()) };
   });
-  if (entry === undefined) return throwFault({ code: "not_found", kind: "session", id: name });
+  if (entry === undefined) return throwMissing(deps, key);
   const { value: record, revision } = entry;
   if (kind === "put" && isFinished(record)) deps.finished(record);
   // Announce even without a change: an earlier attempt may have been stored without being announced.
@@ -252,9 +285,10 @@ export async function cancelSession(deps: RequestDeps, name: string): Promise<St
 /** Deletes a finished session and its kept logs before its ttl. Refuses one that still has pods or machines, which are found by its record. */
 export async function removeSession(
   deps: RequestDeps,
-  { name, uid }: { readonly name: string; readonly uid: string },
+  { uid, ...key }: SessionKey & { readonly uid: string },
 ): Promise<StoredSession> {
-  const stored = await getSession(deps, name);
+  const { name } = key;
+  const stored = await getSession(deps, key);
   const { record } = stored;
   if (uid !== "" && record.uid !== uid) return throwFault({ code: "not_found", kind: "session", id: name });
   const wrong = (reason: string): Fault => ({ code: "invalid_request", field: "name", reason });
@@ -275,8 +309,7 @@ function announceAll(deps: RequestDeps, record: SessionRecord): Promise<void> {
   return deps.announce(record, 0);
 }
 
-type LogRequest = {
-  readonly name: string;
+type LogRequest = SessionKey & {
   readonly component: string;
   readonly container: string;
   readonly offset: number;
@@ -287,11 +320,13 @@ type LogRequest = {
 
 /** Reads a component's log from an offset: the stored log once the session is over, the container's own before. */
 export async function readSessionLog(deps: RequestDeps, request: LogRequest, signal: AbortSignal): Promise<LogPart> {
-  const { record } = await getSession(deps, request.name);
+  const { record } = await getSession(deps, request);
   const component = record.components.find(({ name }) => name === request.component);
   if (component === undefined) return throwFault({ code: "not_found", kind: "component", id: request.component });
   const container = request.container === "" ? MAIN_CONTAINER : checkedName(request.container, "container");
-  const log = { session: record.name, pod: component.pod, container };
+  const { elsewhere } = record;
+  const within = elsewhere === undefined ? {} : { namespace: elsewhere.namespace };
+  const log = { session: record.name, ...within, pod: component.pod, container };
   const range = { offset: request.offset, limitBytes: Math.min(request.limitBytes || MAX_LOG_BYTES, MAX_LOG_BYTES) };
   if (!Number.isSafeInteger(range.offset) || range.offset < 0) {
     return throwFault({ code: "invalid_request", field: "offset", reason: `${range.offset} is not an offset` });
@@ -317,6 +352,36 @@ async function liveLog(
     if (code === "invalid_request" || code === "not_found") return new Uint8Array();
     throw error;
   }
+}
+
+/** Returns the key of the record, and where the session is. */
+function identify(
+  { namespace: own }: RequestDeps,
+  { name, namespace = "" }: SessionKey,
+): Pick<SessionRecord, "name" | "elsewhere"> {
+  if (namespace === "" || namespace === own) return { name };
+  const elsewhere = { namespace, name };
+  return { name: buildSessionElsewhereId(elsewhere), elsewhere };
+}
+
+/** Returns the key of the record. No session of MUSTER_NAMESPACE has the key of one in another namespace. */
+function readKey(deps: RequestDeps, key: SessionKey): string {
+  const { name, elsewhere } = identify(deps, { ...key, name: checkedName(key.name) });
+  return elsewhere === undefined && isSessionElsewhere({ kind: SESSION, id: name }) ? throwMissing(deps, key) : name;
+}
+
+function isIn({ namespace: own }: RequestDeps, id: string, { namespace = "" }: Pick<SessionKey, "namespace">): boolean {
+  const owner = { kind: SESSION, id };
+  return namespace === "" || namespace === own ? !isSessionElsewhere(owner) : isSessionIn(owner, namespace);
+}
+
+/** Throws invalid_request for a namespace whose sessions do not run, and unavailable before the namespaces are known. */
+function checkNamespace({ namespace: own, servesNamespace }: RequestDeps, namespace = ""): void {
+  const isServed = namespace === "" || servesNamespace(namespace);
+  if (isServed === undefined)
+    throwFault({ code: "unavailable", dependency: "the list of the namespaces", retryAfterMs: UNLISTED_RETRY_MS });
+  if (isServed) return;
+  refuse({ code: "invalid_request", field: "namespace", reason: describeUnserved(namespace, own) });
 }
 
 /** Names become keys; an invalid name cannot exist. */

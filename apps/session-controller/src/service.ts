@@ -17,6 +17,7 @@ import {
   checkSession,
   submitSession,
   watchSession,
+  type SessionKey,
 } from "./requests.ts";
 
 /** Maximum requests per method. Most are long polls, which are cheap while they wait. */
@@ -53,31 +54,46 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
 function handlers(deps: Deps, config: Config): Handlers<typeof SessionService> {
   const { requests } = deps;
   const { defaults, limits } = config;
-  const policy = { defaults, limits, poolLabel: config.kube.poolLabel };
+  const { poolLabel, namespace } = config.kube;
+  const policy = { defaults, limits, poolLabel };
+  const toWire = (...of: Parameters<typeof toWireSession>): muster.session.v1.Session.$Properties => ({
+    ...toWireSession(...of),
+    namespace: of[0].elsewhere?.namespace ?? namespace,
+  });
+  const reply = ({ record, revision, waitingCode }: Awaited<ReturnType<typeof addWaitReason>>) => ({
+    session: toWire(record, revision, waitingCode),
+  });
   return {
-    submitSession: async ({ requestId, name, spec }) =>
-      reply(await submitSession(requests, policy, { requestId, name, draft: toSessionDraft(spec) })),
-    checkSession: async ({ name, spec }) =>
-      reply(await checkSession(requests, policy, { name, draft: toSessionDraft(spec) })),
-    getSession: async ({ name }) => reply(await addWaitReason(requests, await getSession(requests, name))),
-    explainSession: async ({ name }) => ({ explanation: await explainStoredSession(requests, name) }),
+    submitSession: async ({ requestId, spec, ...of }) =>
+      reply(await submitSession(requests, policy, { requestId, ...keyOf(of), draft: toSessionDraft(spec) })),
+    checkSession: async ({ spec, ...of }) =>
+      reply(await checkSession(requests, policy, { ...keyOf(of), draft: toSessionDraft(spec) })),
+    getSession: async (of) => reply(await addWaitReason(requests, await getSession(requests, keyOf(of)))),
+    explainSession: async (of) => ({ explanation: await explainStoredSession(requests, keyOf(of)) }),
     watchSession: async (request, { signal }) =>
-      reply(await addWaitReason(requests, await watchSession(requests, request, signal))),
-    listSessions: async ({ limit, continue: after }) => {
-      const { sessions, next } = await listSessions(requests, { limit, after });
-      return { sessions: sessions.map(({ record, revision }) => toWireSession(record, revision)), continue: next };
+      reply(await addWaitReason(requests, await watchSession(requests, { ...request, ...keyOf(request) }, signal))),
+    listSessions: async ({ limit, continue: after, elsewhere }) => {
+      const scope = elsewhere && { namespace: elsewhere.namespace, allNamespaces: elsewhere.namespace === "" };
+      const { sessions, next } = await listSessions(requests, { limit, after, ...scope });
+      return {
+        sessions: sessions.map(({ record, revision }) => toWire(record, revision)),
+        continue: next,
+        ofScope: true,
+      };
     },
-    cancelSession: async ({ name }) => reply(await cancelSession(requests, name)),
-    deleteSession: async ({ name, uid }) => reply(await removeSession(requests, { name, uid })),
+    cancelSession: async (of) => reply(await cancelSession(requests, keyOf(of))),
+    deleteSession: async ({ uid, ...of }) => reply(await removeSession(requests, { ...keyOf(of), uid })),
     getLogs: async (request, { signal }) => {
-      const { bytes, nextOffset, complete, truncated } = await readSessionLog(requests, request, signal);
+      const { bytes, nextOffset, complete, truncated } = await readSessionLog(
+        requests,
+        { ...request, ...keyOf(request) },
+        signal,
+      );
       return { chunk: bytes, nextOffset, complete, truncated };
     },
   };
 }
 
-function reply({ record, revision, waitingCode }: Awaited<ReturnType<typeof addWaitReason>>): {
-  session: muster.session.v1.Session.$Properties;
-} {
-  return { session: toWireSession(record, revision, waitingCode) };
+function keyOf({ name, elsewhere }: { name: string; elsewhere: muster.session.v1.SessionKey | undefined }): SessionKey {
+  return elsewhere === undefined ? { name } : { name: elsewhere.name, namespace: elsewhere.namespace };
 }

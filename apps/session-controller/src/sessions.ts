@@ -8,7 +8,7 @@ import {
 } from "@muster/controller";
 import { NOTE_DELAY_MS, deferNotes, type SessionPlan } from "./domain/defer-notes.ts";
 import { getRecordPhase, planSession } from "./domain/plan-session.ts";
-import { findEvent, isFinished, buildPodName, computeQueuedUntilMs } from "./domain/session.ts";
+import { findEvent, isFinished, getPodName, computeQueuedUntilMs } from "./domain/session.ts";
 import type { SessionStep } from "./domain/session-steps.ts";
 import type { SessionPolicy, Snapshot } from "./domain/snapshot.ts";
 import { carryOutSteps } from "./carry-out.ts";
@@ -237,9 +237,7 @@ const REPORTED: ReadonlySet<SessionStep["kind"]> = new Set(["note-components", "
 function areReported(deps: SessionDeps, { record, obstacles }: SessionRun, steps: readonly SessionStep[]): boolean {
   if (steps.length === 0 || obstacles.length > 0 || !steps.every(({ kind }) => REPORTED.has(kind))) return false;
   const published = new Set(deps.pods(record).map(({ pod }) => pod));
-  return !steps.some(
-    (step) => step.kind === "create-pod" && published.has(buildPodName(record.name, step.component.name)),
-  );
+  return !steps.some((step) => step.kind === "create-pod" && published.has(getPodName(record, step.component.name)));
 }
 
 /** Retries transient failures, and ends a session that keeps failing with a defect. */

@@ -42,7 +42,7 @@ function world(stored: SessionRecord | undefined, more: Partial<SweepDeps> = {},
       return Promise.resolve(2);
     },
     wake: (name) => void did.push(`wake ${name}`),
-    deletePod: (name) => Promise.resolve(void did.push(`delete ${name}`)),
+    deletePod: ({ pod: name }) => Promise.resolve(void did.push(`delete ${name}`)),
     limitSessions: () => Promise.resolve(),
     reportForeign: (installations) => {
       if (installations.length > 0) did.push(`leave ${installations.join(" ")}`);
@@ -159,7 +159,8 @@ describe("sweep", () => {
     const { deps } = world(makeRunning(over), {
       logger: { ...silent, warn: (...line: unknown[]) => void warned.push(line) },
       listObjects: () => Promise.resolve([leftover, { ...leftover, pod: "another-server", uid: "p-2" }]),
-      deletePod: (name) => (name === leftover.pod ? Promise.reject(away) : Promise.resolve(void did.push(name))),
+      deletePod: ({ pod: name }) =>
+        name === leftover.pod ? Promise.reject(away) : Promise.resolve(void did.push(name)),
     });
     await sweepOnce(deps, POLICY, never);
     expect(did).toEqual(["another-server"]);

@@ -8,6 +8,7 @@ import {
   planRecords,
   decideStanding,
   type OwnedObject,
+  type OwnedPod,
   type RecordStep,
   type SessionDigest,
   type SweepPolicy,
@@ -26,7 +27,10 @@ export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "
   readonly listObjects: () => Promise<readonly OwnedObject[]>;
   /** Every stored session. */
   readonly digests: () => readonly SessionDigest[];
-  readonly deletePod: (pod: string, uid: string, force: boolean) => Promise<void>;
+  readonly deletePod: (
+    pod: Pick<OwnedPod, "namespace" | "pod" | "uid">,
+    options: { readonly force: boolean },
+  ) => Promise<void>;
   /** Releases exactly this reservation; a missing or replaced one is no error. */
   readonly release: (session: string, reservationId: string) => Promise<unknown>;
   /** As `release`, for a replacement machine. */
@@ -147,7 +151,7 @@ async function remove(deps: SweepDeps, object: OwnedObject): Promise<void> {
   switch (object.kind) {
     case "pod": {
       const isWanted = record !== undefined && !isFinished(record) && record.uid === object.ownerUid;
-      if (!isWanted) await deps.deletePod(object.pod, object.uid, object.deleting);
+      if (!isWanted) await deps.deletePod(object, { force: object.deleting });
       return;
     }
     case "reservation":

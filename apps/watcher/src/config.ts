@@ -38,7 +38,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     /** Comma-separated namespaces whose pods count as overhead of their nodes, like the pods of DaemonSets. */
     systemNamespaces: read.matching("WATCHER_SYSTEM_NAMESPACES", SYSTEM_NAMESPACES).split(","),
     policy: {
-      /** The namespace whose pods are published. Pods of other namespaces only use nodes. */
+      /** The namespace whose pods are published, beside those of sessions in others. All other pods only use nodes. */
       namespace: read.text("MUSTER_NAMESPACE", "default"),
       /** How long trouble with images, configuration or scheduling may last before the pod is FAILED. */
       startGraceMs: read.integer("WATCHER_START_GRACE_MS", { fallback: 120_000, min: 0, max: DAY_MS }),

@@ -1,6 +1,8 @@
 import { JOB_SET, BATCH_JOB, QUEUED_POD, type BatchKind } from "./batch-kinds.ts";
 import { JOB, JOB_KINDS } from "./job-kinds.ts";
+import { labelPart } from "./label-part.ts";
 import type { Owner } from "./owners.ts";
+import { isSessionIn, SESSION } from "./session-owner.ts";
 import { computeShortHash } from "./short-hash.ts";
 
 const MAX_NAMESPACE_PART = 16;
@@ -29,9 +31,10 @@ type OwnedPod = {
 
 /**
  * Whether a pod may belong to this owner. Jobs and batch Jobs control their pods, and a queued pod is its own owner. Batch Jobs control the pods of a JobSet:
- * the namespace of the pod must be that of the JobSet.
+ * the namespace of the pod must be that of the JobSet. No object controls the pods of a session: their namespace must be that of the session.
  */
-export function canBeOwner({ kind, id }: Owner, { namespace, uid, controller }: OwnedPod): boolean {
+export function canBeOwner(owner: Owner, { namespace, uid, controller }: OwnedPod): boolean {
+  const { kind, id } = owner;
   const isOfJob = controller !== undefined && isJobKind(controller);
   const isOfBatchJob = controller?.kind === "Job" && parseGroup(controller) === "batch";
   switch (kind) {
@@ -43,6 +46,8 @@ export function canBeOwner({ kind, id }: Owner, { namespace, uid, controller }: 
       return isOfBatchJob && id.endsWith(computeShortHash(namespace));
     case QUEUED_POD:
       return endsWithUid(id, uid);
+    case SESSION:
+      return isSessionIn(owner, namespace);
     default:
       return false;
   }
@@ -59,14 +64,6 @@ function parseGroup({ apiVersion }: { readonly apiVersion: string }): string {
 function endsWithUid(id: string, uid: string): boolean {
   const part = uidPart(uid);
   return part !== "" && id.endsWith(`-${part}`);
-}
-
-/** A part of a DNS label: without the separator of parts of owners, and without `-` at its ends. */
-function labelPart(text: string, max: number): string {
-  return text
-    .replaceAll(/[^a-z0-9]+/g, "-")
-    .slice(0, max)
-    .replace(/-+$/, "");
 }
 
 function uidPart(uid: string): string {

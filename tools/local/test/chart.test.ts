@@ -36,6 +36,7 @@ const ALL = {
     podGroups: true,
     batchJobs: "all",
     jobNamespaces: "all",
+    sessionNamespaces: "all",
     slices: true,
   },
   "crds.jaxjobs": true,
@@ -210,6 +211,18 @@ describe.skipIf(missing !== undefined)(
         "muster-job-controller-namespaces-mpijobs",
         "muster-job-controller-namespaces-pod-groups",
       ]);
+    });
+
+    it("lets the session-controller run sessions of every namespace only on request", async () => {
+      for (const namespaces of ["own", "all"]) {
+        const objects = await renderChart("here", { "rights.sessionNamespaces": namespaces });
+        const deployment = objects.filter(isDeployment).find(({ metadata }) => metadata?.name === "session-controller");
+        const env = deployment?.spec?.template.spec?.containers[0]?.env ?? [];
+        expect(env.find(({ name }) => name === "SESSION_NAMESPACES")?.value).toBe(namespaces);
+        const roles = objects.filter(({ metadata }) => metadata?.name === "muster-session-controller-namespaces");
+        const kinds = roles.map(({ kind }) => kind).toSorted();
+        expect(kinds).toEqual(namespaces === "all" ? ["ClusterRole", "ClusterRoleBinding"] : []);
+      }
     });
 
     it("installs rights on nodes or namespaces of the whole cluster only on request, and shows how", async () => {

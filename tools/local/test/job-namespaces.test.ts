@@ -17,6 +17,7 @@ it.each([
   ["job-controller", "job-namespaces"],
   ["mpijobs", "job-namespaces-mpijobs"],
   ["pod-groups", "job-namespaces-pod-groups"],
+  ["session-controller", "session-namespaces"],
 ])("what %s.yaml grants in one namespace, %s.yaml grants in all", async (one, all) => {
   const rules = await rulesOf(one, "Role");
   expect(rules).not.toEqual([]);

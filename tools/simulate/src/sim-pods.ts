@@ -93,7 +93,10 @@ function listOwnedPods(cluster: Cluster, session?: string): V1Pod[] {
 }
 
 /** The log of a container is its termination message. */
-export function makeSimPodLogs({ network, cluster }: Pick<World, "network" | "cluster">): ActDeps["reading"]["logs"] {
+export function makeSimPodLogs({
+  network,
+  cluster,
+}: Pick<World, "network" | "cluster">): ReturnType<ActDeps["logsIn"]> {
   const read = (pod: string): Promise<Uint8Array> =>
     network.call("api-server", `read log ${pod}`, () => {
       const existing = cluster.pods.get(pod);

@@ -80,7 +80,7 @@ async function sendUntilAnswered(
   };
   const policy = { defaults: CONFIG.defaults, limits: CONFIG.limits, poolLabel: CONFIG.kube.poolLabel };
   const work = (target: RequestDeps): Promise<unknown> =>
-    verb === "submit" ? submitSession(target, policy, submission) : cancelSession(target, name);
+    verb === "submit" ? submitSession(target, policy, submission) : cancelSession(target, { name });
   for (;;) {
     try {
       await send(world, targets, `${verb} ${name}`, work);

@@ -32,6 +32,8 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** Names of all objects of Muster and Kubernetes: no part of a path, and no control characters. */
 const NAME = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/;
+/** Fields for other namespaces than that of the installation, in which the rights are checked. */
+const HIDDEN_FIELDS = ["elsewhere"];
 const MAX_LIMIT = 500;
 /** The maximum depth of a body. Manifests have up to twenty levels. */
 const MAX_DEPTH = 100;
@@ -134,7 +136,7 @@ function readBody(route: Route, body: unknown, params: Asked["params"]): Fields 
 
 /** Returns fields of the request that its body cannot have, because the path, the method or the gateway sets them. */
 function hiddenFields({ params, change, resource }: Route): readonly string[] {
-  return [...OWN_FIELDS, ...params, ...Object.keys(change?.sets ?? {}), resource.nameIn ?? ""];
+  return [...OWN_FIELDS, ...HIDDEN_FIELDS, ...params, ...Object.keys(change?.sets ?? {}), resource.nameIn ?? ""];
 }
 
 /** Returns the fields that the body of a change may have. */

@@ -33,6 +33,7 @@ import type { StepResult, CollectStep, QuickStep } from "../session-deps.ts";
 import { collectLogs, type LogReading } from "./collect-logs.ts";
 import { createPod, type CreatePodDeps } from "./create-pod.ts";
 import { isRefusal, toOwnedReplacement, toOwnedReservation, toReservationSeen, toWaitReason } from "./messages.ts";
+import type { PodLogs } from "./pod-logs.ts";
 import type { SessionPods } from "./pods.ts";
 import type { ChooseQueue } from "./queues.ts";
 import { runInStepSpan } from "./trace.ts";
@@ -40,10 +41,12 @@ import { runInStepSpan } from "./trace.ts";
 export type ActDeps = CreatePodDeps & {
   readonly ledger: SessionLedger;
   readonly pods: SessionPods;
-  readonly reading: Omit<LogReading, "deadline">;
+  readonly reading: Omit<LogReading, "deadline" | "logs">;
+  /** The logs of pods in the namespace; absent: MUSTER_NAMESPACE. */
+  readonly logsIn: (namespace?: string) => PodLogs;
   readonly maxExecutors: number;
-  /** The requests that admission currently adds to pods; absent: none. */
-  readonly podDefaults?: () => PodDefaults;
+  /** The requests that admission currently adds to pods of the namespace, which is MUSTER_NAMESPACE if absent; no function: none. */
+  readonly podDefaults?: (namespace?: string) => PodDefaults;
   readonly chooseQueue: ChooseQueue;
 };
 
@@ -81,6 +84,7 @@ export function performStep(
       case "delete-pod":
         await deps.pods.delete(step.pod, step.uid, {
           force: step.force,
+          namespace: record.elsewhere?.namespace,
           ...("resourceVersion" in step ? { resourceVersion: step.resourceVersion } : {}),
         });
         return { kind: "nothing" };
@@ -109,13 +113,17 @@ export function collectSessionLogs(
 ): Promise<void> {
   return runInStepSpan(record, step, async () => {
     using over = makeDeadline(MAX_LOGS_MS, [signal]);
-    await collectLogs({ ...deps.reading, deadline: over.signal }, record, step.pods, onRead);
+    const logs = deps.logsIn(record.elsewhere?.namespace);
+    await collectLogs({ ...deps.reading, logs, deadline: over.signal }, record, step.pods, onRead);
   });
 }
 
 /** Lists the objects that a session may leave behind: pods, reservations and replacement machines. */
-export async function listOwned({ pods, ledger }: Pick<ActDeps, "pods" | "ledger">): Promise<OwnedObject[]> {
-  const owned: OwnedObject[] = await pods.ofAllSessions();
+export async function listOwned(
+  { pods, ledger }: Pick<ActDeps, "pods" | "ledger">,
+  options: { readonly everywhere: boolean },
+): Promise<OwnedObject[]> {
+  const owned: OwnedObject[] = await pods.ofAllSessions(options);
   for await (const page of ledger.sessions.list()) owned.push(...page.reservations.map(toOwnedReservation));
   for await (const page of ledger.replacements.list()) owned.push(...page.reservations.map(toOwnedReplacement));
   return owned;
@@ -146,9 +154,9 @@ export async function checkMachines(
   record: SessionRecord,
 ): Promise<WaitReason | undefined> {
   const options = { timeoutMs: EXPLAIN_TIMEOUT_MS };
-  const choice = await chooseQueue(record.spec.queue, options);
+  const choice = await chooseQueue(record.spec.queue, { ...options, ...inNamespace(record) });
   if (choice.kind !== "queue" && choice.kind !== "none") return unqueued(QUEUE_UNKNOWN, textOf(choice));
-  const needs = needsOf(record, podPolicy.poolLabel, podDefaults?.());
+  const needs = needsOf(record, podPolicy.poolLabel, podDefaults?.(record.elsewhere?.namespace));
   const request = { ...options, ...inTopology(record), priority: record.spec.priority, queue: queueOf(choice) };
   try {
     return toWaitReason(await sessions.check(record.name, needs, request));
@@ -207,7 +215,7 @@ async function reserve(
   record: SessionRecord,
 ): Promise<ReservationSeen> {
   const { priority, queue } = record.spec;
-  const choice = await chooseQueue(queue);
+  const choice = await chooseQueue(queue, inNamespace(record));
   if (choice.kind !== "queue" && choice.kind !== "none") {
     // The process may have died between the request and the write, so the record may lack an existing reservation.
     const found = await ledger.sessions.ask(record.name);
@@ -220,7 +228,7 @@ async function reserve(
     ...inTopology(record),
     ...inQueue(queueOf(choice)),
   };
-  const needs = neededOf(record, podPolicy.poolLabel, podDefaults?.());
+  const needs = neededOf(record, podPolicy.poolLabel, podDefaults?.(record.elsewhere?.namespace));
   return withLowered(await reserveOrAdopt(ledger.sessions, record.name, needs, options), priority, choice);
 }
 
@@ -250,6 +258,10 @@ function inTopology({ spec: { topology } }: SessionRecord): { readonly topology?
   return topology === "" ? {} : { topology };
 }
 
+function inNamespace({ elsewhere }: SessionRecord): { readonly namespace?: string } {
+  return elsewhere === undefined ? {} : { namespace: elsewhere.namespace };
+}
+
 function needsOf({ spec }: SessionRecord, poolLabel: string, defaults?: PodDefaults): ComponentNeed[] {
   return spec.components.map((component) => buildComponentNeed(component, poolLabel, defaults));
 }
@@ -262,7 +274,12 @@ async function reserveReplacement(
 ): Promise<ReservationSeen> {
   const { priority } = record.spec;
   const own = await ledger.sessions.ask(record.name);
-  const { needs, own: ownNeeds } = neededOf(record, podPolicy.poolLabel, podDefaults?.(), component);
+  const { needs, own: ownNeeds } = neededOf(
+    record,
+    podPolicy.poolLabel,
+    podDefaults?.(record.elsewhere?.namespace),
+    component,
+  );
   const beside = ({ otherPools: _, ...need }: ComponentNeed): ComponentNeed => {
     const { selection } = need;
     const elsewhere = rejectedBy.length > 0 && { selection: excludeNodes(selection, rejectedBy) };

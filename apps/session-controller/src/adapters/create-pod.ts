@@ -24,7 +24,7 @@ export async function createPod(
   isHeld: () => boolean,
 ): Promise<StepResult> {
   const { component, pool, node: granted, workers } = step;
-  const session = { ...record.spec, name: record.name, uid: record.uid };
+  const session = { ...record.spec, name: record.name, elsewhere: record.elsewhere, uid: record.uid };
   const manifest = buildPod(
     { session, component, pool, node: granted, workers, traceparent: getTraceparent() },
     deps.podPolicy,
@@ -32,7 +32,8 @@ export async function createPod(
   const created = await deps.pods.create(record, component.name, manifest);
   if (created.kind !== "created") return { kind: "obstacle", obstacle: created };
   const { uid, node, confirmed } = created;
-  if (!confirmed && (isHeld() || (await isCurrent(deps, record)))) await deps.pods.confirm(manifest.metadata.name, uid);
+  if (!confirmed && (isHeld() || (await isCurrent(deps, record))))
+    await deps.pods.confirm(manifest.metadata.name, uid, record.elsewhere?.namespace);
   return { kind: "outcome", outcome: { kind: "pod-created", component: component.name, uid, node } };
 }
 

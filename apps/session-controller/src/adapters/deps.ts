@@ -28,6 +28,7 @@ import { getTraceparent } from "@muster/tracing";
 import { openCrowding, viewNodes, type Nodes } from "@muster/watch";
 import { makeExplainCalls } from "@muster/ledger-client";
 import type { Config } from "../config.ts";
+import type { SessionDigest } from "../domain/plan-sweep.ts";
 import type { SessionRecord } from "../domain/session.ts";
 import { makeFollowers, type SessionFollowers } from "../followers.ts";
 import type { RequestDeps } from "../requests.ts";
@@ -113,7 +114,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const ofActs = actDeps(context, bus, { kube, calls, records, logStore, installation });
   const acting = { ...ofActs, podDefaults: podDefaults.current, chooseQueue: queues.choose };
   const logFollowers = followLogs(
-    ({ pod, container }, end) => acting.reading.logs.follow(pod, container, end),
+    ({ namespace, pod, container }, end) => acting.logsIn(namespace).follow(pod, container, end),
     FOLLOW_LIMITS,
   );
   const world: World = {
@@ -136,7 +137,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   const stopObserving = metrics.observeRunning(() => led?.sessions.size ?? 0);
   return {
     sessions: sessionDeps(world),
-    requests: requestDeps(world, () => led && { token: led.token, executor: context.instance }),
+    requests: requestDeps(world, queues, () => led && { token: led.token, executor: context.instance }),
     sweep: sweepDeps(world),
     leading: (now) => {
       led = now;
@@ -164,9 +165,11 @@ async function followPodDefaults(
 ): Promise<FollowedPodDefaults> {
   const onUnserved = (path: string): void =>
     logger.info({ path }, "the API server does not serve a resource that adds requests to pods");
-  const followed = openPodDefaults(kube, { namespace: config.kube.namespace, onError, onUnserved });
+  const { namespace, sessionNamespaces } = config.kube;
+  const ofOne = sessionNamespaces === "own" ? { namespace } : {};
+  const followed = openPodDefaults(kube, { ...ofOne, onError, onUnserved });
   await Promise.race([followed.synced, sleep(DEFAULTS_WAIT_MS)]);
-  return followed;
+  return { ...followed, current: (of = namespace) => followed.current(of) };
 }
 
 /** Follows the queues. A change schedules a pass over the sessions without a usable queue. */
@@ -192,7 +195,7 @@ async function followQueues(
   };
   const onRefused = (problem: string): void => logger.warn({ rights: "queues.muster.dev" }, problem);
   const following = { kube, calls, queues: view, changed, onProblem, onRefused };
-  const queues = openQueues({ ...following, namespace: config.kube.namespace });
+  const queues = openQueues({ ...following, ...config.kube });
   await Promise.race([queues.synced, sleep(DEFAULTS_WAIT_MS)]);
   return {
     ...queues,
@@ -255,8 +258,8 @@ function actDeps(
     ledger: makeSessionLedger(makeClient(bus, ReservationService)),
     pods: makePods(calls, namespace, installation),
     load: (name) => loadAllRecords(records, name),
+    logsIn: (of = namespace) => makePodLogs(kube, of),
     reading: {
-      logs: makePodLogs(kube, namespace),
       store: logStore,
       limitBytes: config.logs.perContainerBytes,
       patienceMs: config.logs.patienceMs,
@@ -307,7 +310,11 @@ function sessionDeps(world: World): LeadDeps["sessions"] {
   };
 }
 
-function requestDeps(world: World, executor: RequestDeps["executor"]): RequestDeps {
+function requestDeps(
+  world: World,
+  { servesNamespace }: Pick<SessionQueues, "servesNamespace">,
+  executor: RequestDeps["executor"],
+): RequestDeps {
   const { bus, records, index, followers, logStore, acting } = world;
   const asking = makeExplainCalls(bus);
   const names = makeSessionNames(index);
@@ -330,12 +337,15 @@ function requestDeps(world: World, executor: RequestDeps["executor"]): RequestDe
     askMachines: (record) => askMachinesOf(asking, record),
     announce: (record, from) => publishSessionEvents(bus, record, from),
     forget: makeForget(world),
+    namespace: world.context.config.kube.namespace,
+    servesNamespace,
     namesAfter: (name) => names.listAfter(name),
     follow: (name) => followers.follow(name),
     keptLog: (name, range) => logStore.read(name, range),
     followedLog: async (log, range, waitMs, signal) =>
       (await world.logFollowers.read(log, range, waitMs, signal)).bytes,
-    liveLog: ({ pod, container }, range, signal) => acting.reading.logs.readRange(pod, container, range, signal),
+    liveLog: ({ namespace, pod, container }, range, signal) =>
+      acting.logsIn(namespace).readRange(pod, container, range, signal),
     // A reply has about the size of the record.
     sizeOf: ({ record }) => index.get(record.name)?.value.storedBytes ?? 0,
   };
@@ -343,11 +353,15 @@ function requestDeps(world: World, executor: RequestDeps["executor"]): RequestDe
 
 function sweepDeps(world: World): LeadDeps["sweep"] {
   const { context, index, acting } = world;
+  const isAll = context.config.kube.sessionNamespaces === "all";
+  const digests = (): readonly SessionDigest[] => index.entries().map(({ value }) => value);
   return {
     rest: (ms, signal) => world.leftover.wait(ms, signal),
-    listObjects: () => listOwned(acting),
-    digests: () => index.entries().map(({ value }) => value),
-    deletePod: (pod, uid, force) => acting.pods.delete(pod, uid, { force }),
+    // Sessions of other namespaces keep running after SESSION_NAMESPACES is reset.
+    listObjects: () =>
+      listOwned(acting, { everywhere: isAll || digests().some((each) => each.namespace !== undefined) }),
+    digests,
+    deletePod: ({ namespace, pod, uid }, { force }) => acting.pods.delete(pod, uid, { force, namespace }),
     release: acting.ledger.sessions.release,
     releaseReplacement: acting.ledger.replacements.release,
     limitSessions: () => acting.ledger.limitSessions(acting.maxExecutors),

@@ -8,6 +8,7 @@ import {
   END_REASONS,
   TERMINAL_KINDS,
   WARNING_CODES,
+  getGivenName,
   type ComponentStatus,
   type SessionEvent,
   type SessionRecord,
@@ -34,8 +35,10 @@ export function toSessionDraft(spec = SpecMessage.create()): SessionDraft {
 /** Decodes a stored record. Throws if `toWireRecord` has not encoded it. */
 function recordOf(message: muster.session.v1.SessionRecord): SessionRecord {
   const session = message.session ?? Session.create();
+  const elsewhere = { namespace: session.namespace, name: message.nameInNamespace };
   return {
     name: session.name,
+    ...(elsewhere.name !== "" && { elsewhere }),
     uid: session.uid,
     requestId: message.requestId,
     spec: specOf(session.spec),
@@ -67,7 +70,8 @@ export function toWireRecord(record: SessionRecord): muster.session.v1.SessionRe
   const { epoch, executor, attempts, requestId, logsCollected, logsRead, podsDeleted, released, reservationId } =
     record;
   return {
-    session: toWireSession(record, 0),
+    session: { ...toWireSession(record, 0), name: record.name },
+    nameInNamespace: record.elsewhere?.name ?? "",
     epoch,
     executor,
     attempts,
@@ -87,9 +91,10 @@ export function toWireSession(
   revision: number,
   waitingCode = "",
 ): muster.session.v1.Session.$Properties {
-  const { name, uid, resultJson, createdAtMs, finishedAtMs, cancelRequested, traceparent, waitingBecause } = record;
+  const { uid, resultJson, createdAtMs, finishedAtMs, cancelRequested, traceparent, waitingBecause } = record;
   return {
-    name,
+    name: getGivenName(record),
+    namespace: record.elsewhere?.namespace ?? "",
     uid,
     revision,
     spec: specMessage(record.spec),

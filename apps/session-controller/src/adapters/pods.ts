@@ -12,7 +12,7 @@ import {
   type KubeCalls,
   type KubeResource,
 } from "@muster/kube";
-import { findOtherInstallation } from "@muster/names";
+import { findOtherInstallation, isSessionElsewhere, isSessionIn, SESSION } from "@muster/names";
 import { labels, schedulingGates } from "@muster/proto";
 import { findGrantedNode } from "@muster/resources";
 import { MAIN_CONTAINER } from "@muster/session-limits";
@@ -30,29 +30,33 @@ type DeleteOptions = {
   /** Deletes without waiting for the pod's node. */
   readonly force: boolean;
   readonly resourceVersion?: string;
+  /** Absent: MUSTER_NAMESPACE. */
+  readonly namespace?: string | undefined;
 };
 
 /** The pods of sessions at the API server. Everything rejects with FaultError while the API server is unavailable. */
 export type SessionPods = {
   create(record: SessionRecord, component: string, manifest: ReturnType<typeof buildPod>): Promise<PodCreation>;
   /** Removes the gate of exactly this pod. A missing or replaced pod is a fault: the next creation observes its state. */
-  confirm(pod: string, uid: string): Promise<void>;
+  confirm(pod: string, uid: string, namespace?: string): Promise<void>;
   /** Deletes exactly this pod; a missing or replaced pod, or another version, is no error. */
   delete(pod: string, uid: string, options: DeleteOptions): Promise<void>;
   /** Lists the present pods, not cached, without those of other installations. */
-  ofSession(session: Pick<SessionRecord, "name" | "uid">): Promise<LivePod[]>;
-  /** Lists the pods of all sessions, including those of other installations. */
-  ofAllSessions(): Promise<OwnedPod[]>;
+  ofSession(session: Pick<SessionRecord, "name" | "uid" | "elsewhere">): Promise<LivePod[]>;
+  /** Lists the pods of all sessions, including those of other installations. `everywhere`: also of sessions in other namespaces. */
+  ofAllSessions(options: { readonly everywhere: boolean }): Promise<OwnedPod[]>;
 };
 
 const PAGE = 500;
+const PODS: KubeResource = { apiVersion: "v1", plural: "pods" };
 
 /** `installation`: id of this installation. */
 export function makePods(calls: KubeCalls, namespace: string, installation: string): SessionPods {
-  const pods = { apiVersion: "v1", plural: "pods", namespace };
+  const podsIn = (of = namespace): KubeResource => ({ ...PODS, namespace: of });
   return {
     create: async (record, component, manifest) => {
       const body = toPodManifest(manifest);
+      const pods = podsIn(record.elsewhere?.namespace);
       try {
         // Strict validation rejects unknown fields, which the API server would otherwise drop.
         const made = await calls.create(pods, body, { query: { fieldValidation: "Strict" } });
@@ -71,30 +75,36 @@ export function makePods(calls: KubeCalls, namespace: string, installation: stri
         return decideRefusal(fault, component, error);
       }
     },
-    confirm: async (pod, uid) => {
+    confirm: async (pod, uid, of) => {
       // With the uid, the API server rejects the patch for another pod of that name. Foreign gates stay.
       const spec = { schedulingGates: [{ $patch: "delete", name: schedulingGates.unconfirmed }] };
       const body = { metadata: { uid }, spec };
-      await withKubeFault(calls.patch(pods, pod, { kind: "strategic", body }), `confirming pod ${pod}`);
+      await withKubeFault(calls.patch(podsIn(of), pod, { kind: "strategic", body }), `confirming pod ${pod}`);
     },
-    delete: async (pod, uid, { force, ...version }) => {
+    delete: async (pod, uid, { force, namespace: of, ...version }) => {
       const options = { preconditions: { uid, ...version }, ...(force ? { gracePeriodSeconds: 0 } : {}) };
       // On a conflict the name belongs to another pod, or the pod has changed.
-      const deletion = unlessFault(calls.delete(pods, pod, options), "not_found", "conflict");
+      const deletion = unlessFault(calls.delete(podsIn(of), pod, options), "not_found", "conflict");
       await withKubeFault(deletion, `deleting pod ${pod}`);
     },
-    ofSession: async ({ name, uid }) => {
-      const all = await list(calls, pods, `${labels.ownerKind}=session,${labels.owner}=${name}`);
+    ofSession: async ({ name, uid, elsewhere }) => {
+      const all = await list(
+        calls,
+        podsIn(elsewhere?.namespace),
+        `${labels.ownerKind}=session,${labels.owner}=${name}`,
+      );
       const own = all.filter((pod) => !isForeign(ownerOf(pod, installation), uid));
       const nowMs = Date.now();
       const nodes = await findOverdueNodes(calls, own, nowMs);
       return own.map((pod) => toLivePod(pod, nodes.get(pod.metadata?.uid ?? ""), nowMs));
     },
-    ofAllSessions: async () => {
-      const all = await list(calls, pods, `${labels.ownerKind}=session`);
+    ofAllSessions: async ({ everywhere }) => {
+      const listed = await list(calls, everywhere ? PODS : podsIn(), `${labels.ownerKind}=session`);
+      const all = listed.filter(({ metadata }) => canBeOfSession(metadata, namespace));
       const nodes = await findOverdueNodes(calls, all, Date.now());
       return all.map((pod) => ({
         kind: "pod",
+        ...(pod.metadata?.namespace !== namespace && { namespace: pod.metadata?.namespace ?? "" }),
         pod: pod.metadata?.name ?? "",
         uid: pod.metadata?.uid ?? "",
         session: pod.metadata?.labels?.[labels.owner] ?? "",
@@ -105,6 +115,13 @@ export function makePods(calls: KubeCalls, namespace: string, installation: stri
       }));
     },
   };
+}
+
+/** Whether a pod with the labels of a session is in the namespace of that session. Users of any namespace can set the labels. */
+function canBeOfSession(metadata: V1Pod["metadata"], own: string): boolean {
+  const owner = { kind: SESSION, id: metadata?.labels?.[labels.owner] ?? "" };
+  const { namespace = "" } = metadata ?? {};
+  return isSessionElsewhere(owner) ? isSessionIn(owner, namespace) : namespace === own;
 }
 
 export function isConfirmed({ spec }: V1Pod): boolean {

@@ -1,24 +1,34 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 import { openInformer, isForbidden, listWatch, type CallOptions, type KubeObject } from "@muster/kube";
-import { chooseQueue, indexQueues, type QueueChoice } from "@muster/ledger-client/choose-queue";
+import { chooseQueue, indexQueues, isUnserved, type QueueChoice } from "@muster/ledger-client/choose-queue";
 import type { muster } from "@muster/proto";
 import type { View } from "@muster/store";
+import { describeUnserved } from "../domain/describe-unserved.ts";
 import { makeQueueCheck, type QueueCheckDeps } from "./queue-check.ts";
 
-/** Chooses the queue of a session by its name; empty: the session names no queue. Rejects if the API server cannot confirm whether a Queue exists. */
-export type ChooseQueue = (named: string, options?: CallOptions) => Promise<QueueChoice>;
+/**
+ * Chooses the queue of a session by its name; empty: the session names no queue. `namespace`: of the session; absent: MUSTER_NAMESPACE. Rejects if the API
+ * server cannot confirm whether a Queue exists.
+ */
+export type ChooseQueue = (
+  named: string,
+  options?: CallOptions & { readonly namespace?: string },
+) => Promise<QueueChoice>;
 
 /** The queues that sessions may use. */
 export type SessionQueues = AsyncDisposable & {
   readonly choose: ChooseQueue;
+  /** Whether new sessions of the namespace run; undefined before the labels of the namespaces are listed. */
+  readonly servesNamespace: (namespace: string) => boolean | undefined;
   /** Resolves once the labels of the namespace are listed, or refused. */
   readonly synced: Promise<unknown>;
 };
 
 type QueueDeps = QueueCheckDeps & {
   readonly kube: KubeConfig;
-  /** Namespace of the pods. */
+  /** MUSTER_NAMESPACE. */
   readonly namespace: string;
+  readonly sessionNamespaces: "own" | "all";
   /** The Queues, as the job-controller mirrors them. */
   readonly queues: Pick<View<muster.reservation.v1.Queue>, "entries" | "onChange">;
   /** Called when a session may have another queue. */
@@ -33,11 +43,12 @@ const NOT_PUBLISHED =
   "Queues exist, and the job-controller has not published them yet: the session waits until it has, or the Queues are deleted";
 
 /**
- * Follows the labels of the namespace. Without the right to read them, only sessions that name a queue need one, and these wait. An empty bucket does not prove
- * that no Queue exists, so the API server is asked for each session that would have none.
+ * Follows the labels of the namespace, or of all. Without the right to read them, only sessions that name a queue need one, and these wait. An empty bucket
+ * does not prove that no Queue exists, so the API server is asked for each session that would have none.
  */
 export function openQueues(deps: QueueDeps): SessionQueues {
-  const { kube, namespace, queues, changed, onProblem } = deps;
+  const { kube, namespace: own, sessionNamespaces, queues, changed, onProblem } = deps;
+  const isAll = sessionNamespaces === "all";
   const isUnpublished = makeQueueCheck(deps);
   const choices = new Map<string, QueueChoice>();
   const refused = Promise.withResolvers<undefined>();
@@ -47,7 +58,7 @@ export function openQueues(deps: QueueDeps): SessionQueues {
     changed();
   };
   const namespaces = openInformer<KubeObject, Readonly<Record<string, string>>>({
-    source: listWatch(kube, "/api/v1/namespaces", { fieldSelector: `metadata.name=${namespace}` }),
+    source: listWatch(kube, "/api/v1/namespaces", isAll ? {} : { fieldSelector: `metadata.name=${own}` }),
     project: ({ metadata }) => metadata?.labels ?? {},
     onError: (error, retryInMs) => {
       const before = isRefused;
@@ -62,20 +73,34 @@ export function openQueues(deps: QueueDeps): SessionQueues {
     if (JSON.stringify(before) !== JSON.stringify(after)) renew();
   });
   queues.onChange(renew);
-  const chooseNow = (name: string): QueueChoice => {
+  const chooseNow = (name: string, namespace: string): QueueChoice => {
     const isListed = Number.isFinite(namespaces.listAgeMs());
+    if (namespace !== own && (!isAll || isRefused))
+      return { kind: "unknown", message: describeUnserved(namespace, own) };
     if (!isListed && !isRefused) return { kind: "unlisted" };
     if (!isListed)
       return name === ""
         ? { kind: "none" }
         : { kind: "unknown", message: `the session names the queue "${name}", and ${NO_RIGHT}` };
     const labels = namespaces.get(namespace) ?? {};
-    return chooseQueue({ name, field: FIELD }, { name: namespace, labels }, indexQueues(queues.entries()));
+    const choice = chooseQueue({ name, field: FIELD }, { name: namespace, labels }, indexQueues(queues.entries()));
+    // Without any Queue, sessions run in MUSTER_NAMESPACE alone.
+    if (choice.kind !== "none" || namespace === own) return choice;
+    return { kind: "unknown", message: describeUnserved(namespace, own) };
   };
   return {
-    choose: async (named, options) => {
-      const choice = choices.get(named) ?? chooseNow(named);
-      if (choice.kind !== "unlisted") choices.set(named, choice);
+    servesNamespace: (name) => {
+      if (name === own) return true;
+      if (!isAll || isRefused) return false;
+      if (!Number.isFinite(namespaces.listAgeMs())) return undefined;
+      const known = indexQueues(queues.entries());
+      return known.size > 0 && !isUnserved({ name, labels: namespaces.get(name) ?? {} }, known);
+    },
+    choose: async (named, { namespace = own, ...call } = {}) => {
+      const options = Object.keys(call).length === 0 ? undefined : call;
+      const key = `${namespace}/${named}`;
+      const choice = choices.get(key) ?? chooseNow(named, namespace);
+      if (choice.kind !== "unlisted") choices.set(key, choice);
       const isCertain = choice.kind !== "none" || isRefused;
       return isCertain || !(await isUnpublished(options)) ? choice : { kind: "unknown", message: NOT_PUBLISHED };
     },

@@ -1,7 +1,7 @@
 import { EXCLUSIVE, buildGrantedAffinity, SHARED } from "@muster/resources";
 import { MAIN_CONTAINER, type TemplateContainer } from "@muster/session-limits";
 import { getTemplate } from "./component-need.ts";
-import { buildPodName, type Component, type ComponentKind } from "./session.ts";
+import { getGivenName, getPodName, type Component, type ComponentKind, type Elsewhere } from "./session.ts";
 
 /** Names by which services recognise each other's pods, from the contracts. */
 type PodKeys = {
@@ -34,6 +34,7 @@ export type WorkerAddress = { readonly name: string; readonly kind: ComponentKin
 export type PodRequest = {
   readonly session: {
     readonly name: string;
+    readonly elsewhere?: Elsewhere | undefined;
     readonly uid: string;
     /** 0: no limit. */
     readonly timeoutMs: number;
@@ -70,8 +71,8 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
     apiVersion: "v1" as const,
     kind: "Pod" as const,
     metadata: {
-      name: buildPodName(session.name, component.name),
-      namespace: policy.namespace,
+      name: getPodName(session, component.name),
+      namespace: session.elsewhere?.namespace ?? policy.namespace,
       labels: {
         ...template.metadata?.labels,
         [labels.managedBy]: "muster",
@@ -138,11 +139,11 @@ function buildContainer(request: PodRequest, policy: PodPolicy, given: TemplateC
 }
 
 function buildEnv({ session, component, workers, traceparent }: PodRequest, { resultFile }: PodPolicy): EnvEntry[] {
-  const name = buildPodName(session.name, component.name);
+  const name = getPodName(session, component.name);
   const common: EnvEntry[] = [
     { name: "POD_NAME", value: name },
     { name: "POD_IP", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } },
-    { name: "MUSTER_SESSION", value: session.name },
+    { name: "MUSTER_SESSION", value: getGivenName(session) },
     { name: "MUSTER_COMPONENT", value: component.name },
     { name: "POD_TIMEOUT", value: String(seconds(session.timeoutMs)) },
     { name: "KILL_AFTER", value: String(seconds(session.killAfterMs)) },

@@ -5,7 +5,7 @@ import {
   type StateReason,
   type SeenMachines,
 } from "@muster/ledger-client/explanation";
-import { isFinished, type EventKind, type SessionRecord } from "./session.ts";
+import { getGivenName, isFinished, type EventKind, type SessionRecord } from "./session.ts";
 
 /**
  * Explains the phase of a session: FINISHED, CANCELLING, NOT_TAKEN_YET, COMPONENTS_NOT_READY, RUNNING, CLEANING_UP, or the ledger's reason for the wait.
@@ -48,9 +48,11 @@ function explainEnd(record: SessionRecord): StateReason {
   if (phase === "DONE") return buildReason("FINISHED", "it is over: the driver ended with 0");
   const { reason = "", description = "" } = record.events.at(-1) ?? {};
   const why = `${reason} ${description}`.trim();
+  const { elsewhere } = record;
+  const commandName = `${getGivenName(record)}${elsewhere === undefined ? "" : ` -n ${elsewhere.namespace}`}`;
   const next = record.components.some(({ podUid }) => podUid !== "")
-    ? `muster logs ${record.name}`
-    : `muster describe session ${record.name}`;
+    ? `muster logs ${commandName}`
+    : `muster describe session ${commandName}`;
   return { code: "FINISHED", message: `it is over, ${phase}: ${why}`, next };
 }
 

@@ -17,6 +17,8 @@ export type SessionDigest = {
   readonly queued: boolean;
   readonly queuedUntilMs: number;
   readonly cancelRequested: boolean;
+  /** Its namespace; absent: MUSTER_NAMESPACE. */
+  readonly namespace?: string;
 };
 
 export function buildDigest(record: SessionRecord): SessionDigest {
@@ -32,6 +34,7 @@ export function buildDigest(record: SessionRecord): SessionDigest {
     ttlMs: spec.ttlMs,
     queued: isQueuedAtLedger(record),
     queuedUntilMs: computeQueuedUntilMs(record),
+    ...(record.elsewhere !== undefined && { namespace: record.elsewhere.namespace }),
   };
 }
 
@@ -43,6 +46,8 @@ export function needsPass({ finishedAtMs, queued, cancelRequested }: SessionDige
 /** A pod with the labels of a session. `ownerUid` is empty if it names none. */
 export type OwnedPod = {
   readonly kind: "pod";
+  /** Absent: MUSTER_NAMESPACE. */
+  readonly namespace?: string;
   readonly pod: string;
   readonly uid: string;
   readonly session: string;

@@ -138,7 +138,10 @@ export type SessionWarning = {
 
 /** The memory of a session: a replica needs it to take the session over from another that died. */
 export type SessionRecord = {
+  /** The key of the record, and the owner id of machines and pods. In MUSTER_NAMESPACE the name that users give the session. */
   readonly name: string;
+  /** Absent: the session is in MUSTER_NAMESPACE. */
+  readonly elsewhere?: Elsewhere | undefined;
   readonly uid: string;
   readonly requestId: string;
   readonly spec: SessionSpec;
@@ -168,6 +171,23 @@ export type SessionRecord = {
   /** The reservation that waits or holds the machines; empty until the ledger has returned it. */
   readonly reservationId: string;
 };
+
+/** A session in another namespace than MUSTER_NAMESPACE. */
+export type Elsewhere = {
+  readonly namespace: string;
+  /** The name that users give it, which is unique only in its namespace. */
+  readonly name: string;
+};
+
+/** Returns the name that users give the session. */
+export function getGivenName({ name, elsewhere }: Pick<SessionRecord, "name" | "elsewhere">): string {
+  return elsewhere?.name ?? name;
+}
+
+/** Returns the name of the pod of one component of the session. */
+export function getPodName(session: Pick<SessionRecord, "name" | "elsewhere">, component: string): string {
+  return buildPodName(getGivenName(session), component);
+}
 
 export function buildPodName(session: string, component: string): string {
   return `${session}-${component}`;
@@ -204,6 +224,7 @@ export function findEvent(record: SessionRecord, kind: EventKind): SessionEvent 
 
 type NewSession = {
   readonly name: string;
+  readonly elsewhere?: Elsewhere | undefined;
   readonly uid: string;
   readonly requestId: string;
   readonly spec: SessionSpec;
@@ -215,9 +236,10 @@ type NewSession = {
 
 /** Builds a new session's record in the queue, before any other event. */
 export function buildRecord(session: NewSession): SessionRecord {
-  const { name, uid, requestId, spec, traceparent, nowMs, waitingBecause } = session;
+  const { name, elsewhere, uid, requestId, spec, traceparent, nowMs, waitingBecause } = session;
   return {
     name,
+    ...(elsewhere !== undefined && { elsewhere }),
     uid,
     requestId,
     spec,
@@ -227,7 +249,7 @@ export function buildRecord(session: NewSession): SessionRecord {
       kind: component.kind,
       pool: component.pool,
       node: "",
-      pod: buildPodName(name, component.name),
+      pod: buildPodName(elsewhere?.name ?? name, component.name),
       podUid: "",
       podIp: "",
       state: "PENDING",

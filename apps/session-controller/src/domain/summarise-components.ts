@@ -1,5 +1,5 @@
 import { formatHostPort } from "./build-pod.ts";
-import { isReplacing, buildPodName, type ComponentStatus, type PodHealth, type SessionRecord } from "./session.ts";
+import { isReplacing, getPodName, type ComponentStatus, type PodHealth, type SessionRecord } from "./session.ts";
 
 /** The newest known state of one pod. */
 export type PodSeen = {
@@ -36,7 +36,7 @@ export function summariseComponents(
   const readyPorts = new Map(record.spec.components.map(({ name, readyPort }) => [name, readyPort]));
   return record.components.map((component) => {
     if (hasEnded(component) || isReplacing(component) || component.podUid === "") return component;
-    const published = byName.get(buildPodName(record.name, component.name));
+    const published = byName.get(getPodName(record, component.name));
     const live = listedByUid?.get(component.podUid);
     const seen = newestOf(published?.uid === component.podUid ? published : undefined, live);
     if (seen === undefined) {

@@ -1,6 +1,6 @@
 import { KubeConfig, type V1Node, type V1Pod } from "@kubernetes/client-node";
 import { decidePodHealth } from "@muster/health";
-import { buildBatchOwnerId, JOB_SET } from "@muster/names";
+import { buildBatchOwnerId, buildSessionElsewhereId, JOB_SET } from "@muster/names";
 import { annotations, labels, schedulingGates } from "@muster/proto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -275,6 +275,19 @@ describe("a pod of the cluster", () => {
       ["batch/v1", "Job", { group: "foreign" }],
     ])("counts for the job only if it controls the pod: %s %s", (apiVersion, kind, expected) => {
       expect(read({ labels: named, namespace: "apps", ...createdBy(apiVersion, kind) })).toMatchObject(expected);
+    });
+  });
+
+  describe("with the owner labels of a session in another namespace", () => {
+    const owner = { kind: "session", id: buildSessionElsewhereId({ namespace: "apps", name: "bench" }) };
+    const named = { [labels.ownerKind]: owner.kind, [labels.owner]: owner.id, [labels.exclusive]: "false" };
+
+    it.each([
+      ["apps", { owner }],
+      ["other", { group: "foreign" }],
+      ["ns", { group: "foreign" }],
+    ])("counts for the session only in its namespace: in %s", (namespace, expected) => {
+      expect(read({ labels: named, namespace })).toMatchObject(expected);
     });
   });
 

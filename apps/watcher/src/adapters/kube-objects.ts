@@ -1,6 +1,6 @@
 import type { KubeConfig, V1Node, V1OwnerReference, V1Pod, V1PodCondition } from "@kubernetes/client-node";
 import { keepFacts } from "@muster/health";
-import { checkDnsLabel, canBeOwner } from "@muster/names";
+import { checkDnsLabel, canBeOwner, isSessionElsewhere } from "@muster/names";
 import { annotations, labels, schedulingGates, taints } from "@muster/proto";
 import { parseAmounts, computePodRequests, type Amounts } from "@muster/resources";
 import type { Config } from "../config.ts";
@@ -39,8 +39,8 @@ export function buildGroupRules(
 
 /**
  * Returns the function that reduces a pod to the facts that the watcher keeps. A pod with owner labels in another namespace occupies its node if it is
- * exclusive. It counts for its owner if that can be a job, or work of Kubernetes, in its namespace. Otherwise its labels do not count, so that no owner's
- * grant hides its use.
+ * exclusive. It counts for its owner if that can be a job, a session, or work of Kubernetes, in its namespace. Otherwise its labels do not count, so that no
+ * owner's grant hides its use. A pod in the namespace of the work does not count for a session of another namespace.
  */
 export function makePodReader(rules: GroupRules): (pod: V1Pod) => ClusterPod {
   const equalAmounts = makeEqualAmounts();
@@ -50,7 +50,7 @@ export function makePodReader(rules: GroupRules): (pod: V1Pod) => ClusterPod {
     const counts =
       owned !== undefined &&
       (owned.exclusive ||
-        owned.namespace === rules.workNamespace ||
+        (owned.namespace === rules.workNamespace && !isSessionElsewhere(owned.owner)) ||
         canBeOwner(owned.owner, { ...owned, controller: controllerOf(pod) }));
     return counts ? owned : otherPod(pod, rules, requestsOf);
   };

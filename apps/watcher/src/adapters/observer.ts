@@ -22,7 +22,7 @@ type Sources = {
   readonly podView: Pick<View<unknown>, "onChange">;
   readonly nodeView: Pick<View<unknown>, "onChange" | "ageMs">;
   readonly now: () => number;
-  /** The namespace whose pods are published; absent: all. */
+  /** The namespace whose pods are published, beside those of sessions in others; absent: all. */
   readonly namespace?: string;
   /** Called with a removed pod whose last facts were dropped before its end was published. */
   readonly onDropped?: (removed: RemovedPod) => void;

@@ -1,5 +1,5 @@
 import { isEndPublished } from "../domain/plan-publish.ts";
-import { buildPodKey, type PodState, type RemovedPod, type WatchedPod } from "../domain/pod-state.ts";
+import { buildPodKey, isPublished, type PodState, type RemovedPod, type WatchedPod } from "../domain/pod-state.ts";
 
 /** Limit of removed pods whose end is not acknowledged; about 2 KiB each. */
 const REMOVED_LIMIT = 10_000;
@@ -15,7 +15,7 @@ type RemovedPods = {
 
 export function makeRemovedPods(options: {
   readonly now: () => number;
-  /** The namespace whose pods are kept; absent: all. */
+  /** The namespace whose pods are kept, beside those of sessions in others; absent: all. */
   readonly namespace?: string;
   /** Over the limit, the oldest removed pod is dropped; its end then follows from the published state. */
   readonly onDropped?: (removed: RemovedPod) => void;
@@ -46,7 +46,7 @@ export function makeRemovedPods(options: {
         if (others !== undefined) keep(key, others);
       }
       if (before === undefined || (after?.uid === before.uid && buildPodKey(after) === buildPodKey(before))) return;
-      if (namespace !== undefined && before.namespace !== namespace) return;
+      if (namespace !== undefined && !isPublished(before, namespace)) return;
       const key = buildPodKey(before);
       keep(key, [...(byKey.get(key) ?? []), { pod: before, removedAtMs: now() }]);
       if (count > limit) dropOldest();

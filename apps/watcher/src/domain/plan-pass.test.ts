@@ -1,3 +1,4 @@
+import { buildSessionElsewhereId } from "@muster/names";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { NodeState, WatchedNode } from "./node-state.ts";
@@ -161,6 +162,13 @@ describe("a pod", () => {
     }
     const plan = planPass(world({ pods: two.slice(0, 1), nodes: [node()] }), policy);
     expect(plan).toMatchObject({ pods: [], nodes: [{ state: { occupants: [{ id: "s" }] } }] });
+  });
+
+  it("of a session in another namespace is published only from that namespace", () => {
+    const owner = { kind: "session", id: buildSessionElsewhereId({ namespace: "other", name: "s" }) };
+    const faked = ["ns", "third"].map((namespace) => pod({ owner, namespace, uid: namespace }));
+    const plan = planPass(world({ pods: [...faked, pod({ owner, namespace: "other" })], removed: faked }), policy);
+    expect(plan.pods).toMatchObject([{ key: `session.${owner.id}.p`, state: { namespace: "other", uid: "u" } }]);
   });
 });
 

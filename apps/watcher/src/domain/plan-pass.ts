@@ -14,6 +14,7 @@ import {
   buildPodState,
   buildRemovedState,
   buildPodKey,
+  isPublished,
   podRules,
   type PodState,
   type RemovedPod,
@@ -44,7 +45,7 @@ export type WatcherSnapshot = {
 };
 
 export type WatcherPolicy = {
-  /** Pods of this namespace are published; others only use nodes. A pod's key consists of owner and name, which are unique only within a namespace. */
+  /** Pods of this namespace are published, and those of sessions in others. All other pods only use nodes. */
   readonly namespace: string;
   /** How long start problems of a pod may last before it counts as failed. */
   readonly startGraceMs: number;
@@ -71,7 +72,7 @@ export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): Pass
   const taints = new Map(nodes.seen.map((node) => [node.name, node.taints]));
   const wanted = desiredPods(snapshot, policy, taints);
   const removed = removedPods
-    .filter(({ pod }) => pod.namespace === policy.namespace)
+    .filter(({ pod }) => isPublished(pod, policy.namespace))
     .map((each) => ({ key: buildPodKey(each.pod), state: withTaints(buildRemovedState(each, policy), taints) }));
   const podSnapshot = { nowMs, sight: pods.sight, desired: wanted.desired, removed, published: publishedPods };
   const wantedNodes = desiredNodes(snapshot);
@@ -104,7 +105,7 @@ function desiredPods(
   const desired: DesiredState<PodState>[] = [];
   let nextMs = Infinity;
   for (const pod of pods.seen) {
-    if (pod.namespace !== policy.namespace) continue;
+    if (!isPublished(pod, policy.namespace)) continue;
     const nodeGoneMs = goneNodes.get(pod.node);
     const { state, reevaluateAtMs = Infinity } = buildPodState(pod, { ...policy, nowMs, nodeGoneMs });
     desired.push({ key: buildPodKey(pod), state: withTaints(state, taints), createdAtMs: pod.createdAtMs });

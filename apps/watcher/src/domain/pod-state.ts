@@ -1,4 +1,5 @@
 import { decidePodHealth, type Health, type PodFacts } from "@muster/health";
+import { isSessionElsewhere, isSessionIn } from "@muster/names";
 import type { Amounts, Taint } from "@muster/resources";
 import type { PublishRules, PublishedFields } from "./plan-publish.ts";
 
@@ -47,6 +48,14 @@ export type PodState = PublishedFields & {
 /** The key under which a pod's state is published. */
 export function buildPodKey(pod: WatchedPod): string {
   return `${pod.owner.kind}.${pod.owner.id}.${pod.name}`;
+}
+
+/**
+ * Whether the state of the pod is published: its key, owner and name, is unique only among pods of one namespace. The owner id of a session in another
+ * namespace contains that namespace, so that only pods there can have it.
+ */
+export function isPublished({ owner, namespace }: Pick<WatchedPod, "owner" | "namespace">, own: string): boolean {
+  return isSessionElsewhere(owner) ? isSessionIn(owner, namespace) : namespace === own;
 }
 
 /** Returns the current state of a pod, and when it changes without an event. */

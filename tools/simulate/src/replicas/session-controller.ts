@@ -150,12 +150,13 @@ async function openParts(world: World, replica: Replica): Promise<Parts> {
 
 function sessionDeps(parts: Parts): LeadDeps["sessions"] {
   const { world, replica, logger, records, index, pods, livePods, load } = parts;
+  const logs = makeSimPodLogs(world);
   const acting: ActDeps = {
     ledger: parts.ledger,
     pods: livePods,
     load,
+    logsIn: () => logs,
     reading: {
-      logs: makeSimPodLogs(world),
       store: parts.logStore,
       limitBytes: CONFIG.logs.perContainerBytes,
       patienceMs: CONFIG.logs.patienceMs,
@@ -197,10 +198,10 @@ function sweepDeps(parts: Parts): LeadDeps["sweep"] {
   const { records, index, livePods, leftover, ledger } = parts;
   return {
     rest: (ms, signal) => leftover.wait(ms, signal),
-    listObjects: () => listOwned({ pods: livePods, ledger }),
+    listObjects: () => listOwned({ pods: livePods, ledger }, { everywhere: false }),
     digests: () => index.entries().map(({ value }) => value),
     reportForeign: () => undefined,
-    deletePod: (pod, uid, force) => livePods.delete(pod, uid, { force }),
+    deletePod: ({ pod, uid }, options) => livePods.delete(pod, uid, options),
     release: ledger.sessions.release,
     releaseReplacement: ledger.replacements.release,
     limitSessions: () => ledger.limitSessions(CONFIG.maxExecutors),
@@ -224,6 +225,8 @@ function requestDeps(parts: Parts, executor: RequestDeps["executor"]): RequestDe
     askMachines: noMachines,
     announce: (record, from) => publishSessionEvents(replica.bus, record, from),
     finished: () => undefined,
+    namespace: CONFIG.kube.namespace,
+    servesNamespace: (name) => name === CONFIG.kube.namespace,
     namesAfter: (name) => index.entries().flatMap(({ key }) => (key > name ? [key] : [])),
     forget: ({ record, revision }) => records.delete(record.name, revision),
     follow: (name) => followers.follow(name),
