@@ -26,6 +26,19 @@ function withoutCode(text: string): string {
   return text.replaceAll(/^\s*```[^]*?^\s*```/gm, "").replaceAll(/`[^`\n]*`/g, (code) => code.replaceAll("](", ""));
 }
 
+const SOURCES = globSync("{apps,libs,tools}/*/src/**/*.{ts,tsx}", { cwd: ROOT, exclude: ["**/node_modules/**"] });
+const declared = new Map<string, ReadonlySet<string>>();
+
+/** The names of the functions, constants, types and methods that a file declares. */
+function declaredIn(file: string): ReadonlySet<string> {
+  const words =
+    /\b(?:function\*?|const|class|type|interface) +(\w+)|^\s+(?:readonly |async )?(\w+)\??(?:<[^>\n]*>)?[(:]/gm;
+  const known =
+    declared.get(file) ?? new Set([...textOf(file).matchAll(words)].map(([, one, other]) => one ?? other ?? ""));
+  declared.set(file, known);
+  return known;
+}
+
 /** The anchor of a heading on GitHub. */
 function anchorsOf(page: string): readonly string[] {
   return [...withoutCode(textOf(page)).matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) =>
@@ -59,5 +72,16 @@ describe("the documents", () => {
       .split("\n")
       .filter((line) => line.length > 160 && !/^\s*\|/.test(line));
     expect(long).toEqual([]);
+  });
+
+  it.each(PAGES)("%s names functions and types that are declared in the files that it links", (page) => {
+    const named = [...textOf(page).matchAll(/\[`(\w+)`\]\(([^)\s]+\.tsx?)\)/g)];
+    const missing = named.filter(([, name = "", file = ""]) => !declaredIn(join(dirname(page), file)).has(name));
+    expect(missing.map(([link]) => link)).toEqual([]);
+  });
+
+  it.each(PAGES)("%s names only functions that exist", (page) => {
+    const names = [...textOf(page).matchAll(/`([a-z]+[A-Z]\w*)\(/g)].map(([, name = ""]) => name);
+    expect(names.filter((name) => !SOURCES.some((file) => declaredIn(file).has(name)))).toEqual([]);
   });
 });
