@@ -5,6 +5,7 @@ import { holdLogger, type ServiceContext } from "@muster/service";
 import { runWhileLeader, type Leadership } from "@muster/store";
 import { openDeps, type Deps } from "./adapters/deps.ts";
 import type { KindRuntime } from "./adapters/kind-runtime.ts";
+import { makeFailureLog } from "./adapters/log-failure.ts";
 import { describePassError } from "./adapters/passes.ts";
 import { REPORT_EVERY_MS } from "./adapters/report-queues.ts";
 import type { Config } from "./config.ts";
@@ -203,7 +204,5 @@ async function discover({ logger }: ServiceContext<Config>, deps: Deps, reported
 
 /** Works immediately and then once per period, even after failures. */
 function repeat({ logger }: ServiceContext<Config>, work: Omit<PeriodicWork, "onError">): Promise<void> {
-  const onError = (error: unknown): void =>
-    logger.warn({ err: error, doing: work.name }, "a task failed, and is retried");
-  return runPeriodically({ ...work, onError });
+  return runPeriodically({ ...work, onError: makeFailureLog(logger, work.name) });
 }

@@ -50,6 +50,7 @@ export async function sweepSets(deps: FarmDeps, session: Session): Promise<void>
     work: sweepAll,
     everyMs: sweepMs,
     firstAfterMs: sweepMs,
+    onError: (error, failures, level) => logger[level]({ err: error, failures }, "a sweep failed, and is retried"),
     stop: session.signal,
   });
 }

@@ -196,4 +196,22 @@ describe("sweep", () => {
     await sweepForever(deps, { ...POLICY, everyMs: 10 }, stop.signal);
     expect({ rests, sweeps }).toEqual({ rests: [0, 0, 0], sweeps: 3 });
   });
+
+  it("continues after a defect, and logs it as an error", async () => {
+    const stop = new AbortController();
+    const lines: [string, unknown][] = [];
+    const write = (level: string) => (fields: unknown) => lines.push([level, fields]);
+    const logger = { ...silent, warn: write("warn"), error: write("error") } as unknown as SweepDeps["logger"];
+    const defect = new Error("a defect");
+    let sweeps = 0;
+    const digests = () => {
+      sweeps += 1;
+      if (sweeps === 2) stop.abort();
+      throw defect;
+    };
+    const { deps } = world(undefined, { digests, logger, rest: () => Promise.resolve(false) });
+    await sweepForever(deps, { ...POLICY, everyMs: 1 }, stop.signal);
+    expect(sweeps).toBe(2);
+    expect(lines).toEqual([["error", { err: defect, failures: 1 }]]);
+  });
 });

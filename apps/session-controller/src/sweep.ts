@@ -60,6 +60,7 @@ export async function sweepForever(
     name: "session-sweep",
     work: () => sweepOnce(deps, policy, signal),
     everyMs: policy.everyMs,
+    onError: (error, failures, level) => deps.logger[level]({ err: error, failures }, "a sweep failed, and is retried"),
     rest: async (ms) => {
       await pause(minPauseMs, signal);
       if (!signal.aborted) await deps.rest(ms - minPauseMs, signal);

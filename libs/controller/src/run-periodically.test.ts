@@ -1,3 +1,4 @@
+import { FaultError } from "@muster/faults";
 import { expect, it } from "vitest";
 import { runPeriodically, type PeriodicWork } from "./run-periodically.ts";
 
@@ -41,6 +42,24 @@ it("retries failed rounds at the usual period without retry limits, and reads th
   const world = periodic(["failed", "done", "done"], { everyMs: () => (asked += 10) });
   await world.running;
   expect(world.pauses).toEqual([10, 20, 30]);
+});
+
+it("reports a defect as an error, and a fault as a warning", async () => {
+  const stop = new AbortController();
+  const levels: string[] = [];
+  const errors = [new Error("a defect"), new FaultError({ code: "unavailable", dependency: "NATS", retryAfterMs: 1 })];
+  await runPeriodically({
+    name: "tested",
+    work: () => Promise.reject(errors[levels.length] ?? new Error("a third round")),
+    everyMs: 1000,
+    onError: (_error, _failures, level) => levels.push(level),
+    rest: () => {
+      if (levels.length === errors.length) stop.abort();
+      return Promise.resolve();
+    },
+    stop: stop.signal,
+  });
+  expect(levels).toEqual(["error", "warn"]);
 });
 
 it("runs its first round immediately, or after the given pause", async () => {

@@ -1,4 +1,5 @@
 import { computeBackoffMs, pause, type BackoffLimits } from "@muster/backoff";
+import { logLevelOf } from "@muster/faults";
 import { makePassDurations, type PassOutcome } from "./controller-metrics.ts";
 
 export type PeriodicWork = {
@@ -11,8 +12,11 @@ export type PeriodicWork = {
   readonly firstAfterMs?: number;
   /** Pauses after failed rounds; default `everyMs`. */
   readonly retry?: BackoffLimits;
-  /** Called for each failed round, `failures` in a row. An error that it throws ends the work. Missing: the first failure ends the work. */
-  readonly onError?: (error: unknown, failures: number) => void;
+  /**
+   * Called for each failed round, `failures` in a row. `level`: `error` for a defect, `warn` for a fault. An error that it throws ends the work. Missing: the
+   * first failure ends the work.
+   */
+  readonly onError?: (error: unknown, failures: number, level: "warn" | "error") => void;
   /** Spends a pause; may end it early. Default: until its time has passed or the signal is aborted. */
   readonly rest?: (ms: number, signal: AbortSignal) => Promise<unknown>;
   readonly stop: AbortSignal;
@@ -53,5 +57,5 @@ async function round({
 
 function report({ onError }: PeriodicWork, error: unknown, failures: number): void {
   if (onError === undefined) throw error;
-  onError(error, failures);
+  onError(error, failures, logLevelOf(error));
 }

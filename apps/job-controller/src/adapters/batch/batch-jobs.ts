@@ -12,6 +12,7 @@ import { openCrowding, type Nodes } from "@muster/watch";
 import type { Config } from "../../config.ts";
 import { getUnitOwnerId } from "../../domain/build-units.ts";
 import type { Queues } from "../follow-queues.ts";
+import { makeFailureLog } from "../log-failure.ts";
 import { makeMachines, type Machines } from "../machines.ts";
 import { countForced, countRequeued } from "../metrics.ts";
 import { makeBatchReconcile, type BatchPassDeps } from "./batch-passes.ts";
@@ -160,8 +161,6 @@ async function run(
   const all = Object.values(passing.machines);
   for (const machines of all) machines.invalidate();
   const stop = AbortSignal.any([signal, lead.lost]);
-  const onError = (error: unknown): void =>
-    logger.warn({ err: error }, "the work for batch Jobs failed, and is retried");
   let isLeft = false;
   await Promise.all([
     runController({
@@ -181,7 +180,7 @@ async function run(
       work: async () => {
         await Promise.all(all.map((machines) => machines.refresh(stop)));
       },
-      onError,
+      onError: makeFailureLog(logger, "batch-ledger"),
       stop,
     }),
     runPeriodically({
@@ -191,7 +190,7 @@ async function run(
         isLeft = lead.isHeld() && (await sweep());
       },
       rest: (ms, signalled) => wakers.gone.wait(isLeft ? Math.min(ms, SWEEP_AGAIN_MS) : ms, signalled),
-      onError,
+      onError: makeFailureLog(logger, "batch-sweep"),
       stop,
     }),
   ]);
