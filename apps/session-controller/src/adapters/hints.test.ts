@@ -1,12 +1,15 @@
 import { makeBell } from "@muster/backoff";
+import type { Bus } from "@muster/bus";
+import { muster } from "@muster/proto";
 import type { View } from "@muster/store";
 import { expect, it } from "vitest";
 import { makeRecord, START_MS } from "../../test/samples.ts";
 import { buildDigest, type SessionDigest } from "../domain/plan-sweep.ts";
 import type { SessionRecord } from "../domain/session.ts";
+import { buildReplacementId } from "../domain/replacement-owner.ts";
 import { makeFollowers } from "../followers.ts";
 import type { HintReceivers } from "../sessions.ts";
-import { followViews } from "./hints.ts";
+import { followGrants, followViews } from "./hints.ts";
 
 /** A view of one session that the test writes. */
 function viewOf(initial: SessionRecord) {
@@ -74,4 +77,30 @@ it("lets running sessions have their passes before new ones", () => {
     return priorities;
   });
   expect(passes).toEqual([["low"], ["high"]]);
+});
+
+it.each([
+  ["a short name", "bench"],
+  ["a name of which the owner id has only the beginning", `bench-${"a".repeat(55)}`],
+])("schedules a pass for the session of a granted replacement machine: %s", async (_what, name) => {
+  const record = { ...makeRecord(), name };
+  const { view } = viewOf(record);
+  const listed = { key: name, value: buildDigest(record), revision: 1 };
+  const index = { ...view, entries: () => [listed], get: (key: string) => (key === name ? listed : undefined) };
+  const woken: string[] = [];
+  const led = {
+    queue: { add: (added: string) => void woken.push(added) },
+    sessions: { granted: (granted: string) => void woken.push(`granted ${granted}`) },
+  } as unknown as HintReceivers;
+  let notify: Parameters<Bus["listen"]>[1] | undefined;
+  const listen: Bus["listen"] = (_subject, handler) => {
+    notify = handler;
+    return Promise.resolve({ [Symbol.asyncDispose]: () => Promise.resolve() });
+  };
+  await using _listening = await followGrants({ listen }, { index, led: () => led });
+  const id = buildReplacementId({ name, uid: "0a1b2c3d-4e5f", components: record.components }, "driver");
+  const { ReservationGranted } = muster.reservation.v1;
+  const reservation = { id: "1", sequence: 1, owner: { kind: "session-part", id }, state: 2 };
+  notify?.({ subject: "", payload: ReservationGranted.encode({ reservation }).finish(), headers: {} } as never);
+  expect(woken).toEqual([`granted ${name}`, name]);
 });

@@ -1,6 +1,7 @@
 import type { Bell } from "@muster/backoff";
 import type { Bus } from "@muster/bus";
 import { listenReservations } from "@muster/ledger-client";
+import { PART_OWNER_CHARACTERS } from "@muster/names";
 import type { muster } from "@muster/proto";
 import type { View } from "@muster/store";
 import { needsPass, type SessionDigest } from "../domain/plan-sweep.ts";
@@ -47,11 +48,20 @@ export function followGrants(
 ): Promise<AsyncDisposable> {
   return listenReservations(bus, [SESSION_KIND, REPLACEMENT_KIND], {
     granted: ({ ownerId }, kind) => {
-      const session = kind === SESSION_KIND ? ownerId : getReplacementSession(ownerId);
       const leading = led();
-      if (leading === undefined || index.get(session)?.value.finishedAtMs !== 0) return;
-      leading.sessions.granted(session);
-      leading.queue.add(session);
+      if (leading === undefined) return;
+      for (const session of kind === SESSION_KIND ? [ownerId] : listReplacingSessions(index, ownerId)) {
+        if (index.get(session)?.value.finishedAtMs !== 0) continue;
+        leading.sessions.granted(session);
+        leading.queue.add(session);
+      }
     },
   });
+}
+
+/** Lists the sessions that a replacement machine may belong to. Its owner id contains only the beginning of a long name. */
+function listReplacingSessions(index: HintDeps["index"], ownerId: string): readonly string[] {
+  const name = getReplacementSession(ownerId);
+  if (name.length < PART_OWNER_CHARACTERS) return [name];
+  return index.entries().flatMap(({ key }) => (key.startsWith(name) ? [key] : []));
 }
