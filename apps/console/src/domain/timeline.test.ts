@@ -166,7 +166,7 @@ it.each<[title: string, session: Session, expected: readonly string[]]>([
     ["waiting: driver waiting 1-100…"],
   ],
   [
-    "whose components start one after the other, and one of which has lost its machine",
+    "with a component that has lost its machine, and components that start one after the other",
     withComponents(
       session(["QUEUE", 1], ["ACCEPT", 10], ["PROVISION", 20]),
       0,

@@ -81,7 +81,7 @@ it("lets running sessions have their passes before new ones", () => {
 
 it.each([
   ["a short name", "bench"],
-  ["a name of which the owner id has only the beginning", `bench-${"a".repeat(55)}`],
+  ["a name that is longer than its part of the owner id", `bench-${"a".repeat(55)}`],
 ])("schedules a pass for the session of a granted replacement machine: %s", async (_what, name) => {
   const record = { ...makeRecord(), name };
   const { view } = viewOf(record);
