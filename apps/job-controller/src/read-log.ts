@@ -17,13 +17,13 @@ export type LogDeps = {
   readonly newest: () => ContainerRun | undefined;
   /** Returns an earlier run if it can still be read from this offset, although its pod no longer exists. */
   readonly kept: (id: string, offset: number) => ContainerRun | undefined;
-  /** Whether the job has finished, so that no further run begins. */
+  /** Whether the job has finished, so that no later run begins. */
   readonly isFinished: () => boolean;
   /** Resolves when the job may have changed, after `ms`, or at the signal. */
   readonly changed: (ms: number, signal: AbortSignal) => Promise<void>;
   /** Reads the present content of the log. Rejects with FaultError. */
   readonly read: (run: ContainerRun, range: LogRange, signal: AbortSignal) => Promise<Uint8Array>;
-  /** Reads the content from the offset on, and waits for it during `waitMs`; `isOver` if nothing follows. Rejects with FaultError. */
+  /** Reads the content from the offset on, and waits for it during `waitMs`; `isOver` if no content follows. Rejects with FaultError. */
   readonly follow: (run: ContainerRun, range: LogRange, waitMs: number, signal: AbortSignal) => Promise<Followed>;
   /** Rejects with the fault of a member that has no log. */
   readonly refuseAbsent: () => never;
@@ -52,15 +52,15 @@ type LogPart = {
 
 const MAX_LOG_BYTES = 256 * 1024;
 const MAX_LOG_WAIT_MS = 30_000;
-/** The wait for an ended run, whose log is complete and must only be read up to the offset. */
+/** Time limit of a read of an ended run: its log is complete, and is only read up to the offset. */
 const ENDED_WAIT_MS = 5000;
 /** The poll interval, because cached pods may lag slightly behind the log. */
 const POLL_MS = 500;
 const NOTHING = new Uint8Array();
 
 /**
- * Reads the log of a member from an offset of a run on. With a wait it continues through the runs of the member, and ends with the job: no run is skipped as
- * long as the client keeps up. Without a wait it reads the log of the newest run.
+ * Reads the log of a member from an offset of a run on. With a wait, reading continues through the runs of the member and ends with the job. No run is skipped
+ * as long as the client keeps up. Without a wait it reads the log of the newest run.
  */
 export async function readLog(deps: LogDeps, request: LogRequest, signal: AbortSignal): Promise<LogPart> {
   const { offset, run, waitMs } = request;

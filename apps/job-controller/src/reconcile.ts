@@ -17,7 +17,7 @@ import type { JobPolicy, Snapshot } from "./domain/snapshot.ts";
 /** The observed state that a round plans from. */
 export type ObservedJob = {
   readonly snapshot: Snapshot;
-  /** Errors from claims and releases of members: the pass fails after it has tried everything else. */
+  /** Errors from claims and releases of members: the pass fails after it has tried every other step. */
   readonly errors: readonly unknown[];
   /** Milliseconds since this process last wrote the status of the job; Infinity if it never did. */
   readonly sinceWriteMs: number;
@@ -25,10 +25,10 @@ export type ObservedJob = {
   readonly busyForMs: number | undefined;
 };
 
-/** The dependencies of passes over jobs. `Seen` adds the objects behind a snapshot. `span` is that of a round that changes something. */
+/** The dependencies of passes over jobs. `Seen` adds the objects behind a snapshot. `span` belongs to a round that changes something. */
 export type PassDeps<Seen extends ObservedJob> = Pick<ControllerParts<Seen, JobPlan>, "observe" | "span"> & {
   readonly act: (seen: Seen, step: JobStep, signal: AbortSignal) => Promise<void>;
-  /** Rejects with a conflict if another client has written since. `gone` means that the job was deleted, and nothing remains to do. */
+  /** Rejects with a conflict if another client has written since. `gone` means that the job was deleted, and no step remains. */
   readonly writeStatus: (seen: Seen, status: JobStatus, signal: AbortSignal) => Promise<"written" | "gone">;
   /** Called after the status records the ends of the observed pods, as far as this round can record them. */
   readonly recorded: (seen: Seen, status: JobStatus) => void;
@@ -52,7 +52,7 @@ const MAX_PREPARING_ROUNDS = 3;
 /** Concurrent calls for one job that do not depend on each other. */
 const MAX_CONCURRENT = 16;
 const POSTPONE_MS = 2000;
-/** The queue retries a failed pass; a deadline does not make retries more frequent than this. */
+/** The queue retries a failed pass; a deadline never retries it more often than this. */
 const MIN_FAILED_WAKE_MS = 1000;
 
 type PassPlan = JobPlan & {
@@ -64,8 +64,8 @@ type PassPlan = JobPlan & {
 };
 
 /**
- * Makes passes over jobs: observe, plan, act. A round writes the parts of the status on which steps rely before the steps, and the rest after them. It tries
- * every step, and keeps the deadline of the job. Then it rejects with the error of the failed step, or with an AggregateError of all errors.
+ * Makes passes over jobs: observe, plan, act. A round writes the parts of the status on which steps rely before the steps, and the rest after them. A round
+ * tries every step and keeps the deadline of the job. Then it rejects with the error of the failed step, or with an AggregateError of all errors.
  */
 export function makeReconcile<Seen extends ObservedJob>(deps: PassDeps<Seen>, policy: PassPolicy): Reconcile {
   return makeReconciler<Seen, PassPlan>({
@@ -140,7 +140,7 @@ function isPreparationStep({ kind }: JobStep): boolean {
   return kind === "reserve" || kind === "accept-preemption" || kind === "create-companions";
 }
 
-/** Whether the job has not started. Under load, its budgets and status writes wait for the machines and pods of others. */
+/** Whether the job has not started. Under load, its budgets and status writes wait for the machines and pods of other jobs. */
 function isNotStarted({ status }: Snapshot): boolean {
   return status.completionMs === undefined && status.startMs === undefined;
 }
@@ -149,7 +149,7 @@ function isUrgent(step: JobStep): boolean {
   return step.kind !== "sync-budget" && step.kind !== "delete-budget";
 }
 
-/** Tries every step: a failed creation of one service does not prevent the others. */
+/** Tries every step: a failed creation of one service does not prevent later steps. */
 async function actAll<Seen extends ObservedJob>(
   deps: PassDeps<Seen>,
   { seen, plan, round: { signal } }: PlannedRound<Seen>,

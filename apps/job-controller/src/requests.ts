@@ -19,7 +19,7 @@ export type JobKey = {
 export type FoundJob<View> = {
   readonly key: JobKey;
   readonly revision: string;
-  /** The number of its pods, which is the cost of an answer. */
+  /** The number of members of the job, which is the cost of an answer. */
   readonly members: number;
   readonly view: View;
 };
@@ -44,7 +44,9 @@ export type RequestDeps<View> = {
   readonly namespace: string;
   /** Whether new jobs of the namespace run; undefined if it is not known yet. */
   readonly servesNamespace: (namespace: string) => boolean | undefined;
-  /** Reads all jobs of that name, of one kind or of all, from the API server, and omits jobs of other controllers: a cache may lag behind an earlier answer. */
+  /**
+   * Reads all jobs of that name, of one kind or of all, from the API server, because a cache may lag behind an earlier answer. Omits jobs of other controllers.
+   */
   readonly find: (key: Required<JobKey>, signal: AbortSignal) => Promise<readonly FoundJob<View>[]>;
   /** All jobs by their keys with namespaces, in any order, from a cache that may be slightly stale. */
   readonly listed: () => readonly ListedJob[];
@@ -60,16 +62,16 @@ export type RequestDeps<View> = {
   readonly tryCreate: (kind: Kind, manifest: JobManifest) => Promise<void>;
   /** Returns the maximum of machines of scaled pools; undefined if the ledger does not answer. */
   readonly maxima: () => Promise<ReadonlyMap<string, number> | undefined>;
-  /** Returns why a new job would wait for its machines; undefined if it would not. */
+  /** Returns why a new job would wait for its machines; undefined if it would get them. */
   readonly explainStart: (
     manifest: JobManifest,
     spec: JobSpec,
   ) => Promise<{ readonly code: string; readonly text: string } | undefined>;
   /** Whether the job is suspended, or its suspension was requested. */
   readonly isSuspended: (found: FoundJob<View>) => boolean;
-  /** Whether its end was already requested, or it has finished. */
+  /** Whether a client has requested the end of the job, or the job has finished. */
   readonly isEnding: (found: FoundJob<View>) => boolean;
-  /** Returns the other controller that runs the job; undefined if ours does. */
+  /** Returns the foreign controller that runs the job; undefined if our controller runs it. */
   readonly managedBy: (found: FoundJob<View>) => string | undefined;
   /** Rejects with a conflict if the job has changed since it was found. */
   readonly markCancelled: (found: FoundJob<View>) => Promise<FoundJob<View>>;
@@ -94,7 +96,7 @@ export type JobManifest = {
 
 const MAX_LISTED = 500;
 const MAX_WATCH_MS = 30_000;
-/** A gang changes as often as it has members, and each answer shows all of them; so a watcher of a larger gang gets fewer answers. */
+/** A gang changes as often as it has members, and each answer shows all members. So a watcher of a larger gang gets fewer answers. */
 const ANSWER_MS_PER_MEMBER = 1;
 const MAX_ANSWER_PAUSE_MS = 500;
 /** A cache is complete shortly after the start. */
@@ -120,8 +122,8 @@ export async function submitJob<View>(
 
 /**
  * Returns the problems that `submit` would report, without creating a job. Also reports a pool that can never provide the machines: a created job would wait,
- * because its pool may grow. A warning states why it would wait for its machines. If the ledger does not answer, a warning states that this was not checked.
- * Rejects with FaultError if the rest cannot be checked now.
+ * because its pool may grow. A warning states why the job would wait for its machines. If the ledger does not answer, a warning states that the machines were
+ * not checked. Rejects with FaultError if the rest cannot be checked now.
  */
 export async function checkJob<View>(
   deps: RequestDeps<View>,
@@ -175,8 +177,8 @@ function readSubmission<View>(
 }
 
 /**
- * Returns the one job of this name, at least as new as any earlier answer: it is read from the API server, because the cache of this replica may be behind an
- * answer of another one. Rejects with not_found if it does not exist, and with invalid_request if several kinds have one.
+ * Returns the one job of this name, at least as new as any earlier answer. Reads the API server, because the cache of this replica may be behind an answer of
+ * another replica. Rejects with not_found if the job does not exist, and with invalid_request if several kinds have a job of this name.
  */
 export async function getJob<View>(deps: RequestDeps<View>, key: JobKey, signal: AbortSignal): Promise<FoundJob<View>> {
   if (key.name === "") refuse("key.name", "is empty");
@@ -198,8 +200,8 @@ export async function getJob<View>(deps: RequestDeps<View>, key: JobKey, signal:
 }
 
 /**
- * Answers with what `get` returns once the job differs from the revision, or the wait is over. After a first `get`, the wait continues while the cache has the
- * caller's revision, so that a waiting caller gets no stale answer.
+ * Answers as `get` does once the job differs from the revision, or the wait is over. After a first `get`, the wait continues while the cache has the caller's
+ * revision, so that a waiting caller gets no stale answer.
  */
 export async function watchJob<View>(
   deps: RequestDeps<View>,
@@ -225,8 +227,8 @@ export function computeAnswerPauseMs(job: Pick<FoundJob<unknown>, "members"> | u
 }
 
 /**
- * Jobs that match the selector in the order of their names and kinds, as many as fit into one reply. `next` is empty when there are no more. Unavailable until
- * all caches are complete: a partial list would look complete.
+ * Lists jobs that match the selector in the order of their names and kinds, as many as fit into one reply. `next` is empty after the last page. Throws
+ * unavailable until all caches are complete, because a partial list would look complete.
  */
 export function listJobs<View>(
   deps: RequestDeps<View>,
@@ -252,8 +254,8 @@ export function listJobs<View>(
 }
 
 /**
- * Requests the end of a job. Does not write a finished or cancelled job. Rejects with invalid_request for a job of another controller, which does not read our
- * annotation.
+ * Requests the end of a job. Does not write a finished or cancelled job. Rejects with invalid_request for a job of another controller, because that controller
+ * does not read our annotation.
  */
 export async function cancelJob<View>(
   deps: RequestDeps<View>,
@@ -272,7 +274,7 @@ export async function cancelJob<View>(
 
 /**
  * Suspends or resumes a job. Does not write a job that is already in that state. Rejects with invalid_request for a job that is over or being cancelled, and
- * for one of another controller.
+ * for a job of another controller.
  */
 export async function suspendJob<View>(
   deps: RequestDeps<View>,

@@ -17,9 +17,9 @@ const MAX_CONCURRENT_REQUESTS = 2048;
 const STALE_RETRY_MS = 1000;
 /** A newly installed kind is run after this time at the latest. */
 const BEGIN_EVERY_MS = 1000;
-/** The bucket of queues is compared with the Queues at least this often; each change of a Queue triggers it earlier. */
+/** Maximum interval between comparisons of the bucket of queues with the Queues; each change of a Queue triggers one earlier. */
 const MIRROR_EVERY_MS = 15_000;
-/** The service is not ready without its own kind. */
+/** The service is not ready unless the API server serves Muster's own kind. */
 const OWN_MISSING = `the CustomResourceDefinition ${JOB_KIND.plural}.${JOB_KIND.group} is not installed: kubectl apply --server-side -f deploy/crds/muster.dev_jobs.yaml`;
 const OWN_UNKNOWN = "the API server has not answered yet which kinds of job it has";
 const OWN_REFUSED = `there is no right to list ${JOB_KIND.plural}.${JOB_KIND.group}: deploy/kubernetes/job-controller.yaml grants it, with JOB_NAMESPACES=all job-namespaces.yaml`;
@@ -150,7 +150,7 @@ async function runKinds(context: ServiceContext<Config>, deps: Deps, leadership:
   try {
     await Promise.race([failed.promise, working]);
   } finally {
-    // The lock is released when this function returns, so every pass and the sweep must have ended before.
+    // This function's return releases the lock, so every pass and the sweep must have ended before.
     if (!stop.aborted) cut.abort(new DOMException("a kind has failed", "AbortError"));
     await working;
     await Promise.allSettled([...running.values(), batchJobs]);

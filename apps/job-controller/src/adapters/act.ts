@@ -45,7 +45,7 @@ export type ActContext = {
   readonly signal: AbortSignal;
   /** Called before each step, and before each pod. */
   readonly isHeld: LeadCheck;
-  /** The check before the reservations of each round, by the observations of the round. */
+  /** The version check of each round's reservations, by the observation of the round. */
   readonly checks: WeakMap<Observation, Promise<void>>;
 };
 

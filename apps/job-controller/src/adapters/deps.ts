@@ -136,7 +136,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   };
 }
 
-/** A kind that the controller may not read never becomes fresh, and must not block the others. */
+/** A kind that the controller may not read never becomes fresh, and must not block the other kinds. */
 function describeAge(
   world: Pick<World, "ageMs">,
   { runtimes, kindsRefused }: Pick<Deps, "runtimes" | "kindsRefused">,
@@ -173,7 +173,7 @@ async function openLedger(
   return makeMachines({ ledger, calls, now: Date.now, elapsedMs, ...wakers(runtimes) });
 }
 
-/** Opens the events of jobs, which are disposed of with the stack. */
+/** Opens the events of jobs; the stack disposes of them. */
 function openEvents(
   undo: AsyncDisposableStack,
   { config, logger, instance }: ServiceContext<Config>,
@@ -221,7 +221,7 @@ function describeUnserved(unserved: string, { namespace, jobNamespaces }: Config
 
 type Runtimes = Map<string, KindRuntime>;
 
-/** Holds the followed kinds by name, which are disposed of with the stack. */
+/** Holds the runtimes of the followed kinds by name of the kind; the stack disposes of them. */
 function keepRuntimes(undo: AsyncDisposableStack): Runtimes {
   const runtimes: Runtimes = new Map();
   undo.defer(async () => {
@@ -270,7 +270,7 @@ function openQueuesFor(
   return { queues, alsoWake: (wake) => void wakers.push(wake) };
 }
 
-/** Discovers queues and kinds. A failed check of queues does not prevent that of the kinds. */
+/** Discovers queues and kinds. A failed check of queues does not prevent the check of kinds. */
 async function discoverBoth(queues: Queues, kinds: ReturnType<typeof followKinds>): Promise<readonly Kind[]> {
   const [ofQueues] = await Promise.allSettled([queues.discover()]);
   const missing = await kinds.discover();

@@ -24,7 +24,7 @@ export type FollowDeps = {
   readonly jobChanged: (ownerId: string) => void;
 };
 
-/** An API server that is still loading definitions reports once that each is missing, so a second answer confirms it. */
+/** An API server that is still loading definitions may report each as missing once, so a second answer confirms the absence. */
 const ABSENCES = 2;
 
 /** Follows the kinds of job that the API server serves, as they are installed and uninstalled. */

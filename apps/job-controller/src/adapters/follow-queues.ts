@@ -28,7 +28,7 @@ export type Queues = AsyncDisposable & {
   discover(): Promise<void>;
   /** Returns every Queue by name, and an empty map without the definition; undefined before the first list, or without the right to read queues. */
   rows(): ReadonlyMap<string, QueueRow> | undefined;
-  /** Chooses the queue of a job with these labels in the namespace; absent: the served namespace. */
+  /** Chooses the queue of a job with these labels in the namespace, or in the served namespace if `namespace` is absent. */
   choose(labels: Readonly<Record<string, string>> | undefined, namespace?: string): QueueChoice;
   /** The time after its grant within which a gang of the queue must be ready; undefined without such a limit, or before the queues are listed. */
   readonly readyTimeoutOf: (queue: string) => number | undefined;
@@ -56,7 +56,7 @@ type FollowQueuesDeps = {
 type Labels = Readonly<Record<string, string>>;
 type Followed = { readonly queues: Informer<QueueRow>; readonly namespaces: Informer<Labels> };
 
-/** An API server that is still loading definitions reports once that each is missing, so a second answer confirms it. */
+/** An API server that is still loading definitions may report each as missing once, so a second answer confirms the absence. */
 const ABSENCES = 2;
 /** Changes of many queues within this time wake the jobs once. */
 const GATHER_MS = 100;

@@ -297,7 +297,7 @@ async function waitForChange(
     await pause(emptyWakes === 0 ? 0 : Math.min(ms, computeBackoffMs(emptyWakes, AHEAD_PAUSES)), signal);
     return;
   }
-  // The cache lacks the job if it does not know it yet, or if the job was deleted; the deletion was published too.
+  // The cache lacks a new job that it does not know yet, or a deleted job, whose deletion is published as well.
   const waitMs = isSame ? ms : Math.min(ms, UNKNOWN_WAIT_MS);
   await waitForOwnerChange(ownerChanges, buildOwnerId(job.metadata), waitMs, signal);
 }

@@ -20,7 +20,7 @@ export type Machines = Pick<LedgerClient, "refresh" | "invalidate"> & {
   ownerIds(): ReadonlySet<string>;
   /** Requests a unit; a position in the queue and a refusal are answers too. Rejects with FaultError without an answer. */
   reserve(unit: RequestUnit, priority: number): Promise<void>;
-  /** Returns why the ledger would refuse the unit or let it wait; undefined: it would grant it. Rejects with FaultError without an answer. */
+  /** Returns why the ledger would refuse or queue the unit; undefined if the ledger would grant it. Rejects with FaultError without an answer. */
   check(unit: RequestUnit, priority: number): Promise<WaitReason | undefined>;
   /** Releases a unit, or its position in the queue. Has no effect if the ledger has neither. */
   release(unitId: string): Promise<void>;
@@ -39,7 +39,7 @@ export type MachinesDeps = {
   readonly ledger: LedgerClient;
   readonly calls: ReservationCalls;
   readonly now: () => number;
-  /** A monotonic clock, which is also that of `ledger`: it measures waits. */
+  /** The monotonic clock that measures waits; `ledger` uses the same clock. */
   readonly elapsedMs: () => number;
   /** Called with the owner id after each change. */
   readonly changed: (ownerId: string) => void;
@@ -49,7 +49,7 @@ export type MachinesDeps = {
 
 /** The kind of owner of units in the ledger. */
 export const OWNER_KIND = JOB;
-/** Timeout of each question about a manifest; it is short, because its client waits for the answers. */
+/** Timeout of each check of a manifest; it is short, because the client waits for the answers. */
 const CHECK_TIMEOUT_MS = 2000;
 /** Maps faults of requests that cannot be granted until a pool changes. */
 const REFUSALS: Partial<Record<Fault["code"], string>> = {
@@ -197,8 +197,8 @@ function isSpecific({ otherPools, shared, selection }: Need): boolean {
 }
 
 /**
- * Whether the ledger keeps further pools, shares and node selections. Those of an existing reservation may differ from the requested ones; the plan compares
- * them.
+ * Whether the ledger keeps further pools, shares and node selections. The values of an existing reservation may differ from the requested values; the plan
+ * compares them.
  */
 function isKept(answered: readonly Need[], requested: readonly Need[]): boolean {
   const known = new Map(answered.map((need) => [need.component, need]));

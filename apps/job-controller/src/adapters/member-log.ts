@@ -8,7 +8,7 @@ import { toPodFact } from "./read-pod.ts";
 
 /** Reads the logs of pods, each once for all readers that poll it. */
 export type MemberLogs = Disposable & {
-  /** The dependencies of `readLog` for one member. Throws FaultError where the container does not exist. */
+  /** The dependencies of `readLog` for one member. Throws FaultError if the container does not exist. */
   of(member: Member, signals: Pick<LogDeps, "isFinished" | "changed">): LogDeps;
 };
 

@@ -77,7 +77,7 @@ export function toWireService(manifest: ReturnType<typeof buildService>): V1Serv
   return manifest as unknown as V1Service;
 }
 
-/** Unusable nodes on which other pods run. Those pods end, so a request may wait for the node. A node with granted parts is in `capacity`. */
+/** States of unusable nodes on which other pods run. These pods end, so a request may wait for the node. A node with granted parts is in `capacity`. */
 const IN_USE: ReadonlySet<string> = new Set(["OCCUPIED", "FOREIGN_USE"]);
 
 /** Returns, by scaled pool, the maximum of machines for which the ledger lets one request wait. Nodes that the scaler did not create may exceed its limit. */

@@ -24,7 +24,7 @@ const MAX_CONCURRENT = 8;
 const { Queue } = muster.reservation.v1;
 const codec = makeProtoCodec(Queue);
 
-/** An undecodable entry is undefined, and is replaced like one that differs. */
+/** Decodes an unreadable entry as undefined; a round replaces it like an entry that differs. */
 export const queueCodec: Codec<QueueMessage | undefined, QueueRecord> = {
   encode: codec.encode,
   decode: (bytes) => {

@@ -227,7 +227,7 @@ function namesTaken(
   });
 }
 
-/** Marks a pod as deleted, because only its end is left. */
+/** Marks a pod as deleted, because only the record of its end remains. */
 function deleted(pod: V1Pod, nowMs: number): V1Pod {
   return { ...pod, metadata: { ...pod.metadata, deletionTimestamp: new Date(nowMs) } };
 }

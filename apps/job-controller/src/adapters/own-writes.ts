@@ -11,7 +11,9 @@ type OwnWrites<Row> = {
   forget(key: string): void;
 };
 
-/** Keeps a row until the cache has it, or the API server contradicts it: after a restore of its store, versions are lower than those written before. */
+/**
+ * Keeps a row until the cache has it or the API server contradicts it. After a restore of its store, the API server has versions lower than the written ones.
+ */
 export function makeOwnWrites<Row extends StoredRow>(): OwnWrites<Row> {
   const written = new Map<string, Row>();
   return {

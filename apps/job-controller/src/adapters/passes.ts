@@ -81,7 +81,7 @@ export function makePasses(context: ServiceContext<Config>, passWorld: PassWorld
             runtime.forgetStale(key);
             return {};
           }
-          // Its namespace may have another controller. A change of the queues wakes every job.
+          // Another controller may serve the namespace of the job. A change of the queues wakes every job.
           if (!served.serves(job)) {
             world.ends.forgetJob(job.metadata.uid);
             return {};

@@ -5,7 +5,7 @@ import type { ContainerEnd, PodTrouble } from "../domain/snapshot.ts";
 const MAX_WORDS = 512;
 /** Reasons for waiting of a container that starts normally. */
 const STARTING: ReadonlySet<string> = new Set(["", "ContainerCreating", "PodInitializing"]);
-/** The kubelet has lost the container, and has already counted its restart, which it otherwise does at the start. */
+/** The kubelet has lost the container and has already counted its restart. Otherwise the kubelet counts a restart when the container starts. */
 const STATUS_LOST = "ContainerStatusUnknown";
 /** Reasons that add nothing to the exit code. */
 const PLAIN_ENDS: ReadonlySet<string> = new Set(["", "Completed", "Error"]);
@@ -30,7 +30,7 @@ export function readContainerEnd({ name, state }: V1ContainerStatus): ContainerE
   return readEnd(name, state?.terminated);
 }
 
-/** Returns its end before the last restart; empty if it never restarted. */
+/** Returns the end of the container before its last restart; empty if it never restarted. */
 export function readLastEnd({ name, lastState }: V1ContainerStatus): ContainerEnd[] {
   return readEnd(name, lastState?.terminated);
 }

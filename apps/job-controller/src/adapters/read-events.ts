@@ -40,7 +40,7 @@ export async function readEvents(
   if (members.length <= MAX_NAMED_LISTS) {
     for (const member of members) await read(`involvedObject.kind=Pod,involvedObject.name=${member}`, () => true);
   } else {
-    // A prefix is not enough: the pod `train-2-worker-0` of the job `train-2` has the same prefix as those of `train`.
+    // A prefix is not enough: the pod `train-2-worker-0` of the job `train-2` has the same prefix as the pods of `train`.
     const names = new Set(members);
     await read("involvedObject.kind=Pod", (each) => names.has(each));
   }

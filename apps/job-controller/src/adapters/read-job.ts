@@ -34,7 +34,7 @@ export type JobRow = {
   readonly warnings: readonly Problem[];
   readonly status: JobStatus;
   readonly shape: StatusShape;
-  /** Whether its cancellation was requested. */
+  /** Whether a client has requested the cancellation of the job. */
   readonly cancelled: boolean;
   /** The W3C traceparent of its submission; empty if it has none. */
   readonly traceparent: string;

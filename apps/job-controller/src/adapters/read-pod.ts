@@ -69,7 +69,7 @@ function keepAnnouncement(written: Readonly<Record<string, string>> = {}): Recor
   return at === undefined ? undefined : { [annotations.preemptedAt]: at };
 }
 
-/** Returns the facts that the rules need, of a pod from the cache. */
+/** Returns the facts about a cached pod that the rules need. */
 export function toPodFact({ metadata = {}, spec, status }: V1Pod): PodFact {
   const phase = status?.phase;
   const conditions = status?.conditions ?? [];

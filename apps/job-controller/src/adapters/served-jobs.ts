@@ -9,7 +9,7 @@ import type { World } from "./world.ts";
 export type ServedJobs = {
   /** Whether new jobs of the namespace run; undefined before the queues are listed. */
   servesNamespace(namespace: string): boolean | undefined;
-  /** Whether the controller runs the job. One with machines, a request for them or pods keeps running when no queue serves its namespace any more. */
+  /** Whether the controller runs the job. A job with machines, requested machines or pods keeps running after its namespace has lost the last queue. */
   serves(job: Pick<JobRow, "metadata">): boolean;
 };
 

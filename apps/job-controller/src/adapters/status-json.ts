@@ -89,7 +89,7 @@ export type StatusShape = {
   readonly total?: number | undefined;
 };
 
-/** Returns the types in a status, including types that the spec does not contain (any more), whose history stays. */
+/** Returns the types in a status, including types that the spec lacks, because their history stays. */
 export function listReplicaTypes(json: unknown, annotation: string | undefined): readonly string[] {
   const { replicas } = parseProgress(annotation) ?? {};
   const keys = [...listStatusKeys(json), ...Object.keys(readFields(replicas))];
@@ -281,7 +281,7 @@ function conditionJson({ type, status, reason, message, lastUpdateMs, lastTransi
 function readCondition(json: unknown): Condition[] {
   const { type, status, reason, message, lastUpdateTime, lastTransitionTime } = readFields(json);
   if (!isConditionType(type) || (status !== "True" && status !== "False")) return [];
-  // Zero means no time, and the reader of the whole job sets one.
+  // Zero means that the time is missing; the reader of the whole job sets one.
   const lastTransitionMs = timeMs(lastTransitionTime) ?? timeMs(lastUpdateTime) ?? 0;
   const lastUpdateMs = timeMs(lastUpdateTime) ?? lastTransitionMs;
   return [{ type, status, reason: readText(reason), message: readText(message), lastUpdateMs, lastTransitionMs }];
@@ -303,7 +303,7 @@ function readRestart({ number, limit }: PlainObject): RestartNumber {
   return { number: counted === 0 ? undefined : counted, limit: typeof limit === "number" ? count(limit) : undefined };
 }
 
-/** Reads the restart from the message, in a status of an earlier version or an older definition, which keep only the message. */
+/** Reads the restart from the message: statuses of earlier versions and of older definitions keep only the message. */
 function parseRestart(message: string): RestartNumber | undefined {
   const [isAnnounced, number, limit] =
     /^(?:restart (\d{1,9})(?: of (\d{1,9}))?|a restart that does not count) in \d+ s: /.exec(message) ?? [];

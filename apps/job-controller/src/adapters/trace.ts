@@ -7,8 +7,8 @@ import type { JobRow } from "./read-job.ts";
 const TRACER = "job-controller";
 
 /**
- * Returns the trace context of a job, which is equal in every process: that of its submission, or one built from its uid, so that a job from kubectl is one
- * trace too.
+ * Returns the trace context of a job, which is equal in every process: the context of its submission, or else one built from its uid. So a job from kubectl is
+ * one trace too.
  */
 export function buildTraceContext({ traceparent, metadata }: Pick<JobRow, "traceparent" | "metadata">): Context {
   if (traceparent !== "") return parseTraceparent(traceparent);

@@ -111,7 +111,7 @@ export function openWorld(
   };
 }
 
-/** Returns the owner id in the labels. Users of other namespaces can set labels as well: there the job must control the pod. */
+/** Returns the owner id in the labels. Users of other namespaces can set labels as well, so in these namespaces the job must control the pod. */
 export function listOwners({ metadata = {} }: V1Pod, namespace: string): readonly string[] {
   const id = metadata.labels?.[labels.owner];
   if (id === undefined) return [];

@@ -20,8 +20,8 @@ export type StatusDeps = {
 
 /**
  * Replaces the status with which the row was read, and returns the resulting resource; undefined if it was deleted meanwhile. Rejects with a conflict if the
- * resource has changed since. Fields that other projects' resources lack are first written to an annotation, because the rest follows from them. An older
- * definition of Muster's own resource gets one too, once an answer shows dropped fields: a restart budget must not be lost.
+ * resource has changed since. Fields that other projects' resources lack are first written to an annotation, because the rest follows from them. A resource of
+ * Muster with an older definition gets the annotation too, once an answer shows dropped fields: a restart budget must not be lost.
  */
 export async function writeStatus(
   deps: StatusDeps,

@@ -78,7 +78,7 @@ export function buildPod(request: PodToBuild, policy: MemberPolicy): PodManifest
   };
 }
 
-/** Removes the announcement of a preemption: a pod that was created with it would be deleted immediately and recreated without end. */
+/** Removes the announcement of a preemption: a pod that was created with it would be deleted immediately and recreated endlessly. */
 function withoutAnnouncement(
   written: Readonly<Record<string, string>>,
   preemptedAt: string,
@@ -137,7 +137,7 @@ function buildContainer(
   };
 }
 
-/** Merges variables. The template's own ones take precedence, and may refer to ours because they come later. */
+/** Merges variables. The template's own variables take precedence, and may refer to ours because they come later. */
 function mergeEnv(ours: readonly EnvVariable[], own: NonNullable<Container["env"]>): NonNullable<Container["env"]> {
   const names = new Set(own.map(({ name }) => name));
   const added = ours.filter(({ name }) => !names.has(name)).map(({ name, value }) => ({ name, value: literal(value) }));
@@ -160,7 +160,7 @@ export function listInitContainers(added: readonly Container[], { spec }: PodTem
   return withoutDuplicates([...added, ...(spec.initContainers ?? [])]);
 }
 
-/** Keeps the later one of two items with one name. */
+/** Keeps the later one of two items with the same name. */
 function withoutDuplicates<Named extends PlainObject>(items: readonly Named[]): readonly Named[] {
   return items.filter(({ name }, index) => !items.slice(index + 1).some((later) => later["name"] === name));
 }

@@ -22,7 +22,7 @@ export type RequestUnit = {
   readonly topology?: string | undefined;
   /** The queue whose quota the unit uses; absent if none. */
   readonly queue?: string | undefined;
-  /** The time that its pods need to end after a preemption; only with a queue. */
+  /** The time that the pods need to end after a preemption; only with a queue. */
   readonly graceMs?: number;
   /** Requests that the unit is not preempted, which the queue may permit; only with a queue. */
   readonly notPreemptible?: boolean;
@@ -47,9 +47,9 @@ export function buildOwnerId(job: { readonly name: string; readonly uid: string 
 }
 
 /**
- * Builds the desired units of a job: its gang, without which nothing starts, and a unit for each member without a machine in the gang's grant. Members lack one
- * after the job grew or a machine was lost. The grant defines the gang, so a change of the spec adds and releases single machines, never the gang. These
- * machines are in the pool of the gang's grant, and in its domain if it has a topology.
+ * Builds the desired units of a job: its gang, without which no member starts, and a unit for each member without a machine in the gang's grant. Members lack a
+ * machine after the job grew or a machine was lost. The grant defines the gang, so a change of the spec adds and releases single machines, never the gang.
+ * These machines are in the pool of the gang's grant, and in its domain if it has a topology.
  */
 export function buildUnits(
   job: { readonly name: string; readonly uid: string },
@@ -75,14 +75,14 @@ export function buildUnits(
   return [gang, ...extras];
 }
 
-/** Builds the unit without which nothing starts. */
+/** Builds the unit without which no member starts. */
 export function buildGang(
   job: { readonly name: string; readonly uid: string },
   spec: JobSpec,
   completed: ReadonlySet<string> = new Set(),
 ): RequestUnit {
   const all = spec.replicas.flatMap((replica) => buildReplicaNeeds(replica, countGang(replica)));
-  // A repeated request omits completed members, which need no machine; but it needs at least one machine.
+  // A repeated request omits completed members, which need no machine, but contains at least one machine.
   const left = all.filter(({ component }) => !completed.has(component));
   const { topology } = spec;
   const needs = left.length === 0 ? all : left;

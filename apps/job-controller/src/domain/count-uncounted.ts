@@ -7,8 +7,8 @@ import type { JobPolicy, PodFact, Snapshot } from "./snapshot.ts";
 import { roundToSecond } from "./transition-conditions.ts";
 
 /**
- * Counts each pod that is recreated without counting against backoffLimit, once by its uid: in however many passes, and whichever replica leads. The count of a
- * member ends when it completes, or has run for `calmAfterMs`. `status` already has the completed indexes of this pass.
+ * Counts each pod that is recreated without counting against backoffLimit. A pod counts once by its uid, in however many passes and replicas. The count of a
+ * member ends when the member completes, or has run for `calmAfterMs`. `status` already has the completed indexes of this pass.
  */
 export function countUncounted(snapshot: Snapshot, spec: JobSpec, status: JobStatus, policy: JobPolicy): JobStatus {
   const replicas = status.replicas.map((progress): ReplicaStatus => {

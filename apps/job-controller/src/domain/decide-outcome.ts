@@ -59,7 +59,7 @@ export function decideOutcome(
   return failed ?? { kind: "going-on" };
 }
 
-/** Describes how one of the failed pods ended; empty if none of them still exists. */
+/** Describes how one of the failed pods ended; empty if no failed pod still exists. */
 function describeFailure(snapshot: Snapshot, spec: JobSpec, { attempt }: JobStatus): string {
   const ends = spec.replicas
     .filter(({ failuresIgnored }) => !failuresIgnored)
@@ -74,7 +74,7 @@ function describeFailure(snapshot: Snapshot, spec: JobSpec, { attempt }: JobStat
   return ends.find((end) => end !== "") ?? "";
 }
 
-/** Counts failures against the limit: of pods, in place or recreated, and of whole attempts. */
+/** Counts failures against the limit: failures of pods, in place or recreated, and of whole attempts. */
 export function countRestarts(status: JobStatus): number {
   return status.replicas.reduce((sum, { restarts }) => sum + restarts, status.attemptsCounted);
 }
@@ -85,7 +85,7 @@ const WHY_UNCOUNTED: Record<Exclude<UncountedReason, "failures-ignored">, string
   "machine-lost": "the machine was lost",
 };
 
-/** Limits uncounted restarts. Types whose failures never fail the job, by their kind, have no such limit. */
+/** Limits uncounted restarts. Types whose kind ignores their failures have no such limit. */
 function decideEndless(
   { replicas }: JobStatus,
   { maxUncountedRestarts: maxUncountedRestarts }: Pick<JobPolicy, "maxUncountedRestarts">,

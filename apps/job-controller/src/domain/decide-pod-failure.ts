@@ -4,7 +4,7 @@ import type { FailureRule, JobSpec, ReplicaSpec } from "./job.ts";
 import type { UncountedReason } from "./job-status.ts";
 import type { PodFact } from "./snapshot.ts";
 
-/** The consequence of a failed pod for itself or its job. `counts` means against backoffLimit. */
+/** The consequence of a failed pod for itself or its job. `counts` means that the failure counts against backoffLimit. */
 type FailureVerdict =
   | { readonly action: "fail-job"; readonly reason: FailReason; readonly message: string }
   | { readonly action: "restart-pod"; readonly counts: false; readonly because: IgnoredReason }
@@ -17,11 +17,11 @@ type FailureVerdict =
 export type FailReason = "PodFailed" | "PermanentExitCode" | "FailurePolicy";
 type IgnoredReason = Exclude<UncountedReason, "machine-lost">;
 
-/** Codes from this one on mean that a signal ended the process, usually for an outside cause. */
+/** Exit codes from this one on mean that a signal ended the process, usually for an outside cause. */
 const FIRST_SIGNAL_CODE = 128;
 /**
- * Reasons of the kubelet and of node controllers for pods that were ended because of the node. `Evicted` is not one: the kubelet also uses it for a pod over
- * its own storage limit, and marks only the others with the condition DisruptionTarget.
+ * Reasons of the kubelet and of node controllers for pods that were ended because of the node. `Evicted` is not in the set: the kubelet also uses it for a pod
+ * over its own storage limit. Only the other evicted pods have the condition DisruptionTarget.
  */
 const DISRUPTIONS: ReadonlySet<string> = new Set(["NodeLost", "NodeShutdown", "Preempting", "Shutdown", "Terminated"]);
 

@@ -58,7 +58,7 @@ export function computeGangRestartMs(endMs: number, { attemptsCounted }: JobStat
   return endMs + computeRestartPauseMs(attemptsCounted + 1, policy);
 }
 
-/** Returns the pause, which grows with the failures of the type for a counted end, and otherwise with the member's consecutive uncounted ends. */
+/** Returns the pause before a restart. For a counted end it grows with the failures of the type, otherwise with the member's consecutive uncounted ends. */
 export function computeMemberPauseMs(
   progress: ReplicaStatus | undefined,
   end: { readonly index: number; readonly counts: boolean },

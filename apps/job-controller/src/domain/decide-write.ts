@@ -14,7 +14,7 @@ export function decideWrite(stored: JobStatus, next: JobStatus, sinceMs: number,
   return sinceMs >= everyMs ? "after" : "later";
 }
 
-/** The part of the status that steps rely on: counts, completions, replacements, that its machines are taken, and the end. */
+/** The part of the status that steps rely on: counts, completions, replacements, whether preempted machines have been left, and the end. */
 function promises(status: JobStatus): unknown {
   const { attempt, attemptsCounted, replaced, regrouping, completionMs, readyTimeouts, lastReadyTimeoutMs } = status;
   const gang = { attempt, attemptsCounted, replaced, regrouping, readyTimeouts, lastReadyTimeoutMs };
@@ -27,7 +27,10 @@ function promises(status: JobStatus): unknown {
   return { ...gang, completionMs, replicas, hasLeft };
 }
 
-/** The part that users wait for; and that the gang was ready: a later pass over the stored status would release a gang that has lost a pod since. */
+/**
+ * The part of the status that users wait for, and whether the gang was ready. Without the latter, a later pass over the stored status would release a gang that
+ * has lost a pod since.
+ */
 function reportedPart({ conditions, observedGeneration, startMs, hasBeenReady }: JobStatus): unknown {
   return { conditions, observedGeneration, startMs, hasBeenReady };
 }

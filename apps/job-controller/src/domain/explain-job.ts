@@ -80,7 +80,7 @@ function trueCondition(status: JobStatus, state: Exclude<JobState, "Queued">): C
   return isTrue(status, type) ? findCondition(status, type) : undefined;
 }
 
-/** Kubeflow has no condition for a cancellation: it is a reason of Failed. */
+/** Kubeflow has no condition for a cancellation: the cancellation is a reason of Failed. */
 function isCancelled(status: JobStatus): boolean {
   return isTrue(status, "Failed") && findCondition(status, "Failed")?.reason === "Cancelled";
 }

@@ -19,9 +19,7 @@ const WARNING_CONDITIONS: ReadonlySet<ConditionType> = new Set([
 /** Reasons that make a condition, which is usually good, a Warning. */
 const WARNING_REASONS: ReadonlySet<string> = new Set(["RightsMissing", "InvalidSpec"]);
 
-/**
- * Returns the changes of a replaced status: each condition that has become true, and warnings about a new generation of the spec. None without a change.
- */
+/** Returns the changes of a replaced status: each condition that has become true, and warnings about a new generation of the spec. Empty without a change. */
 export function findStatusChanges(
   before: JobStatus,
   after: JobStatus,

@@ -11,7 +11,7 @@ export function findTooSmallPool(spec: JobSpec, maxima: ReadonlyMap<string, numb
   const replicas = spec.replicas.filter(({ otherPools }) => otherPools === undefined);
   for (const replica of replicas)
     if (replica.shared === undefined) needed.set(replica.pool, (needed.get(replica.pool) ?? 0) + countGang(replica));
-  // Members that share machines need at least one, in addition to the whole machines of the others.
+  // Members that share machines need at least one machine, in addition to the whole machines of other members.
   const shared = replicas.filter((replica) => replica.shared !== undefined && countGang(replica) > 0);
   for (const pool of new Set(shared.map((replica) => replica.pool))) needed.set(pool, (needed.get(pool) ?? 0) + 1);
   const tolerant = new Set(

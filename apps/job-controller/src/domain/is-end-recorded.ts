@@ -4,7 +4,7 @@ import type { PodFact, Snapshot } from "./snapshot.ts";
 
 /**
  * Whether the decided status contains everything about the end of a pod. False while the spec, which defines the meaning of the end, is unreadable. Also false
- * while the gang must still restart because of it, because only the next attempt records that.
+ * while the end still has to restart the gang, because only the next attempt records the restart.
  */
 export function isEndRecorded(pod: PodFact, spec: Snapshot["spec"], status: JobStatus): boolean {
   if (isFinished(status) || pod.attempt !== status.attempt || pod.preempted) return true;

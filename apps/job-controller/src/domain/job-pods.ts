@@ -16,7 +16,7 @@ export function isActive({ phase, deleting }: PodFact): boolean {
   return !deleting && phase !== "Succeeded" && phase !== "Failed";
 }
 
-/** Whether its containers may still run: while it exists and has not ended, whatever the state of its node. */
+/** Whether the containers of the pod may still run: while the pod exists and has not ended, whatever the state of its node. */
 export function canRun({ phase }: PodFact): boolean {
   return phase !== "Succeeded" && phase !== "Failed";
 }

@@ -65,7 +65,7 @@ export type ReplicaStatus = {
   readonly completedIndexes: readonly number[];
   /** The number of failures of each existing pod that `restarts` includes; pods without failures are omitted. */
   readonly counted: readonly { readonly pod: string; readonly failures: number }[];
-  /** Sorted by index; members that have run for `calmAfterMs` since their last uncounted restart are omitted. */
+  /** Sorted by index. Omits members that have run for `calmAfterMs` since their last uncounted restart. */
   readonly uncounted: readonly UncountedRecreations[];
 };
 
@@ -100,9 +100,9 @@ export type JobStatus = {
   readonly hasBeenReady: boolean;
   /** The number of consecutive timeouts in which the gang was not ready within the `readyTimeout` of its queue. */
   readonly readyTimeouts: number;
-  /** The time of the last of these timeouts, at which the pause before the next request begins. Undefined if the row is empty. */
+  /** The time of the last of these timeouts, at which the pause before the next request begins. Undefined without a timeout. */
   readonly lastReadyTimeoutMs: number | undefined;
-  /** The members whose pods had failed at the end of the job, because their pods may be deleted. Empty until then. */
+  /** The members whose pods had failed at the end of the job, because their pods may be deleted. Empty before the end. */
   readonly failedMembers: readonly FailedMembers[];
 };
 

@@ -95,7 +95,7 @@ export type JobSpec = {
   /** The label whose value must be equal on the nodes of all machines of the gang; absent without a restriction. */
   readonly topology?: string | undefined;
   readonly suspend: boolean;
-  /** The controller that runs the job instead of ours; undefined if ours does. */
+  /** The foreign controller that runs the job; undefined if our controller runs it. */
   readonly managedBy: string | undefined;
   readonly backoffLimit: number | undefined;
   readonly activeDeadlineMs: number | undefined;

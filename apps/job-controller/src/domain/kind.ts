@@ -5,7 +5,7 @@ export type Problem = { readonly field: string; readonly reason: string };
 
 /** Settings of the controller that complete a manifest. */
 export type KindDefaults = {
-  /** The pool of replica types that name none; undefined if they must name one. */
+  /** The pool of replica types that name no pool; undefined if each type must name one. */
   readonly pool: string | undefined;
   /** The node label whose value is the pool; a template may choose its pool by a nodeSelector on it. */
   readonly poolLabel: string;
@@ -25,7 +25,7 @@ export type KindDefaults = {
 /** The metadata of a job that kinds need. */
 export type JobIdentity = { readonly namespace: string; readonly name: string; readonly uid: string };
 
-/** The description of its gang that a pod gets, in addition to its template. */
+/** The description of the gang that a pod gets, in addition to its template. */
 export type ClusterDescription = {
   /** Variables of the named containers, or of all if `containers` is undefined. A template's variable of the same name takes precedence. */
   readonly env: readonly EnvVariable[];
@@ -69,7 +69,7 @@ export type KindLabels = {
   readonly jobNameLabelKey: string;
   readonly replicaTypeLabelKey: string;
   readonly replicaIndexLabelKey: string;
-  /** `master` on the pod that represents the job; absent on all others. */
+  /** `master` on the pod that represents the job; absent on all other pods. */
   readonly jobRoleLabelKey: string;
 };
 

@@ -23,7 +23,7 @@ export const KUBEFLOW_LABEL_KEYS = {
   jobRoleLabelKey: "training.kubeflow.org/job-role",
 };
 const RESTART_POLICIES: readonly RestartPolicy[] = ["Always", "OnFailure", "Never", "ExitCode"];
-/** Valid values of managedBy. The training operator runs a job that names it; a job without a value is ours. */
+/** Valid values of managedBy. If a job names the training operator, the operator runs the job; a job without a value is ours. */
 const MANAGERS = ["kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue", MANAGER_NAME];
 
 type ReplicaType = {
@@ -155,7 +155,7 @@ function readIdentity({ metadata }: ParsedManifest): JobIdentity {
   return { name: metadata?.text("name") ?? "", namespace: metadata?.text("namespace") ?? "", uid: "" };
 }
 
-/** Refuses variables that are too long: a process with a longer one does not start, and members of these kinds find each other by it. */
+/** Refuses variables that are too long: a process with a longer variable does not start, and members of these kinds find each other by the variable. */
 function checkVariables(framework: Framework, manifest: ParsedManifest, spec: JobSpec, defaults: KindDefaults): void {
   const job = readIdentity(manifest);
   const variables = spec.replicas

@@ -15,7 +15,7 @@ export function matchesSelector(selector: Labels, labels: Labels): boolean {
   return Object.entries(selector).every(([key, value]) => labels[key] === value);
 }
 
-/** Returns the labels of one member: those of its job, its type and index, and the role if it represents the job. */
+/** Returns the labels of one member: the labels of its job, its type and index, and the role if the member represents the job. */
 export function buildMemberLabels(
   keys: KindLabels,
   job: Pick<JobIdentity, "name">,

@@ -12,8 +12,8 @@ export type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;
 export type GrantedMachine = { readonly node: string; readonly isShared: boolean };
 
 /**
- * Returns the machine on which each member may run: that of its own unit, or else of the gang's. A member with a lost machine has none until it gets a
- * replacement. Neither has a member that requests more than its part of a machine.
+ * Returns the machine on which each member may run: that of its own unit, or else of the gang's. A member has no machine while it waits for a replacement of a
+ * lost one, or while it requests more than its part of a machine.
  */
 export function listMemberMachines(snapshot: Snapshot, status: JobStatus): ReadonlyMap<string, GrantedMachine> {
   const gangId = buildOwnerId(snapshot.job);
@@ -28,7 +28,7 @@ export function listMemberMachines(snapshot: Snapshot, status: JobStatus): Reado
       if (unit.id === gangId && isReplaced) continue;
       // Skips the unit of a single member that is about to be released.
       if (unit.id !== gangId && !isReplaced && gang?.nodes.has(component) === true) continue;
-      // Its machine is preempted, and the member waits for another one.
+      // The machine of the unit is preempted, and the member waits for another one.
       if (unit.id !== gangId && unit.preemption !== undefined) continue;
       if (isLostTo(snapshot, component, node) || isPartTooSmall(unit, component, needs)) continue;
       machines.set(component, { node, isShared: unit.shares?.has(component) === true });
@@ -86,9 +86,9 @@ export function isOnOwnMachine({ component }: PodFact, place: string, held: Held
 }
 
 /**
- * Whether a pod runs, or would be placed, where its member must not run. Such a machine is lost, or the job does not have it for the member. A pod without a
- * node must also not be bound to another machine than its member's. Only recreation helps, because a pod stays bound to the machine for which it was created.
- * False before the ledger has answered.
+ * Whether a pod runs, or would be placed, where its member must not run: the machine is lost, or the job does not have it for the member. A pod without a node
+ * must also not be bound to a machine other than its member's. Only recreation helps, because a pod stays bound to the machine for which it was created. False
+ * before the ledger has answered.
  */
 export function isMisplaced(snapshot: Snapshot, pod: PodFact, { machines, held }: MachinePlaces): boolean {
   const place = pod.node ?? pod.pinned;
@@ -116,7 +116,7 @@ export function isPartTooSmall({ shares }: GrantedUnit, component: string, needs
   return needs.has(component) && !canHoldRequests(shares?.get(component), needs.get(component));
 }
 
-/** Whether a member needs more than its part while the job has no pod: the new request would wait for the parts that the job itself has. */
+/** Whether a member needs more than its part while the job has no pod. The member's new request would wait for parts that the job itself has. */
 export function isGangGrantTooSmall(snapshot: Snapshot): boolean {
   const gang = snapshot.units.find(({ id }) => id === buildOwnerId(snapshot.job));
   if (gang?.state !== "granted" || !snapshot.podsSettled || listPods(snapshot).length > 0) return false;
@@ -136,7 +136,7 @@ export function buildNeeds(spec: Snapshot["spec"]): Needs {
   );
 }
 
-/** Returns nodes that members share: a running pod of one member does not show that pods of the others can be placed there. */
+/** Returns nodes that members share. A running pod of one member does not show that pods of other members can be placed on the node. */
 export function listSharedNodes(units: readonly UnitSeen[]): ReadonlySet<string> {
   return new Set(
     units.flatMap((unit) => {

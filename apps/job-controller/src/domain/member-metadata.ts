@@ -18,7 +18,7 @@ export type MemberPolicy = {
   /** The id of this installation. */
   readonly installation: string;
   readonly defaults: KindDefaults;
-  /** Gates of a pod, before whose removal no scheduler places it. */
+  /** The gates of a pod; no scheduler places the pod before their removal. */
   readonly schedulingGates: readonly string[];
 };
 

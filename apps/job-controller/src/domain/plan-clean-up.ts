@@ -16,7 +16,7 @@ export type CleanUpPolicy = {
 
 /**
  * Keeps the parts of a finished job that its policy allows, but never a pod that may run on a foreign machine. Deletes pods, then services and the group, even
- * without pods, and always the budget. Releases machines as soon as no pod runs on them, and deletes the job last. Its outcome never changes.
+ * without pods, and always the budget. Releases machines as soon as no pod runs on them, and deletes the job last. The outcome of the job never changes.
  */
 export function planCleanUp(snapshot: Snapshot, status: JobStatus, after: CleanUpPolicy, policy: JobPolicy): JobPlan {
   const { cleanPodPolicy } = after;
@@ -48,7 +48,7 @@ export function planBudgetDeletion({ budget }: Snapshot, because: StopReason | "
   return budget === undefined ? [] : [{ kind: "delete-budget", because }];
 }
 
-/** Plans the deletion by the recorded end. An end in the future, by another machine's clock, delays the deletion and never advances it. */
+/** Plans the deletion by the recorded end. An end that another machine's clock put into the future delays the deletion and never advances it. */
 function planJobDeletion(
   { nowMs }: Snapshot,
   status: JobStatus,

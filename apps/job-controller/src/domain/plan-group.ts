@@ -22,7 +22,7 @@ export function planGroupDeletions({ groups }: Snapshot, because: StopReason | "
   return groups.existing.map(({ apiVersion }) => deletion(apiVersion, because));
 }
 
-/** Returns the kind whose mark the pods of the job have; undefined if they have none. */
+/** Returns the kind whose mark the pods of the job have; undefined if the pods have no mark. */
 export function findGroupKind(
   { groups, spec }: Snapshot,
   policy: Pick<JobPolicy, "gangScheduling">,
@@ -42,8 +42,8 @@ export function findGroupAdvice(
 }
 
 /**
- * Returns the number of pods that must exist before any of them is placed. It counts only pods that are created together, because the scheduler would otherwise
- * wait forever. Types that depend on others are created once those run, and completed members whose pods no longer exist are not recreated.
+ * Returns the number of pods that must exist before the scheduler places any of them. Counts only pods that are created together, because the scheduler would
+ * otherwise wait forever. Types that depend on others are created later, and completed members whose pods no longer exist are not recreated.
  */
 function minMember(seen: readonly ReplicaSeen[], spec: JobSpec, status: JobStatus): number {
   const first = spec.replicas.filter(({ dependsOn }) => dependsOn.length === 0);

@@ -8,9 +8,9 @@ import type { ReplicaSeen, Snapshot } from "./snapshot.ts";
 import { isActive, listPods } from "./job-pods.ts";
 
 /**
- * Plans the hand-over of a job to the controller that it names: deletes our pods, then releases its machines, so that no two controllers run one job. The
- * status and the services stay, which both controllers build alike, and so do objects of the other controller. Plans nothing after that, and for a job that
- * never was ours.
+ * Plans the hand-over of a job to the controller that it names: deletes our pods, then releases the machines, so that no two controllers run one job. Keeps the
+ * status and the services, which both controllers build alike, and the objects of the other controller. Plans no steps after the hand-over, and none for a job
+ * that never was ours.
  */
 export function planHandOver(snapshot: Snapshot): JobPlan {
   const { status, nodesLost } = snapshot;

@@ -26,8 +26,8 @@ import { areRequestsEqual } from "./requests.ts";
 import type { JobPolicy, Snapshot, UnitSeen } from "./snapshot.ts";
 
 /**
- * Returns members of the gang whose machine is lost, those of earlier passes first: a machine that returns is used again only while its member waits for a
- * replacement. A member without a pod also needs another machine if it requests more than its part. A running pod keeps its part.
+ * Returns members of the gang whose machine is lost, starting with members from earlier passes. A machine that returns is used again only while its member
+ * waits for a replacement. A member without a pod also needs another machine if it requests more than its part. A running pod keeps its part.
  */
 export function listReplacedMembers(snapshot: Snapshot, spec: JobSpec, status: JobStatus): readonly string[] {
   const gang = snapshot.units.find(({ id }) => id === buildOwnerId(snapshot.job));
@@ -46,7 +46,7 @@ export function listReplacedMembers(snapshot: Snapshot, spec: JobSpec, status: J
   return more.length === 0 && still.length === status.replaced.length ? status.replaced : [...still, ...more];
 }
 
-/** Whether a member that waits for a replacement can use its own machine again: the job has kept it, and no other one may ever become free. */
+/** Whether a member that waits for a replacement can use its own machine again. The job has kept that machine, and no other machine may ever become free. */
 function canReuseMachine(
   snapshot: Snapshot,
   gang: GrantedUnit,
@@ -104,7 +104,7 @@ export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobSt
   return [...releases, ...asks];
 }
 
-/** The ledger counts only what it granted. It would grant a part of the same node again while a shared node rejects pods. */
+/** The ledger counts only its own grants. It would grant a part of the same node again while a shared node rejects pods. */
 function avoidRejectingNodes({ rejections, nowMs }: Snapshot, unit: RequestUnit): RequestUnit {
   if (rejections === undefined) return unit;
   const needs = unit.needs.map((need) => {
@@ -137,7 +137,7 @@ function findQueueName(choice: QueueChoice): string | undefined {
   return choice.kind === "queue" ? choice.name : undefined;
 }
 
-/** Returns the priority of a request in the queue, with `loweredFrom` if the queue has lowered it. */
+/** Returns the priority of a request in the queue, with `loweredFrom` if the queue lowers the priority. */
 export function computePriority(
   choice: QueueChoice,
   priority: number,

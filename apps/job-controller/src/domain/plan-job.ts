@@ -57,7 +57,7 @@ export function planJob(snapshot: Snapshot, policy: JobPolicy): JobPlan {
 
 function planOwn(snapshot: Snapshot, policy: JobPolicy): JobPlan {
   const { spec, status, job } = snapshot;
-  // The garbage collector deletes its pods and services.
+  // The garbage collector deletes the pods and services of the job.
   if (job.deleting) return { status, steps: planReleases(snapshot, "job-over"), recheckInMs: undefined };
   if (isUnreadable(spec)) return planUnreadable(snapshot, spec, policy);
   if (isFinished(status)) return planCleanUp(snapshot, settle(snapshot, spec, status), spec, policy);
@@ -123,7 +123,7 @@ function settle(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus
 }
 
 function planSuspended(snapshot: Snapshot, spec: JobSpec, begun: JobStatus): JobPlan {
-  // A resumed job retries its members: none waits because of earlier ends.
+  // A resumed job retries its members: earlier ends cause no pause.
   const replicas = summariseReplicas(spec, begun, snapshot.replicas).map((each) => ({ ...each, uncounted: [] }));
   const { hasBeenReady, readyTimeouts, lastReadyTimeoutMs } = NEW_STATUS;
   const fresh = { hasBeenReady, readyTimeouts, lastReadyTimeoutMs };

@@ -23,8 +23,8 @@ export type PodLeft = {
 };
 
 /**
- * Returns whether a unit is left over, because its job is deleted. A waiting request is, whatever pods exist; granted machines are blocked by each pod of the
- * job that may run on any of them.
+ * Returns whether a unit is left over, because its job is deleted. A waiting request is left over whatever pods exist. Each pod of the job that may run on a
+ * granted machine blocks the unit.
  */
 export function decideUnitStanding(unit: UnitSeen, { jobs, running }: Omit<Leftovers, "units">): OwnerStanding {
   if (jobs.has(getUnitOwnerId(unit.id))) return { kind: "owned", because: "its job exists" };
@@ -53,8 +53,8 @@ export function planLeftovers({ units, ...seen }: Leftovers): {
 }
 
 /**
- * Lists the pods that block a unit. A pod without a node may still be placed on the machine for which it was created; a pod without a component, on any
- * machine. On a shared machine, a pod blocks the parts of all members.
+ * Lists the pods that block a unit. A pod without a node may still be placed on the machine for which it was created, and without a component on any machine.
+ * On a shared machine, a pod blocks the parts of all members.
  */
 function podsOn(unit: UnitSeen, running: Leftovers["running"]): readonly PodFact[] {
   if (unit.state !== "granted") return [];

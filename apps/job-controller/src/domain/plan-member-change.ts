@@ -9,7 +9,7 @@ import {
   type MemberObject,
 } from "./ownership.ts";
 
-/** A change as an informer reports it: no `before` for an addition, no `after` for a deletion; `before` is then the last known state. */
+/** A change as an informer reports it. An addition has no `before`. A deletion has no `after`, and its `before` is the last known state. */
 export type MemberChange<M extends MemberObject> = {
   readonly before: M | undefined;
   readonly after: M | undefined;
@@ -102,7 +102,7 @@ function observe(before: MemberObject | undefined, after: MemberObject | undefin
   return steps;
 }
 
-/** The caller checks every member, not only those in a set: it may have been in one at the request of its deletion. */
+/** The caller checks every member, not only members of a set: a member may have been in a set when its deletion was requested. */
 function decideLeaveReason(
   before: MemberObject | undefined,
   after: MemberObject | undefined,
@@ -121,7 +121,7 @@ function findReplicaSet(member: MemberObject, kind: OwningKind): ReplicaSetId | 
   return isReferringToKind(reference, kind) ? { jobUid: reference.uid, replicaType } : undefined;
 }
 
-/** Returns the job that manages the member, if its uid is that of the reference. */
+/** Returns the job that manages the member, if the owner reference has the uid of the job. */
 function ownerKey(member: MemberObject, kind: OwningKind, jobOf: GetCachedJob): string | undefined {
   const reference = findController(member);
   if (reference === undefined || !isReferringToKind(reference, kind)) return undefined;
@@ -129,7 +129,7 @@ function ownerKey(member: MemberObject, kind: OwningKind, jobOf: GetCachedJob): 
   return job?.metadata.uid === reference.uid ? buildJobKey(job) : undefined;
 }
 
-/** Returns the job whose selector matches the member's labels; names are unique, so at most one does. */
+/** Returns the job whose selector matches the member's labels. At most one job matches, because names are unique. */
 function selectingKey(member: MemberObject, kind: OwningKind, jobOf: GetCachedJob): string | undefined {
   const labels = getLabels(member);
   const name = labels[kind.labelKeys.jobNameLabelKey];

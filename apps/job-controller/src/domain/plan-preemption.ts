@@ -14,7 +14,7 @@ export type PreemptedUnit = GrantedUnit & { readonly preemption: UnitPreemption 
 /** Removes a pod that still exists after the deadline of its preemption. */
 export type ForcePreempted = Extract<JobStep, { readonly kind: "force-pod" }> & { readonly because: "preempted" };
 
-/** The node ends a pod itself if it does not answer: this long after the deadline, and after each attempt, the node is checked again. */
+/** Interval of checks of the node after the deadline and after each attempt. A node that does not answer ends the pod itself. */
 const FORCE_AGAIN_MS = 5000;
 
 /** Returns the gang's unit while its machines are preempted for a waiting request; undefined if the job keeps its machines. */
@@ -24,7 +24,7 @@ export function findPreemptedGang({ units, job }: Snapshot): PreemptedUnit | und
 
 /**
  * Ends a job with preempted machines as its suspension would: deletes its active pods, by force after the deadline, and requeues the reservation after no pod
- * can run. Completed members stay completed, and nothing counts. The job continues until the ledger knows that it leaves. `before` has the counts of this pass.
+ * can run. Completed members stay completed, and no end counts. The job continues until the ledger knows that it leaves. `before` has the counts of this pass.
  */
 export function planPreemptedGang(
   snapshot: Snapshot,
@@ -56,7 +56,7 @@ export function planPreemptedGang(
   };
 }
 
-/** Plans the same for single members with their own machines, while the gang keeps its machines. */
+/** Plans the end of single members with their own preempted machines, while the gang keeps its machines. */
 export function planPreemptedMembers(
   snapshot: Snapshot,
   policy: JobPolicy,
@@ -96,7 +96,7 @@ function requeue({ id }: PreemptedUnit): JobStep {
 
 type RunningPod = Pick<PodFact, "name" | "uid" | "node" | "deleting">;
 
-/** Plans forced deletions of pods after their grace, only where the kubelet can still end them: elsewhere they may run on after the deletion. */
+/** Plans forced deletions of pods after their grace, only where the kubelet can still end them. Elsewhere a pod may continue to run after its deletion. */
 export function planOverduePods(
   { nowMs, nodesReady = [] }: Pick<Snapshot, "nowMs" | "nodesReady">,
   running: readonly RunningPod[],

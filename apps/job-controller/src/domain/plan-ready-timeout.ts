@@ -13,7 +13,7 @@ export const READY_TIMEOUT = "READY_TIMEOUT";
 
 type Timeouts = Pick<JobStatus, "readyTimeouts" | "lastReadyTimeoutMs">;
 
-/** Records that the whole gang is ready, which ends its row of timeouts. Completed members count as ready. */
+/** Records that the whole gang is ready, which ends its series of consecutive timeouts. Completed members count as ready. */
 export function recordReadiness(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
   if (status.regrouping || status.hasBeenReady || queuedGang(snapshot) === undefined) return status;
   const { ready, all } = countReady(snapshot, spec, status);
@@ -25,8 +25,8 @@ export function recordReadiness(snapshot: Snapshot, spec: JobSpec, status: JobSt
 }
 
 /**
- * Makes a gang leave its machines if it is not ready within the `readyTimeout` of its queue. As when it regroups, its pods are deleted and its machines
- * released. They are requested again after a pause that doubles with each timeout in a row. `status` has the readiness of this pass.
+ * Makes a gang leave its machines if it is not ready within the `readyTimeout` of its queue. As in a regrouping, its pods are deleted and its machines
+ * released. The machines are requested again after a pause that doubles with each consecutive timeout. `status` has the readiness of this pass.
  */
 export function requeueUnreadyGang(
   snapshot: Snapshot,
@@ -55,7 +55,7 @@ export function requeueUnreadyGang(
   return transitionConditions(requeued, wait, nowMs);
 }
 
-/** Describes the limit, the row of timeouts and the next request. */
+/** Describes the limit, the consecutive timeouts and the next request. */
 export function describeTimeout(
   { readyTimeouts, lastReadyTimeoutMs }: Timeouts & { readonly lastReadyTimeoutMs: number },
   { readyTimeoutMs, queue }: { readonly readyTimeoutMs: number; readonly queue: string },
@@ -67,7 +67,7 @@ export function describeTimeout(
   return `${limit}${row}; its machines are released, and requested again at ${again}`;
 }
 
-/** Returns when the gang must be ready; undefined if it already was, or no limit applies. */
+/** Returns when the gang must be ready; undefined if the gang has been ready, or no limit applies. */
 export function computeReadyDueMs(snapshot: Snapshot, status: JobStatus): number | undefined {
   const { readyTimeoutMs } = snapshot;
   if (readyTimeoutMs === undefined || status.startMs === undefined) return undefined;
@@ -75,7 +75,7 @@ export function computeReadyDueMs(snapshot: Snapshot, status: JobStatus): number
   return status.startMs + readyTimeoutMs;
 }
 
-/** Returns when a gang requests its machines again after a ready timeout; undefined if it may do so now. */
+/** Returns when a gang requests its machines again after a ready timeout; undefined if it may request them now. */
 export function computeRequeueAtMs(
   { readyTimeouts, lastReadyTimeoutMs }: Timeouts,
   policy: RestartPauses,
@@ -92,7 +92,7 @@ function queuedGang({ units, job }: Snapshot): GrantedUnit | undefined {
   return gang?.state === "granted" && gang.queue !== undefined ? gang : undefined;
 }
 
-/** Counts the ready members among those without which the job does not start. */
+/** Counts the ready members of the gang, without which the job does not start. */
 function countReady(
   snapshot: Snapshot,
   spec: JobSpec,

@@ -44,7 +44,7 @@ export type ReleaseReason =
 /** Why the objects beside the pods of a job are deleted. */
 export type StopReason = "suspended" | "preempted" | "ready-timeout" | "job-over";
 
-/** A step towards the desired state, in an order in which later steps may rely on earlier ones. Each may run twice without harm. */
+/** A step towards the desired state. Later steps may rely on earlier ones. Each step may run twice without harm. */
 export type JobStep =
   | {
       readonly kind: "reserve";
@@ -55,9 +55,9 @@ export type JobStep =
       readonly because: RequestUnit["because"];
     }
   | { readonly kind: "release"; readonly unitId: string; readonly because: ReleaseReason }
-  /** The step before its pods end, because the ledger may have withdrawn the preemption. `because` is the ledger's code. */
+  /** The step before the pods of the unit end, because the ledger may have withdrawn the preemption. `because` is the ledger's code. */
   | { readonly kind: "accept-preemption"; readonly unitId: string; readonly because: string }
-  /** The step after its pods have ended: the unit waits again at its old position. */
+  /** The step after the pods of the unit have ended: the unit waits again at its old position. */
   | { readonly kind: "requeue"; readonly unitId: string; readonly because: "preempted" }
   | { readonly kind: "create-companions"; readonly names: readonly string[]; readonly because: "missing" }
   | {
@@ -104,6 +104,6 @@ export type JobPlan = {
   /** Written before the steps that rely on it, and otherwise after them. */
   readonly status: JobStatus;
   readonly steps: readonly JobStep[];
-  /** The time until the next pass if nothing changes; undefined if none is due. */
+  /** The time until the next pass without a change; undefined if no pass is due. */
   readonly recheckInMs: number | undefined;
 };

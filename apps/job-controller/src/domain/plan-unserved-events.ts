@@ -14,7 +14,7 @@ export type UnservedJob = {
 export type UnservedMemory = ReadonlyMap<string, { readonly reportedAtMs: number | undefined }>;
 
 type ElsewherePlan = {
-  /** Jobs without a controller in two consecutive scans: no controller serves them. */
+  /** Jobs that lacked a controller in two consecutive scans, and so have none that serves them. */
   readonly unserved: readonly UnservedJob[];
   /** The jobs for which an event is due. */
   readonly report: readonly UnservedJob[];

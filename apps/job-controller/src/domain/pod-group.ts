@@ -1,4 +1,4 @@
-/** The settings that a job requests from a gang scheduler; the scheduler decides about absent ones. */
+/** The settings that a job requests from a gang scheduler; the scheduler chooses absent settings. */
 export type GroupSettings = {
   readonly queue?: string;
   readonly priorityClassName?: string;
@@ -12,7 +12,7 @@ export type GroupRequest = { readonly scheduler: string; readonly settings: Grou
 /** The desired spec of the scheduler's object for a gang. */
 export type GroupSpec = GroupSettings & { readonly minMember: number };
 
-/** The groups that the cluster supports, and those of the job. */
+/** The groups that the cluster supports, and the groups of the job. */
 export type GroupsSeen = {
   /** The kind of object that the job's scheduler reads; undefined if the cluster serves none. */
   readonly kind: { readonly apiVersion: string; readonly fields: readonly (keyof GroupSettings)[] } | undefined;

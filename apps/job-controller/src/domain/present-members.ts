@@ -5,8 +5,8 @@ import { listMemberMachines } from "./member-machines.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /**
- * Returns the present indexes of a type: those without which the gang does not start, and, of an elastic type, further ones with a machine, a pod or a
- * completion. No member waits for one that still waits for a machine, because no machine may become free before the others are done.
+ * Returns the present indexes of a type: those of the gang, and, of an elastic type, further ones with a machine, a pod or a completion. No present member
+ * waits for a member without a machine, because no machine may become free before the present members are done.
  */
 export function listPresentMembers(snapshot: Snapshot, status: JobStatus, replica: ReplicaSpec): readonly number[] {
   const { type, replicas } = replica;

@@ -8,7 +8,7 @@ const QUANTITY = /^[+-]?(\d+(\.\d*)?|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?
 
 /**
  * Returns the scheduler that places the whole gang, and the requested settings: the scheduler of the templates, or else the configured one. Undefined for the
- * cluster's own scheduler, which has no groups, and for different schedulers of the templates: then each pod is placed separately.
+ * cluster's own scheduler, which has no groups. Also undefined if the templates name different schedulers: then each pod is placed separately.
  */
 export function readGroup(
   spec: Fields,

@@ -21,7 +21,7 @@ export const SHARING_ANNOTATION = `${API_GROUP}/sharing`;
 const SHARINGS = ["shared", "exclusive"] as const;
 type Sharing = (typeof SHARINGS)[number];
 
-/** Whether members get parts of machines: as the annotation of the job states, or, for a job with a queue, if the template has requests. */
+/** Whether members get parts of machines. The annotation of the job decides, or, for a job with a queue, whether the template has requests. */
 type JobSharing = Sharing | "where-requested" | undefined;
 
 /** Reads the annotation of a job, or else whether the job has a queue label. */
@@ -93,7 +93,10 @@ export function withPodDefaults(spec: JobSpec, defaults: PodDefaults): JobSpec {
 
 type RequestingReplica = Pick<ReplicaSpec, "template" | "addedInitContainers" | "shared" | "selection">;
 
-/** Returns the replica type with the requests of its pods: as the part that it needs, or, for a whole machine, as what its nodes must be able to provide. */
+/**
+ * Returns the replica type with the requests of its pods. For a shared machine they are the needed part; for a whole machine, each node must be able to provide
+ * them.
+ */
 export function addReplicaRequests<Replica extends RequestingReplica>(
   replica: Replica,
   defaults: PodDefaults,

@@ -4,7 +4,7 @@ import { checkSelection } from "./read-node-selection.ts";
 import { type Fields, toFields, INT32, type ReadNotes } from "./read-fields.ts";
 
 /**
- * Reads the pod template of a replica type, without its nulls. Undefined after a problem was noted: fields that a rule or a builder reads must have the
+ * Reads the pod template of a replica type, without its nulls. Returns undefined after a problem was noted: fields that a rule or a builder reads must have the
  * expected form, however the object was admitted.
  */
 export function readTemplate(replica: Fields, notes: ReadNotes): PodTemplate | undefined {

@@ -1,7 +1,7 @@
 import { API_GROUP, checkTopology } from "@muster/names";
 import type { Fields } from "./read-fields.ts";
 
-/** Annotation of a job: a label of nodes, such as topology.kubernetes.io/zone. All machines of the job have the same value of it. */
+/** Annotation of a job: a node label, such as topology.kubernetes.io/zone. The nodes of all machines of the job have the same value of this label. */
 export const TOPOLOGY_ANNOTATION = `${API_GROUP}/topology`;
 
 /** Returns undefined if the annotation is absent or invalid. Notes an invalid one as a problem. */

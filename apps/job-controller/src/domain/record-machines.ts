@@ -41,7 +41,7 @@ export function recordMachines(snapshot: Snapshot, status: JobStatus, policy: Jo
 
 type Because = { readonly code: string; readonly text: string };
 
-/** Describes why no machines are requested; undefined if they are, or the reason is unknown. */
+/** Describes why no machines are requested; undefined if machines are requested, or the reason is unknown. */
 function describeChoice({ queue }: Snapshot): Because | undefined {
   return queue?.kind === "unknown" ? { code: QUEUE_UNKNOWN, text: queue.message } : undefined;
 }

@@ -4,8 +4,8 @@ import type { Snapshot } from "./snapshot.ts";
 import { transitionConditions } from "./transition-conditions.ts";
 
 /**
- * The job becomes Running when a pod of a type that decides about success runs and none is being recreated. It stays Running after a member of such a type has
- * completed: the other members may start later than that.
+ * The job becomes Running when a pod of a type that decides about success runs and none is being recreated. It stays Running after a member of one of these
+ * types has completed, because other members may start later.
  */
 export function recordProgress(snapshot: Snapshot, spec: JobSpec, status: JobStatus): JobStatus {
   const deciding = new Set(spec.success.flatMap((rule) => rule.map(({ type }) => type)));

@@ -16,7 +16,7 @@ export function recordTroubles(snapshot: Snapshot, status: JobStatus, policy: Jo
   if (first?.trouble === undefined) return removeCondition(status, "PodsWaiting");
   const before = findCondition(status, "PodsWaiting");
   const crowding = first.node === undefined ? findCrowding(snapshot, first) : undefined;
-  // The names of foreign pods are more useful than the scheduler's message, which comes first.
+  // The names of foreign pods are more useful than the scheduler's message, which arrives earlier.
   const isNews = crowding !== undefined && before !== undefined && before.reason !== "ForeignPods";
   if (!isNews && before !== undefined && wasWrittenRecently(before, nowMs, policy)) return status;
   const { reason } = first.trouble;

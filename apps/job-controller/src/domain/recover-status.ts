@@ -4,14 +4,14 @@ import type { PodFact, Snapshot } from "./snapshot.ts";
 import { roundToSecond } from "./transition-conditions.ts";
 
 /**
- * Recovers lost parts of the status from pods. A client that replaces a job of another project removes the annotation with its progress: pods carry their
- * attempt, and succeeded ones still exist. A status that other controllers wrote may have conditions without times.
+ * Recovers lost parts of the status from pods. A client that replaces a job of another project removes the annotation with its progress. Pods have the attempt
+ * as a label, and succeeded pods still exist. A status that other controllers wrote may have conditions without times.
  */
 export function recoverStatus(snapshot: Snapshot): JobStatus {
   return withTimes(withAttempt(snapshot.status, snapshot), snapshot);
 }
 
-/** An attempt with pods was started. A single pod with another number among those of the known attempt does not count, because people can edit labels. */
+/** Recovers an attempt that has pods. A single pod with another number among the pods of the known attempt does not count, because people can edit labels. */
 function withAttempt(status: JobStatus, snapshot: Snapshot): JobStatus {
   const pods = listPods(snapshot).filter((pod) => !pod.deleting && isOwnStatus(pod));
   const highest = Math.max(status.attempt, ...pods.map(({ attempt }) => attempt));
@@ -19,7 +19,10 @@ function withAttempt(status: JobStatus, snapshot: Snapshot): JobStatus {
   return highest === status.attempt || isKnown ? status : { ...status, attempt: highest };
 }
 
-/** Gives a condition without a time the job's time, and an end the present time, once: then a job with a time to live keeps it in full. */
+/**
+ * Gives a condition without a time the time of the job, and an end the present time. The end gets its time only once, so that a job with a time to live keeps
+ * it in full.
+ */
 function withTimes(status: JobStatus, { nowMs, job }: Snapshot): JobStatus {
   if (status.conditions.every(isTimed)) return status;
   const endMs = status.completionMs ?? roundToSecond(nowMs);

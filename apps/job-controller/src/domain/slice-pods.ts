@@ -25,7 +25,7 @@ export function filterPods<M extends MemberObject>(
 
 /**
  * Assigns the pods of one replica type to slots by their index label. Of several pods with one index the best stays: a succeeded one, because its work would be
- * repeated; then the oldest ready one; then the oldest living one; a failed or deleted one only as the last choice.
+ * repeated; then the oldest ready one; then the oldest living one. A failed or deleted pod is the last choice.
  */
 export function slicePods<M extends PodObject>(
   pods: readonly M[],

@@ -19,33 +19,33 @@ export type PodFact = {
   readonly uid: string;
   /** The member for which the pod was created, by its labels: `worker-3`. */
   readonly component: string;
-  /** The attempt of the gang that it belongs to. */
+  /** The attempt of the gang that the pod belongs to. */
   readonly attempt: number;
   readonly phase: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
   readonly ready: boolean;
-  /** True if it is being deleted or is gone; of a gone pod only the unrecorded end remains. */
+  /** True if the pod is being deleted or is gone. Of a gone pod only the unrecorded end remains. */
   readonly deleting: boolean;
-  /** True if its end was observed before the request of its deletion, and the status may not record the end yet. */
+  /** True if the end of the pod was observed before the request of its deletion, and the status may not record the end yet. */
   readonly endedFirst: boolean;
-  /** True if its preemption was announced to it: a later end is not its own. */
+  /** True if the preemption was announced to the pod, so that a later end does not count as its own. */
   readonly preempted: boolean;
   readonly node: string | undefined;
-  /** The machine for which it was created, while it has no node; undefined if it has a node, or may be placed anywhere. */
+  /** The machine for which the pod was created, while the pod has no node; undefined if the pod has a node, or may be placed anywhere. */
   readonly pinned: string | undefined;
-  /** Undefined if nothing is wrong, and for an ended pod. */
+  /** Undefined for a pod without trouble, and for an ended pod. */
   readonly trouble: PodTrouble | undefined;
   readonly createdMs: number;
-  /** The start of the latest of its containers; undefined if none has started, or the time is unknown. */
+  /** The start of the container that started last; undefined if none has started, or the time is unknown. */
   readonly startedMs: number | undefined;
-  /** The end of its last container; undefined while one runs, or if the time is unknown. */
+  /** The end of the container that ended last; undefined while one runs, or if the time is unknown. */
   readonly finishedMs: number | undefined;
-  /** The sum of the kubelet's restarts of its containers. */
+  /** The sum of the restarts by the kubelet of all containers of the pod. */
   readonly containerRestarts: number;
   /** The ends of containers that are down after a failure, in a pod that continues; `containerRestarts` includes them after the restart. */
   readonly down: readonly ContainerEnd[];
   /** The ends of containers that do not restart. */
   readonly exits: readonly ContainerEnd[];
-  /** The last end of each container that has restarted since. */
+  /** For each container that has restarted, its end before the last restart. */
   readonly earlierExits: readonly ContainerEnd[];
   readonly conditions: readonly { readonly type: string; readonly status: string }[];
   /** The pod's own reason for its end: `Evicted`, `NodeLost`; empty if it has none. */
@@ -74,7 +74,7 @@ export type UnitPreemption = {
   readonly beneficiary: { readonly kind: string; readonly id: string };
   readonly queue: string;
   readonly reason: string;
-  /** The time after which its pods end without grace. */
+  /** The time after which the pods end without grace. */
   readonly deadlineMs: number;
   /** True if the ledger knows that the job is ending its work, and no longer withdraws the preemption. */
   readonly accepted: boolean;
@@ -104,7 +104,7 @@ export type UnitSeen =
        * machines.
        */
       readonly dropsConstraints?: boolean;
-      /** True if it was preempted and keeps its needs with its position, which may include completed components. */
+      /** True if the unit was preempted. It keeps its needs with its position, and the needs may include completed components. */
       readonly isRequeued?: boolean;
       readonly because: WaitReason;
       /** The time at which this process first observed the wait or the refusal. */
@@ -117,7 +117,7 @@ export type UnitSeen =
       /** The pool of each component that had a choice. */
       readonly pools?: ReadonlyMap<string, string>;
       readonly shares?: ReadonlyMap<string, Requests>;
-      /** The label of its topology and the value on its nodes. */
+      /** The label of the unit's topology and the value on its nodes. */
       readonly domain?: { readonly key: string; readonly value: string };
       /** See `Unit`. */
       readonly queue?: string;
@@ -125,7 +125,7 @@ export type UnitSeen =
       readonly preemption?: UnitPreemption;
     };
 
-/** The minimum of a budget; `edited` if it protects other pods, or in another way. */
+/** The minimum of a budget; `edited` if the budget selects other pods, or has another kind of limit. */
 export type BudgetSeen = number | "edited";
 
 /** A foreign pod with the name of a member, and its owner as text: `TFJob train`. */
@@ -143,7 +143,7 @@ export type Snapshot = {
     readonly generation: number;
     readonly createdMs: number;
     readonly deleting: boolean;
-    /** Whether its cancellation was requested. */
+    /** Whether a client has requested the cancellation of the job. */
     readonly cancelled: boolean;
   };
   /** The problems of the spec if it is unreadable. */
@@ -157,7 +157,7 @@ export type Snapshot = {
   readonly unknownTypes: readonly PodFact[];
   /** Claimed pods without a readable index. They stay until the job is finished, and keep their name and machine. */
   readonly unreadable: readonly PodFact[];
-  /** Pods that belonged to the job until their labels were edited. They are ignored, and so are the machines on which they run. */
+  /** Pods that belonged to the job until a client edited their labels. Passes ignore these pods, and the machines on which they run. */
   readonly released: readonly PodFact[];
   /** Names of missing members that foreign pods have. */
   readonly namesTaken: readonly TakenName[];
@@ -175,17 +175,17 @@ export type Snapshot = {
   readonly budget: BudgetSeen | undefined;
   /** The groups of gang schedulers. */
   readonly groups: GroupsSeen;
-  /** The units of this job in the ledger; a single one of state `none` if it has none. */
+  /** The units of this job in the ledger; without a unit, a single one with state `none`. */
   readonly units: readonly UnitSeen[];
   /** The job's queue by the current queues and its namespace; absent if none. Its units keep the queue of their reservation. */
   readonly queue?: QueueChoice;
-  /** The time after its grant within which the gang must be ready, by the queue of its grant. Absent without a limit. */
+  /** The time after its grant within which the gang must be ready, by the queue of the grant. Absent without a limit. */
   readonly readyTimeoutMs?: number | undefined;
-  /** Nodes that are lost to the job, as `isLost` decides. A node that is only unschedulable has none of its pods. */
+  /** Nodes that are lost to the job, as `isLost` decides. A lost node that is merely unschedulable has no pod of the job. */
   readonly nodesLost: readonly string[];
   /** Usable nodes of members that wait for a replacement. Absent if none. */
   readonly nodesBack?: readonly string[];
-  /** Shared nodes that have been unschedulable for too long: they are lost to members without a pod there. */
+  /** Shared nodes that have been unschedulable for too long: they are lost to members without a pod on the node. */
   readonly nodesUnschedulable?: readonly string[];
   /** Responsive nodes with preempted pods. Absent if no unit is preempted. */
   readonly nodesReady?: readonly string[];
@@ -205,11 +205,11 @@ export type JobPolicy = {
   readonly calmAfterMs: number;
   /** A gang that waits longer than this for replacements releases all machines. */
   readonly replacementWaitMs: number;
-  /** A refused request is repeated after this, because pools may grow. */
+  /** Pause before a refused request is repeated, because pools may grow. */
   readonly refusedRetryMs: number;
   /** The message of a wait is written at most this often, unless its reason changes. */
   readonly explainEveryMs: number;
-  /** The maximum interval between passes over a job for which something is due later. */
+  /** The maximum interval between passes over a job with a later deadline. */
   readonly maxRecheckMs: number;
   /** True if a budget protects the gang, and its scheduler gets a group. */
   readonly gangScheduling: boolean;

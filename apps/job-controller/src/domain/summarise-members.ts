@@ -16,8 +16,8 @@ export type MemberSummary = {
   /** Empty if the member has no pod. */
   readonly pod: string;
   /**
-   * PENDING: the member has no pod yet. COMPLETED: it succeeded, and its pod is gone. STOPPED: the job is over, and its pod, which had not failed, is gone.
-   * Otherwise the last known phase of its pod.
+   * PENDING: the member has no pod yet. COMPLETED: the member succeeded, and its pod is gone. STOPPED: the job is over, and the pod is gone without a failure.
+   * Otherwise the last known phase of the pod.
    */
   readonly state: "PENDING" | "COMPLETED" | "STOPPED" | Uppercase<PodFact["phase"]>;
   readonly message: string;

@@ -5,8 +5,8 @@ import { isRemembered, type JobStatus, type ReplicaStatus } from "./job-status.t
 import type { PodFact, ReplicaSeen } from "./snapshot.ts";
 
 /**
- * Summarises the progress of each type. Completed indexes are kept when their pods are deleted or the type loses the index, and each failure counts once,
- * whatever happens to the pod. Types outside the spec stay after the others, with their history.
+ * Summarises the progress of each type. Completed indexes are kept when their pods are deleted or the type loses the index. Each failure counts once, even
+ * after the deletion of the pod. Types outside the spec follow the types of the spec, with their history.
  */
 export function summariseReplicas(
   spec: JobSpec,

@@ -52,7 +52,7 @@ export function transitionConditions(status: JobStatus, wanted: ConditionChange,
   };
 }
 
-/** Returns the conditions that stay true beside this one. */
+/** Returns the conditions that remain true together with this one. */
 function withoutContradictions(others: readonly Condition[], change: ConditionChange, atMs: number): Condition[] {
   const rival = RIVALS[change.type];
   const ends = ENDS.has(change.type);
@@ -72,7 +72,7 @@ function withoutContradictions(others: readonly Condition[], change: ConditionCh
     );
 }
 
-/** Whether a text was written recently. A time in the future comes from another leader's clock, and delays the next text no longer than one in the past. */
+/** Whether a text was written recently. A time in the future, by another leader's clock, delays the next text no longer than a time in the past. */
 export function wasWrittenRecently(
   { lastUpdateMs }: Condition,
   nowMs: number,

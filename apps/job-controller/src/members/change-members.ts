@@ -15,15 +15,15 @@ export type ChangeReport = {
 };
 
 /**
- * An API server aborts a request after this time (`--request-timeout`): a creation that is missing by then will not happen, and its name makes a retry safe.
+ * An API server aborts a request after this time (`--request-timeout`). A creation that is missing by then will not happen, and its name makes a retry safe.
  */
 const UNKNOWN_CREATION_MS = 60_000;
 
 type Accounting = { readonly expectations: Expectations; readonly key: string };
 
 /**
- * Creates members in a slow start. All are expected before the first request; the expectations of refused, untried and already existing members are removed, so
- * that none waits for an impossible event. Stops at the first refusal that would also affect the others.
+ * Creates members in a slow start. Expects all members before the first request. Removes the expectations of refused, untried and already existing members,
+ * whose events will not arrive. Stops at the first refusal that would also affect further members.
  */
 export async function createMembers<M extends MemberObject>(
   members: readonly M[],
@@ -59,8 +59,8 @@ export async function createMembers<M extends MemberObject>(
 }
 
 /**
- * Deletes members that are not being deleted yet. A failure does not stop the others. Unanswered deletions are not expected: repeating one is harmless, while
- * an event that never arrives would delay the job.
+ * Deletes members that are not being deleted yet. A failure does not stop further deletions. Unanswered deletions are not expected: repeating one is harmless,
+ * while an event that never arrives would delay the job.
  */
 export async function deleteMembers<M extends MemberObject>(
   members: readonly M[],

@@ -14,22 +14,25 @@ import {
 import { isConflict, isNotFound, isUnprocessable, type MemberCalls } from "./member-calls.ts";
 import { runInOrder } from "./slow-start.ts";
 
-/** The members of the job, and the errors with others. An error requires another pass over the job. */
+/** The members of the job, and the errors with other candidates. An error requires another pass over the job. */
 export type ClaimResult<M> = { readonly claimed: readonly M[]; readonly errors: readonly Error[] };
 
 /** The selector and the owner of the objects of one job. */
 export type Ownership = {
   readonly labels: Labels;
   readonly owner: OwnerReference;
-  /** Called before an orphan is adopted; rejects if the job may not. `recheckDeletionTimestamp` provides it, so that a pass reads once. */
+  /**
+   * Called before an orphan is adopted; rejects if the job may not adopt. `recheckDeletionTimestamp` builds this check, so that a pass reads the API server
+   * once.
+   */
   readonly canAdopt: () => Promise<void>;
 };
 
 type Patch<M extends MemberObject> = MemberCalls<M>["patch"];
 
 /**
- * Claims the members of the job among candidates of its namespace: keeps, adopts and releases as `decideMemberClaim` decides. An error with one member does not
- * stop the others, and all errors are returned. The claimed members keep the order of the candidates.
+ * Claims the members of the job among candidates of its namespace: keeps, adopts and releases as `decideMemberClaim` decides. An error with one candidate does
+ * not stop the claim, and all errors are returned. The claimed members keep the order of the candidates.
  */
 export async function claimMembers<M extends MemberObject>(
   job: JobObject,
@@ -63,7 +66,7 @@ export async function claimMembers<M extends MemberObject>(
 
 /**
  * Returns the check before a job adopts an orphan: it must still be the same job and not be under deletion, because a stale cache would give members to a
- * deleted job. The first call reads the API server, and later calls repeat its result, even an error; so create one check per pass.
+ * deleted job. The first call reads the API server, and later calls repeat its result, even an error. Create one check per pass.
  */
 export function recheckDeletionTimestamp(job: JobObject, getFreshJob: () => Promise<JobObject>): () => Promise<void> {
   let answer: Promise<void> | undefined;
@@ -139,14 +142,14 @@ async function adopt<M extends MemberObject>(
     return await patch(namespace, name, { metadata: { uid, ownerReferences: [owner] } });
   } catch (error) {
     if (isNotFound(error)) return undefined;
-    // Our reference is well formed, so the name belongs to another object, or another controller adopted it first. The cache will show which.
+    // Our reference is well formed. So the name belongs to another object, or another controller has adopted the member; the cache will show which.
     if (!isUnprocessable(error)) throw error;
     const fault: Fault = { code: "conflict", id: describeMember(member), expectedRevision: 0, actualRevision: 0 };
     throw new FaultError(fault, { cause: error });
   }
 }
 
-/** Nothing remains to do if the member is gone (404), is another object by now, or no longer has this owner (422, or 409). */
+/** Releases a member. Succeeds if the member is gone (404), is another object by now, or no longer has this owner (422, or 409). */
 async function release<M extends MemberObject>(member: M, { owner }: Ownership, patch: Patch<M>): Promise<void> {
   const { namespace = "", name = "", uid } = member.metadata ?? {};
   const references = [{ $patch: "delete", uid: owner.uid }];

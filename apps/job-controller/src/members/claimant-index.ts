@@ -1,11 +1,11 @@
 import type { KindLabels } from "../domain/kind.ts";
 import { findController, getLabels, type JobObject, type MemberObject } from "../domain/ownership.ts";
 
-/** A cache with the index `claimant`, in which a job finds its members and those it may adopt. */
+/** A cache with the index `claimant`, in which a job finds its members and the orphans that it may adopt. */
 export type ClaimantCache<M extends MemberObject> = { byIndex(index: "claimant", value: string): readonly M[] };
 
 /**
- * Builds the index `claimant`: a managed member is under its manager's uid, an orphan under its namespace and the name in its job label. So a pass reads its
+ * Builds the index `claimant`: a managed member is under its manager's uid, an orphan under its namespace and the name in its job label. A pass thus reads its
  * own members and not the whole namespace.
  */
 export function makeClaimantIndex({ jobNameLabelKey }: KindLabels): (member: MemberObject) => readonly string[] {

@@ -7,11 +7,11 @@ const FORGET_EVERY_MS = 10_000;
 type Outstanding = { readonly creations?: Iterable<string>; readonly deletions?: Iterable<string> };
 
 /**
- * The changes that a controller has requested and its cache does not show yet. While a key has outstanding changes, the cache lags behind our own writes, and a
- * decision by it would create or delete a second time.  Keeps names and uids instead of counts. An event for an unexpected member changes nothing, while a
+ * The changes that a controller has requested and its cache does not show yet. While a key has outstanding changes, the cache lags behind our own writes. A
+ * decision by that cache would create or delete a second time. Keeps names and uids instead of counts. An event for an unexpected member has no effect, while a
  * count would decrease (even below zero) and hide an outstanding creation. A member's name follows from its owner, type and index, so a creation is identified
  * by name before the answer. A deletion is identified by uid, whatever set the object is in by then, because its labels may change between our read and our
- * request.  Each expectation expires separately: a new one under the key does not extend an old one.
+ * request. Each expectation expires separately: a new one under the key does not extend an old one.
  */
 export type Expectations = {
   /** Records expectations. Call it before the request is sent, because the event may arrive before the answer. */
@@ -29,7 +29,7 @@ export type Expectations = {
   podsSatisfied(jobUid: string): boolean;
   /** Returns the outstanding changes under the key, to explain why a job waits. */
   outstanding(key: string): { readonly creations: readonly string[]; readonly deletions: readonly string[] };
-  /** Forgets the job. Another job of its name has another uid, and so no outstanding changes. */
+  /** Forgets the job. A later job of the same name has another uid, and so no outstanding changes. */
   deleteJob(jobUid: string): void;
   /** Returns the number of keys, which the outstanding changes limit. */
   size(): number;
@@ -108,7 +108,7 @@ function expectedRows(now: () => number): ExpectedRows {
     if (isEmpty(row)) return;
     const uid = parseJobUid(key);
     const rows = jobs.get(uid);
-    // A pass during the deletion of its job may leave rows that are never read again. Among many jobs their removal takes time.
+    // A pass during the deletion of its job may leave rows that no pass reads again. Their removal takes time if many jobs exist, so it is limited.
     if (rows === undefined && now() >= forgetAtMs) forgetExpired();
     jobs.set(uid, (rows ?? new Map<string, Row>()).set(key, row));
   }

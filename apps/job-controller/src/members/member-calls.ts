@@ -35,7 +35,7 @@ export function isUnprocessable(error: unknown): boolean {
   return findErrorCode(error) === 422;
 }
 
-/** Whether the status is 409: the existing object is another one. */
+/** Whether the status is 409: the existing object is not the one that the request names. */
 export function isConflict(error: unknown): boolean {
   return toKubeFault(error)?.code === "conflict";
 }

@@ -17,7 +17,7 @@ export type ReportEvent = (type: "Normal" | "Warning", reason: string, message: 
 export type CreateOutcome<M> =
   /** `member` is the object that was sent, unless the answer was lost and the member was read. */
   | { readonly did: "created"; readonly member: M }
-  /** The member existed as the job's own and as desired: an earlier attempt created it. */
+  /** The job already had the member as desired: an earlier attempt created it. */
   | { readonly did: "found"; readonly member: M }
   /** Neither the creation nor the read was answered, so the member may exist. The cache will show it, or the expectation expires. */
   | { readonly did: "unknown"; readonly fault: Fault }
@@ -27,7 +27,7 @@ export type DeleteOutcome =
   | { readonly did: "deleted" }
   /** The object no longer exists; another one may have its name. */
   | { readonly did: "gone" }
-  /** Another client has already requested its deletion, and it still exists. */
+  /** Another client has already requested the deletion of the member, and the member still exists. */
   | { readonly did: "leaving" }
   | { readonly did: "unknown"; readonly fault: Fault }
   | { readonly did: "refused"; readonly fault: Fault };
@@ -91,7 +91,7 @@ async function send<M extends MemberObject>(
   );
 }
 
-/** Reads whether an unanswered request has arrived. If not, sends it once more, which is safe because two members cannot have one name. */
+/** Reads whether an unanswered request has arrived. If not, sends the request once more, which is safe because two members cannot have one name. */
 async function settle<M extends MemberObject>(
   members: MembersOfJob<M>,
   member: M,
@@ -134,7 +134,7 @@ function refuseCreation<M extends MemberObject>(
   return { did: "refused", fault };
 }
 
-/** Whether the object is the job's own, is not being deleted, and has every label of the desired one; labels state its replica and its template. */
+/** Whether the object is the job's own, is not being deleted, and has every label of the desired member. The labels state the replica and the template. */
 function isWanted(present: MemberObject, wanted: MemberObject): boolean {
   return (
     !isDeleting(present) &&

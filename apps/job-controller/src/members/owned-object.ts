@@ -6,7 +6,7 @@ import type { Ownership } from "./claim-members.ts";
 import { isConflict, isNotFound } from "./member-calls.ts";
 import type { ReportEvent } from "./member-control.ts";
 
-/** `kept` means that it existed as desired, and nothing was written. */
+/** `kept` means that the object existed as desired, and no write was sent. */
 export type SyncOutcome = "created" | "adopted" | "updated" | "kept";
 
 export type OwnedObjectDeps = {
@@ -20,7 +20,7 @@ type OwnedObject<Object extends KubeObject> = Ownership & {
   readonly title: string;
   readonly resource: KubeResource;
   readonly name: string;
-  /** True if the caller's cache has no object of that name: it is created without a read, and read only if it exists after all. */
+  /** True if the caller's cache has no object of that name: the object is created without a read. It is read only if it exists after all. */
   readonly isAbsent?: boolean;
   readonly build: () => Object;
   /** Returns the merge patch from the present object to the desired one; undefined if they are equal. */
@@ -28,8 +28,8 @@ type OwnedObject<Object extends KubeObject> = Ownership & {
 };
 
 /**
- * Ensures that the object exists as desired, owned by the job. Adopts an orphan with the job's labels. Never changes the object of another owner: it causes a
- * Warning event and a FaultError conflict, as does an object that is being deleted. Other failures are those of the calls.
+ * Ensures that the object exists as desired, owned by the job. Adopts an orphan with the job's labels. Never changes the object of another owner: that object
+ * causes a Warning event and a FaultError conflict, as does an object that is being deleted. Other failures are those of the calls.
  */
 export async function syncOwnedObject<Object extends KubeObject>(
   { calls, report }: OwnedObjectDeps,

@@ -45,7 +45,7 @@ export async function findServedPodGroupKinds(
   return kinds.filter((_kind, index) => found[index] === "served");
 }
 
-/** The groups of the kind in the namespace, by default in all. */
+/** The groups of the kind in the namespace, or in all namespaces by default. */
 export function buildPodGroupResource(
   { apiVersion }: Pick<PodGroupKind, "apiVersion">,
   namespace?: string,
@@ -54,8 +54,8 @@ export function buildPodGroupResource(
 }
 
 /**
- * Returns the merge patch from the present group to the desired one; undefined if they are equal. A group keeps its queue, because an operator may have moved
- * it there.
+ * Returns the merge patch from the present group to the desired one; undefined if they are equal. A group keeps its queue, because an operator may have changed
+ * it.
  */
 export function findPodGroupDifference(
   present: PodGroup["spec"],

@@ -24,7 +24,7 @@ import { sweepBatchJobs } from "./sweep-batch-jobs.ts";
 
 /** Work of Kubernetes that has a queue: Jobs of the API group `batch`, JobSets and pods. */
 export type BatchJobs = AsyncDisposable & {
-  /** Runs them until the lead is lost or the service stops. */
+  /** Reconciles the work until this process loses the lead or the service stops. */
   run(lead: ControllerLead, signal: AbortSignal): Promise<void>;
   /** Wakes all Jobs, because the queue of any of them may have changed. */
   wakeAll(): void;
@@ -89,7 +89,7 @@ export async function openBatchJobs(deps: BatchDeps): Promise<BatchJobs> {
     const sweeping = BATCH_KINDS.map((kind) =>
       sweepBatchJobs({ kind, logger, calls, namespace, machines: machines[kind], world }),
     );
-    // A kind whose objects cannot be listed does not prevent the sweep of the others.
+    // Sweep the other kinds even if the objects of one kind cannot be listed.
     const swept = await Promise.allSettled(sweeping);
     for (const result of swept) if (result.status === "rejected") throw result.reason;
     return swept.some((result) => result.status === "fulfilled" && result.value);

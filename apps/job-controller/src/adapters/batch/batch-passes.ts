@@ -78,7 +78,7 @@ export type ObserveDeps = Pick<
   "world" | "machines" | "queues" | "nodes" | "crowding" | "rejectionsOf" | "now"
 >;
 
-/** Observes the work with this key. Without a snapshot, it has no pass of its own, or its caches are too old. */
+/** Observes the work with this key. Returns no snapshot if the work has no pass of its own, or if its caches are too old. */
 export function observeBatchJob(
   { world, machines, queues, nodes, crowding, rejectionsOf, now }: ObserveDeps,
   key: string,
@@ -122,8 +122,8 @@ export function observeBatchJob(
 }
 
 /**
- * Takes the steps of the Job in order, then those of its pods. A deleted pod is not observed again before the cache shows its deletion. Undefined if nothing is
- * due until something changes.
+ * Takes the steps of the Job in order, then the steps of its pods. A deleted pod is not observed again before the cache shows its deletion. Returns undefined
+ * if no pass is due before the next change.
  */
 async function takeAll(
   steps: readonly BatchStep[],

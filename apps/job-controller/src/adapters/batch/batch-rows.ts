@@ -21,7 +21,7 @@ type Stored = { readonly uid: string; readonly resourceVersion: string };
 /** Work of Kubernetes as a cache keeps it: a batch Job, a JobSet or a pod. */
 export type JobRow = BatchJobRow & { readonly metadata: Stored; readonly labels: Readonly<Record<string, string>> };
 
-/** A pod of such work as a cache keeps it. */
+/** A pod of a Job or JobSet, or the queued pod itself, as a cache keeps it. */
 export type PodRow = BatchPod & {
   readonly metadata: Stored;
   readonly namespace: string;

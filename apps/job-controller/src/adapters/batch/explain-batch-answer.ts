@@ -8,14 +8,14 @@ import { refuseIncompleteCaches } from "../../requests.ts";
 import { observeBatchJob, type BatchPassDeps, type ObserveDeps } from "./batch-passes.ts";
 import { BATCH_RESOURCES, buildRowKey, buildRowOwnerId } from "./batch-rows.ts";
 
-/** Which work: `id` is its owner id in the ledger, or with a namespace also its name. Without a namespace, it may be in any. */
+/** Identifies work: `id` is the owner id in the ledger, or, with a namespace, also the name. Without a namespace, every namespace is searched. */
 export type BatchOwner = { readonly kind: BatchKind; readonly id: string; readonly namespace: string };
 
 type ExplainDeps = ObserveDeps & Pick<BatchPassDeps, "policy">;
 
 /**
- * Explains work of Kubernetes with a queue, in every replica: what its next pass would wait for, if the ledger has no request of it. Rejects with FaultError
- * not_found.
+ * Explains work of Kubernetes with a queue, in every replica. If the ledger has no request for the work, explains why its next pass would wait. Rejects with
+ * FaultError not_found.
  */
 export async function explainBatchAnswer(
   deps: ExplainDeps,

@@ -35,7 +35,7 @@ export type BatchWorld = AsyncDisposable & {
   jobs(kind: BatchKind): readonly JobRow[];
   /** Returns the newest version that this process knows, from the cache or from its own last write. `key` is `kind/namespace/name`. */
   job(key: string): JobRow | undefined;
-  /** The decisions about the row's queue from the row and the caches around it. */
+  /** Returns the part of the row that decides about its queue, with facts from the caches of Jobs and pod defaults. */
   workOf(row: JobRow): BatchJob;
   /** Lists the pods that the work controls. */
   podsOf(row: JobRow): readonly PodRow[];
@@ -96,7 +96,7 @@ export function followBatchJobs(
   const podDefaults = openPodDefaults(kube, {
     namespace,
     onError: onError("limitranges, runtimeclasses.node.k8s.io"),
-    // The world of Muster's own jobs reports it.
+    // The world of Muster's own jobs already reports unserved resources.
     onUnserved: () => undefined,
   });
   // Passes check `isComplete`; a cache that is disposed of before its first list rejects.

@@ -23,7 +23,7 @@ export type PodNeed = {
 export type PodSet = {
   /** The prefix in the names of the set's places. */
   readonly name: string;
-  /** The number of its first place; all sets share one numbering. */
+  /** The number of the set's first place; all sets share one numbering. */
   readonly first: number;
   /** The number of pods that the set runs concurrently now: its parallelism, or its remaining completions. */
   readonly pods: number;
@@ -58,7 +58,7 @@ export type BatchJob = {
 
 /** A pod of a Job or JobSet, or the queued pod itself. */
 export type BatchPod = {
-  /** The name of its set. */
+  /** The name of the pod's set. */
   readonly set: string;
   readonly name: string;
   readonly uid: string;
@@ -100,7 +100,7 @@ export type BatchSnapshot = {
   readonly nodesReady?: readonly string[];
 };
 
-/** The name of the only set of a Job, and of that of a pod. */
+/** The name of the only set of a Job, and of the only set of a pod. */
 export const ONLY_SET = "pod";
 
 /** Returns the name of the place with this number in a grant. */

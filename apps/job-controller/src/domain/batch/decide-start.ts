@@ -9,7 +9,7 @@ import { NO_PROGRESS, type StartProgress } from "./start-progress.ts";
 
 type GrantedUnit = Extract<UnitSeen, { readonly state: "granted" }>;
 
-/** The work was not ready in time: `start` is what to record, and `text` describes it for people. */
+/** The work was not ready in time: `start` is the progress to record, and `text` describes the delay for people. */
 export type LateStart = { readonly start: StartProgress; readonly text: string };
 
 export type StartVerdict =
@@ -54,10 +54,10 @@ function countReady(snapshot: BatchSnapshot, gang: GrantedUnit, startMs: number)
   };
 }
 
-/** Counts the pods of a set that are ready or have succeeded since the start, among as many as its grant has places for. */
+/** Counts the pods of a set that are ready or have succeeded since the start, up to the number of places in the grant. */
 function countReadyPods({ name, pods: now }: PodSet, { pods }: BatchSnapshot, gang: GrantedUnit, startMs: number) {
   const own = pods.filter((pod) => pod.set === name && pod.ready);
-  // A pod that succeeded in an earlier start says nothing about this one.
+  // A pod that succeeded in an earlier start does not count for this start.
   const succeeded = own.filter(
     ({ finished, createdMs }) => finished && createdMs >= startMs - MAX_CLOCK_SKEW_MS,
   ).length;

@@ -10,7 +10,7 @@ import type { BatchWait } from "./plan-batch-job.ts";
 
 export type ObservedBatchJob = {
   readonly job: Pick<BatchJob, "finished" | "queue">;
-  /** What the ledger answers about its gang; undefined: it has no request. */
+  /** The answer of the ledger about the gang; undefined if the ledger has no request. */
   readonly machines: SeenMachines | undefined;
   readonly isPreempted: boolean;
   /** Why the next pass requests nothing. */

@@ -89,7 +89,7 @@ export type BatchWait = { readonly code: string; readonly text: string };
 export type BatchPlan = {
   readonly steps: readonly BatchStep[];
   readonly wait?: BatchWait;
-  /** The pass is repeated after this time; absent if nothing is due until something changes. */
+  /** The pass is repeated after this time; absent if no pass is due before the next change. */
   readonly recheckInMs?: number | undefined;
 };
 
@@ -120,7 +120,7 @@ function planRequeue(snapshot: BatchSnapshot, because: RequeueReason): readonly 
 }
 
 /**
- * Plans the same for preempted machines, after the ledger knows that the Job leaves: the gang waits again at its old position, and places beside it are
+ * Plans the requeue of preempted machines, after the ledger knows that the Job leaves: the gang waits again at its old position, and places beside it are
  * released.
  */
 function planPreempted(snapshot: BatchSnapshot, preempted: readonly PreemptedUnit[], policy: BatchPolicy): BatchPlan {
@@ -228,7 +228,7 @@ function withStartReset(
 /** Suspends the Job, gates its template, and requests its machines, in this order. */
 function planQueued(snapshot: BatchSnapshot, gang: UnitSeen, policy: BatchPolicy): BatchPlan {
   const { job, queue, nowMs } = snapshot;
-  // A gated Job may have been admitted, which only the ledger knows.
+  // The template of an admitted Job may be gated, and only the ledger knows whether the Job is admitted.
   if (gang.state === "unknown" && job.gated) return { steps: [] };
   if (!job.suspended) return { steps: countPods(job) > 0 ? [{ kind: "suspend", because: "not-admitted" }] : [] };
   if (gang.state === "unknown" || queue.kind === "unlisted") return { steps: [] };
@@ -246,7 +246,7 @@ function planQueued(snapshot: BatchSnapshot, gang: UnitSeen, policy: BatchPolicy
   return planRequest(snapshot, gang, buildGang(snapshot, queue.name), policy);
 }
 
-/** Requests nothing after a ready timeout, and withdraws what waits again too early: a preemption keeps its request. */
+/** Requests no machines after a ready timeout, and withdraws units that wait again too early: a preemption keeps its request. */
 function planPause(snapshot: BatchSnapshot, againMs: number, { maxRecheckMs }: BatchPolicy): BatchPlan {
   const { nowMs, job } = snapshot;
   const times = `${job.start.readyTimeouts} time${job.start.readyTimeouts === 1 ? "" : "s"} in a row`;
@@ -351,7 +351,7 @@ function planPlaces(snapshot: BatchSnapshot, gang: GrantedUnit, policy: BatchPol
   return [...deletions, ...bound, ...planExtras(snapshot, gang, placement, policy)];
 }
 
-/** Plans places beside the gang's: replacements of lost machines, and those for an increased parallelism. */
+/** Plans places beside the gang's: replacements of lost machines, and places for an increased parallelism. */
 function planExtras(
   snapshot: BatchSnapshot,
   gang: GrantedUnit,
@@ -399,7 +399,7 @@ function planExtrasOfSet({ snapshot, gang, placement, policy, set, extras, numbe
   return [...releases, ...names.flatMap((name) => planExtra(snapshot, gang, { placement, set, name }))];
 }
 
-/** Finds granted places beside the gang's without a pod: those on lost machines, and `tooMany` others. */
+/** Finds surplus granted places beside the gang's, without a pod: those on lost machines, and `tooMany` further ones. */
 function findSurplus(extras: readonly UnitSeen[], placement: Placement, tooMany: number): readonly UnitSeen[] {
   const { places, occupied, placed } = placement;
   const taken = new Set([...occupied, ...placed.map(({ place }) => place.component)]);
@@ -432,7 +432,7 @@ function planExtra(
   const isLost = [...placement.places.values()].some((place) => place.isLost);
   const because = isLost ? "machine-lost" : "scaled-up";
   const need = restrictToGrant(gang, buildNeed(set.need, name));
-  // The ledger counts only what it granted. It would grant a part of the same node again while a shared node rejects pods.
+  // The ledger counts only its own grants. It would grant a part of the same node again while a shared node rejects pods.
   const rejecting = listRejectingNodes(rejections, (component) => findPlaceSet(component) === set.name, nowMs);
   const needs = [rejecting.length === 0 ? need : { ...need, selection: excludeNodes(need.selection, rejecting) }];
   const unit: RequestUnit = { id: buildExtraId(job, name), needs, queue: gang.queue, graceMs: job.graceMs, because };

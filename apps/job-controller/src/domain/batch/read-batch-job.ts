@@ -131,8 +131,8 @@ export function readBatchJob(object: BatchJobObject, defaults: KindDefaults): Ba
 }
 
 /**
- * Reads a JobSet. Its controller suspends its Jobs before it reports the condition. It also removes their start times, and copies the gates of its templates to
- * theirs.
+ * Reads a JobSet. The JobSet controller suspends the Jobs before it reports the condition. It also removes their start times, and copies the gates of the
+ * JobSet's templates to the templates of the Jobs.
  */
 export function readJobSet(object: JobSetObject, defaults: KindDefaults): BatchJobRow {
   const { metadata = {}, spec = {}, status = {} } = object;
@@ -181,7 +181,7 @@ export function readQueuedPod(
   };
 }
 
-/** Builds the current work. A completed Job of a JobSet needs no places, and one that does not exist yet needs all. */
+/** Builds the current work. A completed Job of a JobSet needs no places, and a Job that does not exist yet needs all of its places. */
 export function toBatchJob(row: BatchJobRow, jobs: readonly BatchJobRow[], defaults: PodDefaults): BatchJob {
   const current = jobs.filter(({ parent }) => (parent?.restarts ?? 0) >= row.restarts);
   const ofSet = Map.groupBy(current, ({ parent }) => parent?.set);

@@ -2,10 +2,10 @@ import { API_GROUP } from "@muster/names";
 import { isObject } from "@muster/resources";
 import type { JobStatus } from "../job-status.ts";
 
-/** Annotation of a Job, a JobSet or a pod: its progress as JSON. Jobs of Kubeflow have theirs in it, too. */
+/** Annotation of a Job, a JobSet or a pod: its progress as JSON. Jobs of Kubeflow keep their progress in the same annotation. */
 export const PROGRESS_ANNOTATION = `${API_GROUP}/progress`;
 
-/** The progress of admitted work towards readiness. An annotation has it, because the status belongs to Kubernetes. */
+/** The progress of admitted work towards readiness. An annotation stores it, because the status belongs to Kubernetes. */
 export type StartProgress = Pick<JobStatus, "regrouping" | "readyTimeouts" | "lastReadyTimeoutMs"> & {
   /** The time of the admission; undefined once all pods have been ready, and in a queue without a `readyTimeout`. */
   readonly startMs: number | undefined;

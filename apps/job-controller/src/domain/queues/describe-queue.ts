@@ -46,13 +46,13 @@ type QueueCondition = {
   readonly lastTransitionTime: string;
 };
 
-/** The known facts beside the Queue itself. */
+/** The known facts about a queue in addition to its Queue object. */
 export type QueueFacts = {
-  /** The answer of the ledger about it; undefined: none. */
+  /** The answer of the ledger about the queue; undefined without an answer. */
   readonly state: LedgerQueue | undefined;
   /** True if the ledger does not answer. */
   readonly isSilent: boolean;
-  /** Names of the queues below it. */
+  /** Names of the queues below this one. */
   readonly children: readonly string[];
   readonly nowMs: number;
 };
@@ -117,7 +117,7 @@ function judgeAdmission({ isDeleting, record }: QueueRow, { state, isSilent }: Q
   }
 }
 
-/** Returns undefined if the deletion was not requested, or nothing blocks it. */
+/** Returns undefined if the deletion was not requested, or no obstacle blocks it. */
 function judgeDeletion({ isDeleting }: QueueRow, facts: QueueFacts): Finding | undefined {
   if (!isDeleting || isQueueEmpty(facts)) return undefined;
   const { state, isSilent, children } = facts;
@@ -136,7 +136,7 @@ function judgeDeletion({ isDeleting }: QueueRow, facts: QueueFacts): Finding | u
   return blocked("NOT_FOLLOWED", "the ledger does not follow the deletion yet");
 }
 
-/** Builds a condition, and keeps its time if the status is unchanged. */
+/** Builds a condition, and keeps the transition time if the status is unchanged. */
 function condition(
   { generation, status }: QueueRow,
   { nowMs }: QueueFacts,
@@ -200,7 +200,7 @@ function describePool(quota: Amounts, used: Amounts, borrowed: Amounts): readonl
   });
 }
 
-/** A Map is used, because a resource may have the name of a property of every object. */
+/** A Map, because a resource may have the name of a property that every object inherits. */
 function findPoolAmounts(pools: readonly PoolAmounts[], pool: string): Amounts {
   return new Map(Object.entries(pools.find((each) => each.pool === pool)?.amounts ?? {}));
 }

@@ -3,8 +3,8 @@ import type { QueueRow } from "./queue-row.ts";
 type Placed = Pick<QueueRow, "name" | "isDeleting"> & { readonly record: Pick<QueueRow["record"], "parent"> };
 
 /**
- * Lists the queues below each queue, by its name. A queue that is below itself has no queue below it that is being deleted, because the queues of a cycle would
- * otherwise wait for each other forever.
+ * Lists the queues below each queue, by its name. In a cycle, queues that are being deleted are omitted, because the queues of the cycle would otherwise wait
+ * for each other forever.
  */
 export function listChildren(rows: ReadonlyMap<string, Placed>): ReadonlyMap<string, readonly string[]> {
   const below = [...rows.values()].filter(

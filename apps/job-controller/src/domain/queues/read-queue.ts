@@ -31,7 +31,7 @@ export type QueueRecord = {
 };
 
 type PreemptionPolicy = {
-  /** Preempts work of other queues that borrow what this queue owns. */
+  /** Preempts work of other queues that borrow the quota of this queue. */
   readonly reclaim: Preemptible;
   /** Preempts work of other queues with a larger share. */
   readonly fairSharing: Preemptible;
@@ -64,7 +64,7 @@ const MAX_QUOTAS = 256;
 const MAX_LABELS = 32;
 const MAX_CONDITIONS = 32;
 const MAX_VALUES = 64;
-/** The limit of label values, because queues and pools are such values. */
+/** The limit of label values, because names of queues and pools are label values. */
 const MAX_LABEL_VALUE = 63;
 /** The maximum length of names of labels and resources: a prefix and a name. */
 const MAX_QUALIFIED_NAME = 253 + 1 + 63;
@@ -72,8 +72,8 @@ const MAX_PROBLEMS = 10;
 const MAX_SHOWN = 40;
 
 /**
- * Reads a Queue. Never throws: a queue with unreadable fields keeps the readable ones and has the problems of all fields, so that it admits nothing instead of
- * being lost. The schema refuses most such fields, but not those of an older definition, and not quantities that the ledger cannot count.
+ * Reads a Queue. Never throws: a queue with unreadable fields keeps the readable fields and has the problems of all fields. Thus it admits no work, and is not
+ * lost. The schema refuses most of these fields, but not under an older definition, and not quantities that the ledger cannot count.
  */
 export function readQueue(name: string, spec: unknown): QueueRecord {
   const notes: ReadNotes = { problems: [], warnings: [] };
