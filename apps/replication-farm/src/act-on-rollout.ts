@@ -43,7 +43,7 @@ export async function actOnRollout(
   deps.report.planned(owned.name, `roll-${step.kind}`, step.because);
   if (!isRolloutWritten(rollout.outbox, plan)) return step.kind === "end" ? "failed" : "none";
   if (step.kind === "end" && step.audits.length > 0) {
-    // Publish before the end is written: after it, no record can carry the audits.
+    // Publish the audits before the end is written: after the end, no record can carry them.
     const { traceparent } = rollout;
     const outbox = withStableIds(rollout, step, buildAuditRecords(deps, rollout.newSet, step.audits, traceparent));
     if (!(await publishOutbox(deps, owned, { outbox, traceparent }))) return "failed";
@@ -55,7 +55,7 @@ export async function actOnRollout(
 }
 
 /**
- * After a change of owner, writes both sets unchanged, because a set does not carry the fence of the update, which may end without another write to it. A late
+ * After a change of owner, writes both sets unchanged. A set does not carry the fence of the update, and the update may end without another write to it. A late
  * write of the former, frozen owner then conflicts.
  */
 async function fenceSets(deps: PassDeps, owned: SetOwnership, { sets }: SeenRollout): Promise<"again"> {

@@ -15,7 +15,7 @@ export type RoundResult = "again" | "gone" | "lost" | { readonly atMs: number; r
 
 type WorkPlan = Extract<SetPassPlan, { kind: "work" }>;
 
-/** Carries out the plan of a set. The steps of pods continue while the next change is made; a round that changes nothing waits for their end. */
+/** Carries out the plan of a set. Steps of pods continue while the next change is made. A round without a change waits for the end of these steps. */
 export async function actOnSet(
   deps: PassDeps,
   seen: SeenSet,
@@ -80,7 +80,7 @@ async function change(
   return "again";
 }
 
-/** The record of a deleted set is removed last, so that its pods can always be traced to it. Undefined: the API server still has pods of it. */
+/** Removes the record of a deleted set last, so that its pods can always be traced to it. Undefined: the API server still has pods of the set. */
 async function removeRecord(
   deps: PassDeps,
   owned: SetOwnership,

@@ -69,7 +69,7 @@ export function buildSet(deps: RequestDeps, { name, requestId, by }: SetRequest,
   };
 }
 
-/** Overlapping sets yield by age, and clocks of farms differ: this makes a later set always younger. */
+/** Makes a later set always younger, because overlapping sets yield by age and the clocks of farms differ. */
 function creationTime({ world }: Pick<RequestDeps, "world">, { podId }: ReplicaSetSpec, nowMs: number): number {
   return Math.max(nowMs, ...world.setsOf(podId).map(({ createdAtMs }) => createdAtMs + 1));
 }
@@ -92,7 +92,7 @@ async function checkWithCluster(deps: RequestDeps, next: ReplicaSet, before: Rep
   const asks = (["podId", "nodeSelector", "pool", "daemon"] as const).some(
     (each) => before?.spec[each] !== next.spec[each],
   );
-  // A set that changes its nodes counts as the youngest, whatever its age. Relabelled nodes may cause an overlap as well, which is not its fault.
+  // A set that changes its nodes counts as the youngest, whatever its age. Relabelled nodes may cause an overlap as well, for which the set is not responsible.
   await refuseOverlap(deps, asks ? withMaxAge(next) : next);
 }
 
@@ -107,7 +107,7 @@ export async function refuseUnknownPool({ pools }: Pick<RequestDeps, "pools">, {
   );
 }
 
-/** Returns the set with the age that it has beside others when it changes its nodes. */
+/** Returns the set as the youngest one; a set counts as the youngest when it changes its nodes. */
 export function withMaxAge(set: ReplicaSet): ReplicaSet {
   return { ...set, createdAtMs: Number.POSITIVE_INFINITY };
 }

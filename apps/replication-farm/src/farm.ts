@@ -9,7 +9,7 @@ import type { FarmDeps } from "./farm-deps.ts";
 export type Farm = {
   /** Owns sets while the session lives. */
   run(session: Session): Promise<void>;
-  /** The number of sets that it owns. */
+  /** The number of sets that the farm owns. */
   owned(): number;
 };
 

@@ -5,7 +5,7 @@ import type { SetOwnership, PassDeps } from "./pass-deps.ts";
 import { runInStepSpan } from "./pass-trace.ts";
 
 /**
- * Force-deletes pods without a placement whose nodes will never report their end; otherwise a deleted set would stay forever. The API server is read only when
+ * Force-deletes pods without a placement whose nodes will never report their end; otherwise a deleted set would stay forever. Reads the API server only when
  * pods are being deleted on nodes that accept no pods. Its answer decides, because a forced deletion cannot be undone.
  */
 export async function forcePods(

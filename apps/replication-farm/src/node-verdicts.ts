@@ -22,7 +22,7 @@ export function explainSetNodes({ world }: Deps, set: ReplicaSet): NodeVerdict[]
   return explainNodes(set, sights, nodes, taken);
 }
 
-/** Explains why the set cannot get a placement on this node; undefined: it can. Throws FaultError unavailable while nodes are unknown. */
+/** Explains why the set cannot get a placement on this node; undefined: the node is free. Throws FaultError unavailable while nodes are unknown. */
 export function explainNotFree(deps: Deps, set: ReplicaSet, node: string): string | undefined {
   if (set.spec.pool !== undefined) return `the ledger chooses among the machines of pool ${set.spec.pool}`;
   const verdicts = explainSetNodes(deps, set);

@@ -22,10 +22,10 @@ export function makeScan(
 ): (names?: Iterable<string>) => void {
   const { logger } = deps;
   const releasing = new Set<string>();
-  /** Claims in flight. True: a later scan ran meanwhile, so the next claim may succeed. */
+  /** Claims in flight. True: a later scan ran meanwhile, so another claim may succeed. */
   const claims = new Map<string, boolean>();
   const own = async (name: string): Promise<void> => {
-    // The view may lag: without this check, a deleted set would be locked and unlocked until the view has caught up.
+    // The view may lag: without this check, the farm would lock and unlock a deleted set until the view has caught up.
     if (!(await deps.isStored(name))) return;
     const lock = await session.lock(name);
     if (lock === undefined || !session.isHeld()) return;
@@ -69,7 +69,7 @@ export function makeScan(
   return scan;
 }
 
-/** Lists the readable sets, and the rolling updates whose own set is gone: those run by name. */
+/** Lists the readable sets, and the rolling updates whose own set is gone, which farms own by name. */
 function ownableSets(
   world: OwnershipDeps["world"],
   session: Session,
@@ -111,7 +111,7 @@ function liveFarms(session: Session): LiveFarm[] {
     try {
       return [{ session: id, selector: readLabelSelector("rcSelector", text) }];
     } catch {
-      // The selector may be of a later version: this farm assigns no sets to a farm with an unreadable selector.
+      // The selector may be from a later version. This farm assigns no sets to a farm with an unreadable selector.
       return [];
     }
   });

@@ -20,7 +20,7 @@ export type PassDeps = PodDeps & {
   readonly scheduler: MachineDeps["scheduler"];
   readonly queueOf: MachineDeps["queueOf"];
   readonly templateHash: (set: ReplicaSet) => string;
-  /** Whether the stored records look like the loss of everything. */
+  /** Whether the stored records look like the loss of all records. */
   readonly failsafe: () => boolean;
   readonly policy: SetPolicy;
   readonly force: ForcePolicy;

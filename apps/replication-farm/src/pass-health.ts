@@ -27,7 +27,7 @@ export function findUnhealthy(
   });
 }
 
-/** Returns when the next pod will have been unready for too long; Infinity: all are ready, or already known to be unhealthy. */
+/** Returns when the next pod will have been unready for too long; Infinity: all pods are ready, or already known to be unhealthy. */
 export function nextUnhealthyAtMs(
   { unreadySince }: Pick<SetOwnership, "unreadySince">,
   { nowMs, unhealthyMs }: { readonly nowMs: number; readonly unhealthyMs: number },

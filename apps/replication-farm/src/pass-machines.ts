@@ -113,7 +113,7 @@ const REFUSALS: readonly string[] = [
   ...["limit_exceeded", "invalid_request"],
 ];
 
-/** Rethrows defects. */
+/** Describes why the ledger refused a machine, as a trouble of the set. Rethrows defects. */
 function describeRefusedMachine(error: unknown, pool: string): Omit<SetTrouble, "sinceMs"> {
   const fault = findFault(error);
   if (fault === undefined) throw error;

@@ -56,7 +56,7 @@ type Outcome = { readonly kind: "done" | "lost" } | { readonly kind: "failed"; r
 
 const DONE = { kind: "done" } as const;
 const MAX_CONCURRENT_STEPS = 32;
-/** Maximum time until the watcher publishes a pod. After it, the API server is asked whether the pod exists. */
+/** Maximum time until the watcher publishes a pod. After it, the farm reads from the API server whether the pod exists. */
 const MADE_TRUST_MS = 10_000;
 /** As `MADE_TRUST_MS`, for a pod that was deleted before the watcher published it. */
 const DELETED_TRUST_MS = 1000;
@@ -104,7 +104,7 @@ export async function forgetGone(
   }
 }
 
-/** Returns when `forgetGone` checks the next pod; Infinity: none. */
+/** Returns when `forgetGone` checks the next pod; Infinity: no pod to check. */
 export function nextForgetAtMs(owned: PodsOwned): number {
   return Math.min(...[...owned.made.values()].map((made) => dueAtMs(owned, made)));
 }
@@ -130,7 +130,7 @@ export function listPodsOfSet(
 }
 
 /**
- * Returns nodes with a live pod of this pod id, by the pod's name. It includes own pods that the watcher does not show yet, which `forgetGone` keeps in `made`.
+ * Returns nodes with a live pod of this pod id, by the pod's name. Includes own pods that the watcher does not show yet, which `forgetGone` keeps in `made`.
  */
 export function findOccupiedNodes(
   { world }: Pick<PodDeps, "world">,

@@ -22,7 +22,7 @@ export function commitSet(
   });
 }
 
-/** Undefined: this farm no longer owns the set. */
+/** Writes the set with this farm's fence. Undefined: this farm no longer owns the set. */
 export async function writeSet(
   deps: PassDeps,
   { name, fence, isHeld }: SetOwnership,
@@ -45,8 +45,8 @@ export function buildAuditRecords(
 }
 
 /**
- * Publishes the outbox. True: it is published, and the next write empties it; until then it is published again, and the stream drops duplicates. An unavailable
- * stream delays nothing until the outbox is full. Rethrows a defect.
+ * Publishes the outbox. True: the outbox is published, and the next write empties it. Until then it is published again, and the stream drops duplicates. An
+ * unavailable stream delays no write until the outbox is full. Rethrows a defect.
  */
 export async function publishOutbox(
   deps: PassDeps,

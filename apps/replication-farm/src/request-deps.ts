@@ -70,7 +70,7 @@ export function requireReadable(name: string, found: Found): StoredSet {
 
 export type SetRequestChange = { readonly next: ReplicaSet; readonly audits: readonly SetAudit[] };
 
-/** Changes the newest record; writes nothing if nothing changes. */
+/** Changes the newest record; writes no record without a change. */
 export async function changeSet(
   deps: RequestDeps,
   { name, requestId }: Pick<SetRequest, "name" | "requestId">,

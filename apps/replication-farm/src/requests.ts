@@ -60,8 +60,8 @@ export async function enableSet(
 type Removal = SetRequest & { readonly keepPods: boolean; readonly force: boolean };
 
 /**
- * Deletes a set. A set with replicas, or in a rolling update, which it ends, is deleted only by force; its pods are deleted with it unless they are kept.
- * Undefined: its record was unreadable, and is removed.
+ * Deletes a set. A set with replicas, or in a rolling update, is deleted only by force, which ends the update. Its pods are deleted with it unless they are
+ * kept. Undefined: its record was unreadable, and is removed.
  */
 export async function removeSet(deps: RequestDeps, request: Removal): Promise<StoredSet | undefined> {
   const { name, keepPods, force, by } = request;

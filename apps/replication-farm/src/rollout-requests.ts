@@ -18,7 +18,7 @@ export type CreateRolloutRequest = {
   readonly newSet: string;
   /** The spec of the new set to create. Without it and without a template, the new set already exists. */
   readonly spec: ReplicaSetSpec | undefined;
-  /** The template of a new set, which otherwise gets the old one's spec; empty: none. */
+  /** The template of a new set, which otherwise gets the spec of the old one; empty: no template. */
   readonly template: string;
   /** Undefined: the sum of both sets. */
   readonly replicasDesired: number | undefined;
@@ -113,7 +113,7 @@ function refuseOtherPodId(field: string, name: string, { podId }: ReplicaSetSpec
   );
 }
 
-/** Reuses a set that an earlier request created whose answer was lost, or that failed later. Throws already_exists for any other set of the name. */
+/** Reuses a set from an earlier request whose answer was lost, or that failed later. Throws already_exists for any other set of the name. */
 function reuse(found: StoredValue<ReplicaSet>, name: string, spec: ReplicaSetSpec): ReplicaSet {
   if ("record" in found && found.record.placements.length === 0 && isSameSpec(found.record.spec, spec))
     return found.record;

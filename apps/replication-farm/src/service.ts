@@ -7,7 +7,7 @@ import { makeHandlers } from "./adapters/handlers.ts";
 import type { Config } from "./config.ts";
 import { buildFarmAttributes } from "./farm.ts";
 
-/** Maximum per method. A waiting long poll is cheap. */
+/** Maximum per method. A waiting long poll costs little. */
 const MAX_CONCURRENT_REQUESTS = 1024;
 
 /** Answers users, and owns replica sets while its session lives, until stopped. */

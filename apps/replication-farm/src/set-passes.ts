@@ -15,9 +15,7 @@ import type { SetOwnership, PassDeps } from "./pass-deps.ts";
 export type SetPasses = {
   readonly size: number;
   has(name: string): boolean;
-  /**
-   * Starts passes over the set. Resolves when they have ended: by `release`, because the set is gone, or because another farm owns it.
-   */
+  /** Starts passes over the set. Resolves when the passes have ended: by `release`, because the set is gone, or because another farm owns it. */
   own(name: string, fence: number): Promise<void>;
   /** Ends the passes over the set after the one in flight. */
   release(name: string): Promise<void>;
@@ -36,7 +34,7 @@ type OwnedSet = { readonly owned: SetOwnership; readonly ended: PromiseWithResol
 
 /**
  * Runs passes over the sets: after each change of the view, after each own write, and at each resync. A failed pass is retried with a growing pause, which a
- * change ends. The sets do not wait for each other. No pass begins after `stop`.
+ * change ends. No set waits for another. No pass begins after `stop`.
  */
 export function startPasses(
   deps: PassDeps,
@@ -46,7 +44,7 @@ export function startPasses(
   const queue = workQueue({ limits: LIMITS });
   const stopping = new AbortController();
   const ending = AbortSignal.any([stop, stopping.signal]);
-  // Pod steps may outlive the pass that begins them, so they get the same time to finish.
+  // Pod steps may outlive the pass that begins them, so they get the same grace period.
   const grace = openStopGrace({ stop: ending, lost: lead.lost });
   const end = async ({ owned, ended }: OwnedSet): Promise<void> => {
     await Promise.allSettled(owned.steps.values());

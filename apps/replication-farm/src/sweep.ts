@@ -110,8 +110,8 @@ function machineSweep(
 }
 
 /**
- * A record is removed after all objects of its set. Leftovers without any record therefore indicate lost records: the brake raises an alert, and nothing is
- * removed.
+ * The farm removes a record after all objects of its set. Leftovers without any record therefore indicate lost records: the brake raises an alert, and no
+ * object is removed.
  */
 async function brakeOn(
   { pass, world }: FarmDeps,

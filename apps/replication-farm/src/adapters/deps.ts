@@ -160,7 +160,7 @@ function watchFailsafe(world: World, alerts: SetAlerts, logger: Pick<Logger, "in
       return false;
     }
     if (verdict === "no-sets") {
-      // A new installation has none. The sweep raises an alert if pods show that their records are lost.
+      // A new installation has no sets. The sweep raises an alert if pods show that their records are lost.
       if (!isLogged) logger.info({}, "no replica set exists: this farm removes nothing until one does");
       isLogged = true;
       return true;
@@ -186,7 +186,7 @@ function buildGauges(world: World, owned: () => number): FarmGauges {
   };
 }
 
-/** Raises alerts for unreadable records, which stay unchanged. Returns the function that stops it. */
+/** Raises alerts for unreadable records, which stay unchanged. Returns the function that stops the alerts. */
 function alertUnreadable(world: World, alerts: SetAlerts): () => void {
   const unreadable = new Map<string, SetAlert>();
   const update = (kind: "set" | "roll", name: string): void => {

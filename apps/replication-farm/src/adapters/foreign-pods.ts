@@ -5,7 +5,7 @@ import { OWNER_KIND } from "../domain/build-pod.ts";
 
 /** Running pods that carry a pod id and belong to no replica set, because of `delete --orphan` or because a user removed their labels. */
 export type ForeignPods = AsyncDisposable & {
-  /** False until the first list is complete: until then, a node without an entry may have such a pod. */
+  /** False until the first list is complete. Before that, a node without an entry may have such a pod. */
   isKnown(): boolean;
   /** Pod names by node. */
   on(podId: string): ReadonlyMap<string, string>;

@@ -34,7 +34,7 @@ export const rolloutCodec = readable(wire.RollRecord, toWireRollout, toRollout);
 
 /**
  * Decoding never throws, so that a reader finds an unreadable record under its name and does not treat it as missing. Encoding throws FaultError for a record
- * that could not be read back: a refused write keeps the earlier record, and an unreadable one would lose it.
+ * that could not be read back. A refused write keeps the earlier record; an unreadable record would replace it.
  */
 function readable<Type extends typeof wire.ReplicaSetRecord | typeof wire.RollRecord, Stored>(
   type: Type,
@@ -134,7 +134,7 @@ export function toSpec(set: string, spec: muster.farm.v1.ReplicaSetSpec): Replic
   const { podId, templateJson, nodeSelector, pool, daemon, labels } = spec;
   const desired = spec.replicasDesired ?? (daemon ? 0 : refuse("replicas_desired", "is missing: state 0 explicitly"));
   if (templateJson === "") refuse("template_json", "is missing: the JSON of a pod template is needed");
-  // Every pass over related sets parses the selector: an invalid one would stop passes over other sets, too.
+  // Every pass over related sets parses the selector, so an invalid selector would stop passes over other sets, too.
   readLabelSelector("spec.node_selector", nodeSelector);
   return {
     podId: podId === "" ? set : podId,

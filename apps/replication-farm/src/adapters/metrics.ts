@@ -43,7 +43,7 @@ export function startMetrics({ owned, unreadable, troubled }: FarmGauges): FarmM
     unit: "{set}",
     description: "Replica sets that are in trouble, by urgency",
   });
-  // Starts at 0, so that alert rules see the first one as an increase.
+  // Starts at 0, so that alert rules see the first alert as an increase.
   for (const urgency of URGENCIES) alerts.add(0, { "muster.farm.urgency": urgency });
   const observe: Parameters<typeof meter.addBatchObservableCallback>[0] = (result) => {
     result.observe(sets, owned());

@@ -4,8 +4,8 @@ import type { View } from "@muster/store";
 type NodeState = muster.watch.v1.NodeState;
 
 /**
- * Calls the listener after changes of a node that concern replica sets. The watcher also publishes which pods use a node: that changes with each pod of the
- * cluster, and a pass over all sets for it would change nothing. Returns the function that unsubscribes.
+ * Calls the listener after changes of a node that concern replica sets. Ignores changes of the pods that use a node: they happen with each pod of the cluster,
+ * and a pass over all sets would change no set. Returns the function that unsubscribes.
  */
 export function onNodeChange(
   nodes: Pick<View<NodeState>, "get" | "entries" | "onChange">,
@@ -17,7 +17,7 @@ export function onNodeChange(
     const after = nodes.get(name)?.value;
     if (after === undefined) known.delete(name);
     else known.set(name, after);
-    // The mark that all nodes are known has no name: the farm may have waited for it.
+    // The mark that all nodes are known has no name. The farm may have waited for the mark.
     if (after?.name === "" || !isSame(before, after)) listener();
   });
 }

@@ -21,14 +21,14 @@ export type CreateOutcome =
   | { readonly kind: "name-taken" }
   | { readonly kind: "refused"; readonly message: string };
 
-/** The pods of replica sets at the API server. Everything rejects with FaultError while it is unavailable. */
+/** The pods of replica sets at the API server. Every method rejects with FaultError while the API server is unavailable. */
 export type FarmPods = {
   create(manifest: PodManifest): Promise<CreateOutcome>;
   /** Throws invalid_request when the API server would refuse the pod. */
   check(manifest: PodManifest): Promise<void>;
   /** Removes the scheduling gate of exactly this pod; ignores a pod that is missing or was replaced. */
   confirm(pod: string, uid: string): Promise<void>;
-  /** Deletes exactly this pod, with force without waiting for its node; a missing or replaced pod is no error. */
+  /** Removes the labels by which exactly this pod belongs to the set: the pod stays, without an owner. */
   delete(pod: string, uid: string, force: boolean): Promise<void>;
   /** Removes the labels that make exactly this pod the set's: it stays, without an owner. */
   abandon(pod: string, uid: string): Promise<void>;
@@ -61,7 +61,7 @@ export function makePods(calls: KubeCalls, namespace: string, installation: stri
       }
     },
     check: async (manifest) => {
-      // The API server validates the manifest first. A taken name is no fault of the manifest: the placement gets another ordinal.
+      // The API server validates the manifest first. A taken name is not a fault of the manifest: the placement gets another ordinal.
       const query = { dryRun: "All", fieldValidation: "Strict" };
       await withKubeFault(unlessFault(calls.create(resource, toPodManifest(manifest), { query }), "already_exists"));
     },

@@ -16,7 +16,7 @@ export type PoolScheduler = AsyncDisposable & {
   machinesOf(set: string): ReadonlyMap<number, MachineState> | undefined;
   /** Requests one machine in this queue, or a place in it. The same number again is the same request. Rejects with FaultError. */
   allocate(set: string, number: number, pool: string, queue: string | undefined): Promise<void>;
-  /** Releases exactly this reservation, or its place in the queue; one that is over is no error. Rejects with FaultError. */
+  /** Releases exactly this reservation, or its place in the queue; a reservation that is over is no error. Rejects with FaultError. */
   deallocate(owned: OwnedReservation): Promise<void>;
   /** Reads the state of the number in the ledger now; undefined: none. Rejects with FaultError. */
   ask(set: string, number: number): Promise<MachineState | undefined>;
@@ -83,7 +83,7 @@ export async function openPoolScheduler(deps: PoolSchedulerDeps): Promise<PoolSc
   return {
     machinesOf: (set) => (ledger.isKnown() ? new Map(ledger.inGroup(set).map(toNumbered)) : undefined),
     allocate: async (set, number, pool, queue) => {
-      // Another reservation under this owner is released like anything else that is not in the record.
+      // Another reservation under this owner is released like every reservation that the record lacks.
       await ledger.reserve(buildMachineOwner(set, number), [{ component: COMPONENT, pool }], { queue });
     },
     deallocate: async ({ set, number, reservation }) => {

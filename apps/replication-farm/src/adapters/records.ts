@@ -18,7 +18,7 @@ type RecordChange<Record> = {
   readonly audits: readonly AuditRecord[];
 };
 
-/** Stored replica sets, or rolling updates. Everything rejects with FaultError as a bucket does. */
+/** Stored replica sets, or rolling updates. Every method rejects with FaultError as a bucket does. */
 export type FarmRecords<Record> = {
   /** The stored record; undefined: it does not exist. */
   get(key: string): Promise<(StoredValue<Record> & { readonly revision: number }) | undefined>;

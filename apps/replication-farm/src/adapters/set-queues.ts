@@ -75,7 +75,7 @@ export async function openSetQueues(deps: SetQueuesDeps): Promise<SetQueues> {
       const queues = indexQueues(view.entries());
       if (labels === undefined) return { kind: "unlisted" };
       if (labels !== "refused") return chooseQueue({ name: named, field: FIELD }, { name: namespace, labels }, queues);
-      // Without any Queue, no permission to use one is missing.
+      // Without any Queue, no set needs a permission to use one.
       return named === "" && queues.size === 0 ? { kind: "none" } : { kind: "unknown", message: NO_RIGHT };
     },
     [Symbol.asyncDispose]: () => opened.disposeAsync(),

@@ -24,7 +24,7 @@ export type WorldChange =
   | { readonly kind: "foreign"; readonly podId: string }
   | { readonly kind: "nodes" };
 
-/** Everything that a farm follows, as it was last seen. */
+/** The latest state of all objects that a farm follows. */
 export type World = AsyncDisposable & {
   /** All sets including unreadable ones, ordered by name. */
   sets(): readonly StoredSet[];
@@ -37,7 +37,7 @@ export type World = AsyncDisposable & {
   rollout(id: string): StoredRollout | undefined;
   /** The readable updates that move replicas from or to this set. */
   rolloutsOf(set: string): readonly Rollout[];
-  /** Undefined: the watcher is silent, or knows no node at all, so nothing is concluded about any node. */
+  /** Undefined: the watcher is silent, or knows no node, so no rule decides about any node. */
   observedNodes(): readonly ObservedNode[] | undefined;
   nodesFor(set: ReplicaSet): ObservedNodes | undefined;
   /** The pods of the set, by name. */
@@ -134,7 +134,7 @@ export async function openWorld(options: WorldOptions): Promise<World> {
         sets.onChange((name) => listener({ kind: "set", name })),
         rollouts.onChange((name) => listener({ kind: "rollout", name })),
         pods.onChange((key) => listener({ kind: "pods", name: key.split(".")[1] ?? "" })),
-        // The mark is renewed every half minute; passes over all sets for it would only repeat the resync.
+        // The watcher renews the mark every half minute; passes over all sets for it would only repeat the resync.
         onNodeChange(nodes, () => listener({ kind: "nodes" })),
         foreign.onChange((podId) => listener({ kind: "foreign", podId })),
       ];
@@ -219,8 +219,8 @@ function readable<Record>(entries: readonly ({ readonly value: StoredValue<Recor
 }
 
 /**
- * Returns whether the view reaches this revision within CATCH_UP_MS. It does not while it is interrupted, or if the last write was a deletion whose marker has
- * expired.
+ * Returns whether the view reaches this revision within CATCH_UP_MS. It does not while the view is interrupted, or if the last write was a deletion whose
+ * marker has expired.
  */
 async function hasReached(view: View<unknown>, revision: number): Promise<boolean> {
   const isThere = (): boolean => view.ageMs() === 0 && view.revision() >= revision;

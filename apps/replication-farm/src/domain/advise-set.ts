@@ -49,7 +49,7 @@ export function adviseOnTrouble(code: TroubleCode, placed: PlacedSet, nowMs: num
   }
 }
 
-/** Advises the user where no eligible node is free; with so few replicas the set needs none. */
+/** Advises the user if no eligible node is free. `replicas` is the number for which the set needs no further node. */
 export function adviseOnNode({ name, spec }: ReplicaSet, replicas: number): string {
   const selected = spec.nodeSelector === "" ? "it" : spec.nodeSelector;
   return `label, uncordon or add a node for ${selected}, or \`muster scale ${name} --replicas ${replicas}\``;

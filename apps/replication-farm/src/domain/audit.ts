@@ -11,7 +11,7 @@ type AuditContext = {
   readonly newId: () => string;
 };
 
-/** The client in the details of an audit record; nothing for an anonymous request. */
+/** The client in the details of an audit record; empty for an anonymous request. */
 export function buildClientDetails(by: string): { readonly by?: string } {
   return by === "" ? {} : { by };
 }

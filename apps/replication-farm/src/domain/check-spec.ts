@@ -86,12 +86,12 @@ export function isSameSpec(a: ReplicaSetSpec, b: ReplicaSetSpec): boolean {
   return inOrder(a) === inOrder(b);
 }
 
-/** Throws invalid_request. */
+/** Throws FaultError invalid_request with this field and reason. */
 export function refuseField(field: string, reason: string): never {
   return throwFault({ code: "invalid_request", field, reason });
 }
 
-/** Throws the fault, if any. */
+/** Throws the fault as FaultError; returns without a fault. */
 export function requireNone(fault: Fault | undefined): void {
   if (fault !== undefined) throwFault(fault);
 }

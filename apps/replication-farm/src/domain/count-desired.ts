@@ -6,7 +6,7 @@ export function isFrozen({ name, disabled }: ReplicaSet, rollout: Rollout | unde
   return disabled && (rollout === undefined || countDesiredInRollout(rollout, name) === undefined);
 }
 
-/** Returns the current target of replicas: that of its rolling update, the number of eligible nodes for a daemon set, or its own. */
+/** Returns the current target of replicas: the number in its rolling update, the number of eligible nodes for a daemon set, or its own number. */
 export function countDesired(set: ReplicaSet, rollout: Rollout | undefined, eligible: number | undefined): number {
   if (set.deletion !== undefined) return 0;
   const rolloutSet = rollout === undefined ? undefined : countDesiredInRollout(rollout, set.name);

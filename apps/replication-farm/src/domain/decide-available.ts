@@ -19,7 +19,7 @@ export function isAvailable(
   return atMs !== undefined && nowMs >= atMs;
 }
 
-/** Returns when the next ready pod becomes available; Infinity: none does by time alone. */
+/** Returns when the next ready pod becomes available; Infinity: no pod becomes available by time alone. */
 export function nextAvailableAtMs(
   pods: ReadonlyMap<string, SetPod>,
   spec: Parameters<typeof availableAtMs>[1],

@@ -1,7 +1,7 @@
 import type { ReplicaSet } from "./replica-set.ts";
 import type { Rollout } from "./rollout.ts";
 
-/** Why the stored records look like the loss of everything; undefined: some replicas are desired. */
+/** Why the stored records look like the loss of all records; undefined: some replicas are desired. */
 export function decideFailsafe(
   sets: readonly ReplicaSet[],
   rollouts: readonly Rollout[],

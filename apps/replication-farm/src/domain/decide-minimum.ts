@@ -1,8 +1,8 @@
 import type { Rollout } from "./rollout.ts";
 
 /**
- * Why a rolling update can never keep its minimum healthy while replicas move; undefined: it can. `present`: the replicas of both sets together.
- * If the minimum is as large as the number that can ever exist, no replica can move.
+ * Why a rolling update can never keep its minimum healthy while replicas move; undefined: it can. `present`: the replicas of both sets together. If the minimum
+ * equals the maximum number of replicas, no replica can move.
  */
 export function decideMinimum(
   { minimum, target, leaveOld }: Pick<Rollout, "minimum" | "target" | "leaveOld">,

@@ -13,8 +13,8 @@ const STUCK: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the trouble of a rolling update that has waited for one reason longer than `unhealthyMs` plus the `minReadySeconds` of its sets. Undefined: it moves,
- * or is paused. `before`: the wait at the previous decision of this farm.
+ * Returns the trouble of a rolling update that has waited for one reason longer than `unhealthyMs` plus the `minReadySeconds` of its sets. Undefined: the
+ * update moves, or is paused. `before`: the wait at the previous decision of this farm.
  */
 export function decideStuck(
   before: RolloutWait | undefined,

@@ -7,7 +7,7 @@ export type ObservedNodes = {
   readonly usable: ReadonlySet<string>;
   /** For each other existing node, why it accepts no pods. */
   readonly unusable: ReadonlyMap<string, string>;
-  /** Nodes with a running pod of the set's pod id that belongs to no set, and the pod's name; none is eligible. */
+  /** Nodes with a running pod of the set's pod id that belongs to no set, and the pod's name. These nodes are not eligible. */
   readonly foreign: ReadonlyMap<string, string>;
 };
 
@@ -25,8 +25,8 @@ export type ObservedNode = {
 
 /**
  * Finds the nodes that may run a pod of a set. `foreign`: nodes with a running pod of the same pod id that belongs to no set, by the pod's name; they are not
- * eligible until it ends. A node that has been not ready for less than `graceMs` stays eligible for its present pod, so the restart of a kubelet moves nothing.
- * It is not usable for a new pod.
+ * eligible until that pod ends. A node that has been not ready for less than `graceMs` stays eligible for its present pod, so the restart of a kubelet moves no
+ * pod. The node is not usable for a new pod.
  */
 export function findNodes(
   selector: LabelSelector,

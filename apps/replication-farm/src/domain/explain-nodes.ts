@@ -2,10 +2,13 @@ import { matchesLabels, readLabelSelector } from "@muster/names";
 import type { ObservedNode, ObservedNodes } from "./eligible-nodes.ts";
 import type { ReplicaSet } from "./replica-set.ts";
 
-/** Ordered by importance, because thousands of nodes may be not selected. */
+/** Ordered by importance, because thousands of nodes may have the code NOT_SELECTED. */
 const CODES = ["REPLICA", "FREE", "TAKEN", "CORDONED", "NOT_READY", "NOT_GRANTED", "NOT_SELECTED"] as const;
 
-/** REPLICA: the set has a placement there. FREE: it may get one. TAKEN: another set has a pod of the same pod id there. The others are not eligible. */
+/**
+ * REPLICA: the set has a placement on the node. FREE: the set may get one. TAKEN: another set has a pod of the same pod id on the node. Nodes with another code
+ * are not eligible.
+ */
 export type NodeCode = (typeof CODES)[number];
 
 /** The state of a node for a set, with its reason for people. */
@@ -13,7 +16,7 @@ export type NodeVerdict = { readonly node: string; readonly code: NodeCode; read
 
 type Judged = Omit<NodeVerdict, "node">;
 
-/** Returns a verdict for each node, the most important first. `taken`: node to the owner of another placement or pod of the same pod id there. */
+/** Returns a verdict for each node, the most important first. `taken`: node to the owner of another placement or pod of the same pod id on it. */
 export function explainNodes(
   set: ReplicaSet,
   sights: readonly ObservedNode[],

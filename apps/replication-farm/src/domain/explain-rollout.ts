@@ -1,7 +1,7 @@
 import { computeMinimum } from "./rollout.ts";
 import { planRollout, type RolloutSnapshot } from "./plan-rollout.ts";
 
-/** Explains from its own plan why a rolling update does not move now; empty: it moves. */
+/** Explains, from the plan of a rolling update, why it does not move now; empty: it moves. */
 export function explainRollout(snapshot: RolloutSnapshot): string {
   const { rollout, old, fresh } = snapshot;
   const { oldSet, newSet, oldDesired, newDesired, target, delayMs } = rollout;

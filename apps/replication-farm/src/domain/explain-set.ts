@@ -15,7 +15,7 @@ export type ReplicaSeen = {
   readonly health: string;
   readonly reason: string;
   readonly message: string;
-  /** True if its node is still eligible. */
+  /** True if the node of the replica is still eligible. */
   readonly eligible: boolean;
 };
 
@@ -26,19 +26,19 @@ export type RolloutSeen = {
   readonly oldCurrent: number;
   readonly newHealthy: number;
   readonly newCurrent: number;
-  /** Why it does not move now, for people; empty: it moves. */
+  /** Why the update does not move now, for people; empty: it moves. */
   readonly waitingBecause: string;
 };
 
 /** The state of a set for its explanation. */
 export type SetSeen = {
   readonly set: ReplicaSet;
-  /** The farm that owns it; empty: none. */
+  /** The farm that owns the set; empty: no owner. */
   readonly farm: string;
   readonly desired: number;
   readonly healthy: number;
   readonly replicas: readonly ReplicaSeen[];
-  /** Undefined: it is in none, or the record of the update is missing. */
+  /** Undefined: the set is in no update, or the record of the update is missing. */
   readonly rollout: RolloutSeen | undefined;
   /** A verdict for each node; undefined: the watcher is silent. */
   readonly nodes: readonly NodeVerdict[] | undefined;
@@ -68,7 +68,7 @@ export function explainSet(seen: SetSeen, nowMs: number): StateReason {
   return { ...state, message: `${state.message}; ${trouble.message}`, next };
 }
 
-/** The phase of a set and since when; 0: the record has no time of it. */
+/** The phase of a set and since when; 0: the record does not contain the time. */
 export function getSetPhase(seen: Omit<SetSeen, "farm" | "nodes">): {
   readonly phase: string;
   readonly sinceMs: number;

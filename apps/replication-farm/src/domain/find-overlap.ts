@@ -33,13 +33,13 @@ export function findOverlap(
 export type ContestedNodes = {
   /** Nodes that an older set selects as well, and that set's name. */
   readonly nodes: ReadonlyMap<string, string>;
-  /** The nodes that the set must leave. The older set is already there, or it lacks a node, can use this one, and has no other usable node. */
+  /** The nodes that the set must leave. The older set is already on the node, or it lacks a node, can use this one, and has no other usable node. */
   readonly yields: ReadonlySet<string>;
 };
 
 /**
  * Sets that were created concurrently, or whose nodes were relabelled, may overlap although each was checked. The older set, by its record and then by its
- * name, gets the shared nodes. Every farm decides the same, so no node changes hands repeatedly.
+ * name, gets the shared nodes. Every farm decides the same, so no node alternates between sets.
  */
 export function findContestedNodes(
   set: ReplicaSet,
@@ -65,7 +65,7 @@ export function findContestedNodes(
     for (const { name } of shared) nodes.set(name, nodes.get(name) ?? other.name);
     const takeable = findTakeable(other, rivals, shared);
     const isOurs = new Set(set.placements.map(({ node }) => node));
-    // A node that was just left has an ending pod but no placement. It counts here, because the older set would otherwise take all nodes of this set.
+    // A node that was just left has an ending pod but no placement. The node counts here, because the older set would otherwise take all nodes of this set.
     const waiting = takeable.filter((node) => !everyPlace.has(node)).length;
     const due = Math.max(0, countMissing(other) - waiting);
     for (const node of both) if (shared.some(({ name }) => name === node)) yields.add(node);
@@ -81,8 +81,8 @@ function findShared(set: ReplicaSet, other: ReplicaSet, sights: readonly Observe
 }
 
 /**
- * Lists the shared nodes where the older set may get a new placement: they accept pods, it holds them if they are machines, and no still older set selects
- * them.
+ * Lists the shared nodes where the older set may get a new placement. They accept pods, and no set older than that set selects them. If the older set uses
+ * machines, the ledger has granted it the node.
  */
 function findTakeable(other: ReplicaSet, rivals: readonly ReplicaSet[], shared: readonly ObservedNode[]): string[] {
   const granted = other.spec.pool === undefined ? undefined : new Set(other.machines.map(({ grant }) => grant?.node));

@@ -2,7 +2,9 @@ import { buildPodName, type ReplicaPlacement, type ReplicaSet } from "./replica-
 import type { SetAudit } from "./set-plan.ts";
 import type { SetPod, SetSnapshot } from "./set-snapshot.ts";
 
-/** Lists eligible nodes without a pod of this pod id that no older set has, ordered by name. */
+/**
+ * Lists eligible and usable nodes, ordered by name: without a placement of this set, without another set's pod of this pod id, and uncontested by older sets.
+ */
 export function findCandidateNodes({ set, nodes, taken, contest }: SetSnapshot): string[] {
   const own = new Set(set.placements.map(({ node }) => node));
   return [...(nodes?.eligible ?? [])]
@@ -43,7 +45,7 @@ export function auditNodes(set: ReplicaSet): SetAudit {
   return { eventType: "REPLICATION_CONTROLLER_RETARGET", details: { pod_id: set.spec.podId, nodes } };
 }
 
-/** Returns the pod of a placement. A pod of its name on another node belongs to an earlier set of that name, because pods are pinned to their nodes. */
+/** Returns the pod of a placement. A pod with its name on another node belongs to an earlier set of that name, because pods are pinned to their nodes. */
 export function findReplicaPod(
   set: Pick<ReplicaSet, "name">,
   pods: SetSnapshot["pods"],

@@ -70,7 +70,7 @@ function whyNot(wanted: string | undefined, pool: string): "not-wanted" | "other
   return wanted === pool ? "other-queue" : "other-pool";
 }
 
-/** Returns whether none of these pods is, or may still be scheduled, on the node. A pod without a node and without a placement may be scheduled anywhere. */
+/** Returns whether no pod of these is, or may still be scheduled, on the node. A pod without a node and without a placement may be scheduled anywhere. */
 export function isNodeClearOf(set: ReplicaSet, pods: Iterable<PodPlace>, node: string): boolean {
   const wanted = new Set(set.placements.map(({ ordinal }) => buildPodName(set.name, ordinal)));
   for (const pod of pods) if (pod.node === node || (pod.node === "" && !wanted.has(pod.name))) return false;

@@ -65,7 +65,7 @@ export type RolloutPlan =
       readonly isNews: boolean;
     };
 
-/** `take`: this farm's fence is written. `hold`: nothing else happens while the rolling update of the set is missing. */
+/** `take`: this farm's fence is written. `hold`: no other step happens while the rolling update of the set is missing. */
 export type SetPassPlan =
   | { readonly kind: "take" }
   | { readonly kind: "hold"; readonly change: SetChange | undefined }
@@ -77,7 +77,7 @@ export type SetPassPlan =
       readonly machines: readonly AllocationStep[];
       /** The record, pods and machines of a deleted set are gone, as far as this farm has observed. */
       readonly isOver: boolean;
-      /** Everything that was requested exists. */
+      /** All requested pods and machines exist. */
       readonly isDone: boolean;
       /** The time at which the plan changes without an event. */
       readonly atMs: number;
@@ -199,8 +199,8 @@ export function buildRequest({ record, snapshot, doneUnder }: PassSnapshot, beca
 }
 
 /**
- * Records on the set that its rolling update is missing. Nothing else happens until the update exists, because only the update states how many replicas the set
- * should have.
+ * Records on the set that its rolling update is missing. The pass takes no other step until the update exists, because only the update states how many replicas
+ * the set should have.
  */
 function noteMissingRollout(set: ReplicaSet, nowMs: number): SetChange | undefined {
   const message = `rolling update ${set.rollout ?? ""}, in which it is, does not exist or cannot be read`;

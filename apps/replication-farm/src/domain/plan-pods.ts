@@ -38,7 +38,7 @@ type PodStep =
 export type PodAction = Exclude<PodStep, { readonly kind: "wait" }>;
 
 /**
- * Makes the pods match the record. Each placement of an enabled set gets a pod once its node accepts pods and has no other of this pod id; pods without a
+ * Makes the pods match the record. Each placement of an enabled set gets a pod once its node accepts pods and has no other pod of this pod id; pods without a
  * placement are removed. `occupied`: nodes with a live pod of this pod id, by the pod's name.
  */
 export function planPods(

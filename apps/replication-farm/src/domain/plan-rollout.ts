@@ -45,7 +45,7 @@ export type RolloutStep =
       readonly because: RolloutReason;
       readonly audits: readonly SetAudit[];
     }
-  /** Only after every set that names the update was written: they need it until then. */
+  /** Written only after every set that names the update: these sets need the update until then. */
   | {
       readonly kind: "end";
       readonly because: "finished" | "set-missing" | "set-in-another-update" | "minimum-too-high";
@@ -132,7 +132,7 @@ function planMarks(rollout: Rollout, old: ReplicaSet, fresh: ReplicaSet): Rollou
     const next = { ...unmarked, disabled, rollout: rollout.id, sharesWith };
     return { kind: "write-set", next, because: "sets-marked", audits: [] };
   }
-  // A transfer that began before the mark gave its set an extra placement, which has to go first.
+  // A transfer that began before the mark gave its set an extra placement, which must be removed first.
   if (sets.some(({ transfer }) => transfer !== undefined)) return { kind: "wait", because: "transfer-there" };
   return {
     kind: "write",
@@ -170,7 +170,7 @@ function givenUp(
 
 function planMove({ rollout, nowMs, blind }: RolloutSnapshot, old: RolloutSet, fresh: RolloutSet): RolloutStep {
   if (blind) return { kind: "wait", because: "blind" };
-  // The set chooses the placements to remove, not only by health: until they are gone, the number of remaining healthy ones is unknown.
+  // The set chooses the placements to remove, not only by health. Until they are gone, the number of remaining healthy replicas is unknown.
   if (old.set.placements.length > rollout.oldDesired || fresh.set.placements.length > rollout.newDesired)
     return { kind: "wait", because: "surplus-there" };
   const counts: RolloutCounts = {
@@ -232,7 +232,7 @@ function planFinish({ rollout, nowMs }: RolloutSnapshot, old: ReplicaSet, fresh:
   return { kind: "write-set", next, because: "finished", audits };
 }
 
-/** Lists the sets that a set shares its nodes with, including these. */
+/** Lists the sets that a set shares its nodes with, including `others`. */
 function listSharing({ name, sharesWith }: ReplicaSet, ...others: readonly string[]): readonly string[] {
   return [...new Set([...sharesWith, ...others])].filter((other) => other !== name).slice(-MAX_SHARES);
 }

@@ -10,7 +10,7 @@ export type LiveFarm = {
 export type OwnableSet = {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** The live session of the owner; undefined: none. */
+  /** The live session of the owner; undefined: no owner. */
   readonly owner: string | undefined;
 };
 

@@ -52,8 +52,8 @@ function recordGrants(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
 }
 
 /**
- * Returns whether the ledger has lost the machines that it granted to the set. It never revokes a grant by itself: if all are missing, the ledger has probably
- * lost its data. Once reported, the loss lasts until the machines exist again, whatever is granted meanwhile.
+ * Returns whether the ledger has lost the machines that it granted to the set. The ledger never revokes a grant by itself: if all are missing, it has probably
+ * lost its data. Once reported, the loss lasts until the machines exist again, even if the ledger grants others meanwhile.
  */
 function isLost({ set: { machines, trouble }, ledger }: SetSnapshot): boolean {
   const grants = machines.flatMap(({ number, grant }) => (grant === undefined ? [] : { number, grant }));
@@ -78,7 +78,7 @@ function isFit({ set, nodes, nowMs }: SetSnapshot, { nodeGraceMs }: SetPolicy, m
   return grant === undefined || nodes?.eligible.has(grant.node) === true || nowMs - sinceMs < nodeGraceMs;
 }
 
-/** Counts the needed machines without a replica. A frozen set requests none, and keeps those that it has requested. */
+/** Counts the needed machines without a replica. A frozen set requests no machines, and keeps those that it has requested. */
 function countNeeded({ set, rollout }: SetSnapshot, fit: number): number {
   if (set.spec.pool === undefined) return 0;
   const missing = Math.max(0, countDesired(set, rollout, undefined) - countPlaced(set));
@@ -122,7 +122,7 @@ export function buildMachineOwner(set: string, number: number): string {
   return `${set}${PART_SEPARATOR}${number}`;
 }
 
-/** Parses an owner id; undefined: it does not belong to a set. */
+/** Parses an owner id; undefined: the id does not belong to a set. */
 export function readMachineOwner(id: string): { readonly set: string; readonly number: number } | undefined {
   const at = id.lastIndexOf(PART_SEPARATOR);
   const number = id.slice(at + PART_SEPARATOR.length);

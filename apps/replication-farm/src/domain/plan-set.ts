@@ -64,7 +64,9 @@ function planYield(snapshot: SetSnapshot): SetPlan {
   return removePlaces(snapshot, places.slice(0, GROUP_NODES), "overlap");
 }
 
-/** A rolling update makes no transfers. A placement of the new set is replaced immediately if its node is no longer eligible and its pod is not ready there. */
+/**
+ * In a rolling update no transfers run. A placement of the new set is replaced immediately if its node is no longer eligible and its pod is not ready on it.
+ */
 function planLost(snapshot: SetSnapshot): SetPlan {
   const { set, rollout, nodes } = snapshot;
   if (rollout?.newSet !== set.name || set.transfer !== undefined) return buildSetWait();
@@ -91,7 +93,9 @@ function planCount(snapshot: SetSnapshot): SetPlan {
   return desired < current ? planRemove(snapshot, current - desired) : buildSetWait();
 }
 
-/** Plans one placement on each eligible node. If no node is eligible, it removes nothing, because a mistake in the selector or the labels is more likely. */
+/**
+ * Plans one placement on each eligible node. If no node is eligible, it removes no placement, because a mistake in the selector or the labels is more likely.
+ */
 function planDaemon(snapshot: SetSnapshot): SetPlan {
   const { set, nodes } = snapshot;
   if (nodes === undefined) return buildSetWait();
@@ -119,7 +123,7 @@ function planRemove(snapshot: SetSnapshot, surplus: number): SetPlan {
   const { oldNode, newNode } = set.transfer ?? {};
   const rank = (placement: ReplicaPlacement): number => {
     const isLeaving = nodes?.eligible.has(placement.node) === false;
-    // A rolling update relies on unavailable replicas going first.
+    // A rolling update relies on the removal of unavailable replicas first.
     const pod = findReplicaPod(set, snapshot.pods, placement);
     const isHealthy = isAvailable(pod, set.spec, snapshot.nowMs) && placement.templateHash === snapshot.templateHash;
     if (rollout !== undefined) return (isHealthy ? 2 : 0) + (isLeaving ? 0 : 1);

@@ -6,18 +6,18 @@ export type OwnedPod = OwnedObject & {
   readonly pod: string;
   readonly set: string;
   readonly setUid: string;
-  /** Empty until it is scheduled. */
+  /** Empty until the pod is scheduled. */
   readonly node: string;
   readonly deleting: boolean;
   /** The state of its node after the pod's grace period; undefined: the pod may still end, or the node is unknown. */
   readonly overdueOn: NodeSeen | undefined;
-  /** A user has marked it to stay, whatever happens to its set. */
+  /** A user has marked the pod to stay, whatever happens to its set. */
   readonly kept: boolean;
 };
 
 /**
- * Returns whether a pod is left over: its set does not exist, or is another one of that name. A pod whose labels have the uid of a stored set is ours, whatever
- * installation it names. `setUids`: the uid of each stored set, read after the pods; undefined for an unreadable one, whose pods are kept.
+ * Returns whether a pod is left over: its set does not exist, or a later set has its name. A pod whose labels have the uid of a stored set is ours, whatever
+ * installation it names. `setUids`: the uid of each stored set, read after the pods; undefined for an unreadable set, whose pods are kept.
  */
 export function decidePodStanding(
   { set, setUid, kept, deleting, overdueOn }: OwnedPod,

@@ -20,7 +20,7 @@ export function planTransfer(snapshot: SetSnapshot, policy: SetPolicy): SetPlan 
   return planProgress(snapshot, policy, transfer);
 }
 
-/** Ends a transfer without a new node once the old one is eligible again, or is removed anyway because fewer replicas are desired. */
+/** Ends a transfer without a new node once the old node is eligible again, or is removed anyway because fewer replicas are desired. */
 export function planObsoleteTransfer({ set, rollout, nodes }: SetSnapshot): SetPlan {
   const { transfer, placements } = set;
   if (transfer === undefined || placements.some(({ node }) => node === transfer.newNode)) return buildSetWait();
@@ -41,7 +41,7 @@ function planStart(snapshot: SetSnapshot, policy: SetPolicy): SetPlan {
     return buildSetWait();
   const isWell = (placement: ReplicaPlacement): boolean => isReady(snapshot, placement);
   const leaving = set.placements.filter(({ node }) => !nodes.eligible.has(node));
-  // The transfer costs an unhealthy replica nothing, so it does not wait for healthy ones.
+  // The transfer of an unhealthy replica loses no healthy one, so it does not wait for healthy replicas.
   const old = leaving.find((placement) => !isWell(placement)) ?? leaving[0];
   if (old === undefined) return buildSetWait();
   if (set.transfersHeld !== undefined) return buildSetWait("transfer-held");

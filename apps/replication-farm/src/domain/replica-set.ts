@@ -12,7 +12,9 @@ export type ReplicaPlacement = {
   readonly reservation: string | undefined;
 };
 
-/** A machine of a pool that the set desires: requested from the ledger under the set's name and the number, and released once the record no longer has it. */
+/**
+ * A machine of a pool that the set desires. The farm requests it from the ledger under the set's name and the number, and releases it once the record lacks it.
+ */
 export type ReplicaMachine = {
   /** Never reused in a set: a late release of a former number cannot release a desired machine. */
   readonly number: number;
@@ -23,11 +25,11 @@ export type ReplicaMachine = {
   readonly sinceMs: number;
 };
 
-/** The exchange of one node for another: a new node is found, then used beside the old one, which is left once the new pod is ready. */
+/** The exchange of one node for another. The set finds a new node and uses it beside the old one, then leaves the old one once the new pod is ready. */
 export type PodTransfer = {
   readonly id: string;
   readonly oldNode: string;
-  /** Undefined until a node is found. */
+  /** Undefined until the farm finds a node. */
   readonly newNode: string | undefined;
   /** After this time the transfer is abandoned and leaves the new node. */
   readonly deadlineMs: number;
@@ -51,7 +53,7 @@ export type TransferHold = { readonly by: string; readonly because: string; read
 export type SetTrouble = { readonly code: TroubleCode; readonly message: string; readonly sinceMs: number };
 
 export type ReplicaSetSpec = {
-  /** Identifies the workload: a node has at most one pod of it, of any set. */
+  /** Identifies the workload: a node has at most one pod with this id, of any set. */
   readonly podId: string;
   /** JSON of a Kubernetes pod template. */
   readonly template: string;
@@ -152,7 +154,7 @@ export type AuditEvent = (typeof AUDIT_EVENTS)[number];
 export type AuditRecord = {
   readonly id: string;
   readonly eventType: AuditEvent;
-  /** JSON. */
+  /** The details as JSON. */
   readonly details: string;
   readonly timestampMs: number;
   readonly replicaSet: string;
@@ -164,10 +166,10 @@ export const MAX_NAME_LENGTH = 50;
 /** Maximum number of replicas of one set: its record, with the names of its nodes, stays below the maximum value size of a bucket. */
 export const MAX_REPLICAS = 1000;
 
-/** Maximum number of sets that one shares its nodes with; the earliest is dropped. */
+/** Maximum number of sets that one set shares its nodes with; the earliest is dropped. */
 export const MAX_SHARES = 16;
 
-/** Longer than a program that fails at its start runs: without a probe, its pod is ready for that moment. */
+/** The fallback is longer than a program that fails at its start runs: without a probe, the pod of that program is ready until it fails. */
 export const MIN_READY_SECONDS = { fallback: 5, max: 3600 };
 
 /** Returns the name of a placement's pod, the same for every creator. */

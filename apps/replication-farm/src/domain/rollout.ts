@@ -26,7 +26,7 @@ export type Rollout = {
   readonly phase: RolloutPhase;
   readonly lastStepAtMs: number;
   readonly createdAtMs: number;
-  /** Fencing token of the farm that runs it. */
+  /** Fencing token of the farm that runs the update. */
   readonly fence: number;
   /** Number of swaps of old and new. */
   readonly undone: number;
@@ -34,7 +34,7 @@ export type Rollout = {
   readonly outbox: readonly AuditRecord[];
   readonly requestId: string;
   readonly traceparent: string;
-  /** The client that requested it; empty: anonymous. */
+  /** The client that requested the update; empty: anonymous. */
   readonly by: string;
 };
 

@@ -9,7 +9,7 @@ import type { ObservedNodes } from "./eligible-nodes.ts";
 export type SetPod = {
   readonly name: string;
   readonly uid: string;
-  /** Empty until it is scheduled. */
+  /** Empty until the pod is scheduled. */
   readonly node: string;
   readonly health: Health;
   /** When the watcher first observed this state; for a ready pod, no earlier than it became ready. */
@@ -31,12 +31,12 @@ export type MachineState =
 
 /** The ledger's state of a set. */
 export type LedgerState = {
-  /** False: the first list is not complete, and a missing number proves nothing. */
+  /** False: the first list is not complete, and a missing number does not prove that a machine is missing. */
   readonly known: boolean;
   readonly byNumber: ReadonlyMap<number, MachineState>;
   /** Why the latest request failed; undefined: it succeeded. */
   readonly trouble: Omit<SetTrouble, "sinceMs"> | undefined;
-  /** The queue chosen by the set's label, the existing queues and the namespace; absent: none. Granted machines keep the queue of their reservation. */
+  /** The queue chosen by the set's label, the existing queues and the namespace; absent: no queue. Granted machines keep the queue of their reservation. */
   readonly queue?: QueueChoice;
 };
 
@@ -44,9 +44,9 @@ export type LedgerState = {
 export type SetSnapshot = {
   readonly nowMs: number;
   readonly set: ReplicaSet;
-  /** The rolling update that the record of the set names; so it is read after that record. */
+  /** The rolling update that the record of the set names. It is read after that record. */
   readonly rollout: Rollout | undefined;
-  /** Undefined: the watcher is silent, so nothing is concluded about any node. */
+  /** Undefined: the watcher is silent, so no rule decides about any node. */
   readonly nodes: ObservedNodes | undefined;
   /** Nodes where another set has a pod, or a placement, of the same pod id. */
   readonly taken: ReadonlySet<string>;
@@ -58,7 +58,7 @@ export type SetSnapshot = {
   readonly pods: ReadonlyMap<string, SetPod>;
   /** The hash of the set's template. */
   readonly templateHash: string;
-  /** The stored records look like the loss of everything, so nothing is removed. */
+  /** The stored records look like the loss of all records, so the farm removes no object. */
   readonly failsafe: boolean;
 };
 

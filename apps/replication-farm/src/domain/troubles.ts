@@ -1,7 +1,7 @@
 /**
  * All troubles of sets and rolling updates. A set with several shows the first in this order. All farms use the same order: otherwise the troubles would
- * alternate, each time with a write and an alert. Troubles that change the set's behaviour come first, then those noticed only when they occur, then those that
- * every pass finds again.
+ * alternate, each time with a write and an alert. Troubles that change the set's behaviour come first. Troubles noticed only when they occur follow, and
+ * troubles that every pass finds again come last.
  */
 export const TROUBLES = [
   "MACHINES_GONE",
