@@ -29,7 +29,7 @@ export async function listInstances(scaler: Scaler, loop: LoopName, names?: Iter
   };
 }
 
-/** Never rejects. */
+/** Lists the instances of one provider, and stores the list or the failure. Never rejects. */
 function ask(scaler: Scaler, loop: LoopName, name: string): Promise<void> {
   const { memory, report, now } = scaler;
   const asking = list(scaler, name)

@@ -18,7 +18,7 @@ export type LoopReport = {
 export type ScalerLoop = { readonly report: LoopReport; readonly round: () => Promise<void> };
 
 type LoopDeps = {
-  /** No round begins after its signal, and a round that ends later is not reported. */
+  /** No round begins after this signal, and a round that ends later is not reported. */
   readonly lead: ControllerLead & { readonly signal: AbortSignal };
   /** Milliseconds since 1970, for the reports. */
   readonly now: () => number;
@@ -63,7 +63,7 @@ export async function runLoops(loops: readonly ScalerLoop[], deps: LoopDeps): Pr
   });
 }
 
-/** Never rejects. */
+/** Runs one round and reports its end. Never rejects. */
 async function runRound({ report, round }: ScalerLoop, { lead, now, onRoundEnd: ended }: LoopDeps): Promise<void> {
   report.lastStartedAtMs = now();
   let failure: unknown;

@@ -28,7 +28,7 @@ export function runInNodeSpan<Result>(
   );
 }
 
-/** Steps that change nothing. */
+/** Steps that have no effect on nodes. */
 const QUIET = new Set(["wait", "look-for-pods"]);
 
 /** Takes the steps of a round under a span that lists them; a round without changes has no span. */
@@ -43,7 +43,7 @@ export function runInRoundSpan<Result>(
   return runInPass(TRACER, { name: `${loop} round`, parent: ROOT_CONTEXT, attributes }, taken, work);
 }
 
-/** Takes one step of such a round, linked to the trace of its node. */
+/** Takes one step of a round, linked to the trace of its node. */
 export function runInStepSpan(doing: string, node: string, because: string, work: () => Promise<void>): Promise<void> {
   const attributes = { "muster.node": node, "muster.because": because };
   return inSpan(TRACER, doing, { links: buildLinks(contextOfNode(node)), attributes }, work);

@@ -233,7 +233,7 @@ function readBlock(
   return { block, problems };
 }
 
-/** Reports at start what would otherwise fail later, with the same text. */
+/** Reports unusable files at start, with the text of the later failure. */
 function checkFiles(
   path: readonly string[],
   settings: unknown,
@@ -255,7 +255,7 @@ function checkFiles(
 
 type PlacedPool = { readonly at: number; readonly policy: PoolPolicy };
 
-/** Reads the pools that are valid on their own, so that problems between them are reported together with the problems of others. */
+/** Reads the pools that are valid on their own, so that problems between these pools are reported together with problems of other pools. */
 function readPools(value: unknown): readonly PlacedPool[] {
   const written: unknown = isRecord(value) ? value["pools"] : undefined;
   if (!Array.isArray(written)) return [];

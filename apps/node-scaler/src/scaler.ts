@@ -38,7 +38,7 @@ export type Cluster = {
 
 /** The dependencies of the loops. */
 export type ScalerDeps = {
-  /** The label of its nodes; nodes with another name belong to another scaler. */
+  /** The value of the label on this scaler's nodes; nodes with another name belong to another scaler. */
   readonly name: string;
   /** Milliseconds since 1970 that never jump while the process runs. */
   readonly now: () => number;
@@ -66,7 +66,7 @@ export type ScalerDeps = {
   readonly publishPools: (pools: ScalingPlan["poolScaling"]) => Promise<void>;
   readonly limits: ScalingLimits;
   readonly unavailableMs: number;
-  /** The time for which a round waits for a provider; a longer call continues beside the rounds. */
+  /** The time for which a round waits for a provider. A longer call continues in parallel with the rounds. */
   readonly patienceMs: number;
   /** The maximum age of a provider's list, from its request on. */
   readonly listFreshMs: number;
@@ -79,7 +79,7 @@ export type LoopName = (typeof LOOPS)[number];
 export type ScalerReporter = {
   /** Called before a step is taken. */
   readonly planned: (loop: LoopName, step: TakenStep) => void;
-  /** Called when one action failed; the round continues without it, and the next one retries. */
+  /** Called when one action failed; the round continues without it, and the next round retries it. */
   readonly failed: (loop: LoopName, doing: string, error: unknown) => void;
   /** Called with the outcome of an order of an instance. */
   readonly booted: (outcome: "started" | "short" | "failed", tookMs: number) => void;
@@ -96,11 +96,11 @@ export type TakenStep =
   /** `message` is the text of the provider. */
   | { readonly kind: "start" | "mark"; readonly node: string; readonly because: string; readonly message?: string };
 
-/** The memory of a leader. All of it may be lost: the next leader observes it again, or waits a little longer. */
+/** The memory of a leader. All of it may be lost: the next leader observes the facts again, or waits a little longer. */
 type Memory = {
   readonly leadingSinceMs: number;
   unavailable: readonly Unavailability[];
-  /** The sizes of ready nodes, by pool, which predict those of further ones. */
+  /** The sizes of ready nodes, by pool, which predict the sizes of further nodes. */
   sizes: ReadonlyMap<string, SeenSizes>;
   /** Nodes that were created for demands that do not accept them. */
   mismatches: readonly SizeMismatch[];
@@ -121,7 +121,7 @@ type Memory = {
   readonly asking: Map<string, Promise<void>>;
   /** The times at which the lists of the latest scan were requested. */
   scannedAtMs: ReadonlyMap<string, number>;
-  /** True once all records were compared with the nodes and the ledger. Nothing is created before. */
+  /** True once all records were compared with the nodes and the ledger. No node is created before. */
   hasObserved: boolean;
   /** Boots in flight, by the name of the node. */
   readonly booting: Map<string, Promise<void>>;
@@ -161,7 +161,7 @@ export function makeScaler(deps: ScalerDeps): Scaler {
 }
 
 /**
- * Resolves once all work that rounds have left in flight has ended: a leader that stops earlier would abort calls to providers, and no record would have their
+ * Resolves once all work that rounds have left in flight has ended. A leader that stops earlier would abort calls to providers, and no record would have their
  * outcome.
  */
 export async function finishRunningWork({ booting, ending, asking, scanning }: Memory): Promise<void> {
@@ -178,7 +178,7 @@ export async function askMachines({ machines, report }: Scaler, loop: LoopName):
   }
 }
 
-/** Describes a failure in one line, and the pause that the other side requests. */
+/** Describes a failure in one line, and the pause that the called service requests. */
 export function describeFailure(error: unknown): { readonly message: string; readonly retryAfterMs: number } {
   const fault = findFault(error);
   if (fault === undefined) return { message: error instanceof Error ? error.message : String(error), retryAfterMs: 0 };

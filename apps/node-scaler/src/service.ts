@@ -40,7 +40,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   );
 }
 
-/** Runs one leadership: returns when it is over, and also without NATS, so that the replica that reconnects first takes over. */
+/** Runs one leadership: returns when it is over. Also returns without NATS, so that the replica that reconnects first takes over. */
 async function scale(context: ServiceContext<Config>, bus: NatsBus, deps: Deps, leadership: Leadership): Promise<void> {
   const { config, logger, instance } = context;
   const { signal: stop, lost } = leadership;

@@ -1,7 +1,7 @@
 export type Clock = {
   /** Milliseconds since 1970 that never jump while the process runs, because a corrected clock must not end nodes. Used for all durations measured here. */
   readonly now: () => number;
-  /** Milliseconds since 1970 by the wall clock, which jumps when it is corrected. For times that other processes wrote, or will read. */
+  /** Milliseconds since 1970 by the wall clock, which jumps when it is corrected. For times that other processes wrote or will read. */
   readonly wallNow: () => number;
 };
 

@@ -128,7 +128,7 @@ function depsOfLeader(
     limits: { bootsPerRound: config.bootsPerRound, spotRequestPauseMs: config.spotRequestPauseMs },
     unavailableMs: config.unavailableMs,
     patienceMs: MAX_WAIT_MS,
-    // A list may take a whole timeout to arrive, and is then used for another one.
+    // A list may take a whole timeout to arrive, and is then used for one more timeout.
     listFreshMs: 2 * config.providerTimeoutMs,
     report,
   };

@@ -12,7 +12,7 @@ export type ScalerMetrics = Disposable & {
 const ROUND_SECONDS = [0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60];
 const BOOT_SECONDS = [0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600];
 
-/** Starts the metrics. `nodes` is undefined while another replica leads: only the leader reports gauges, so that sums over replicas are correct. */
+/** Starts the metrics. `nodes` is undefined while another replica leads. Only the leader reports gauges, so that sums over replicas are correct. */
 export function startMetrics(nodes: () => readonly ScaledNode[] | undefined): ScalerMetrics {
   const meter = metrics.getMeter("@muster/node-scaler");
   const steps = meter.createCounter("muster.scaler.steps", {

@@ -63,8 +63,8 @@ async function evict(
     deleteOptions: { preconditions: { uid } },
   };
   const pods = { ...PODS, namespace };
-  // The pod is read first, because a kube-apiserver retries an eviction with an unmet precondition until the timeout. The list needs no right beyond that of
-  // following pods.
+  // The pod is read first, because a kube-apiserver retries an eviction with an unmet precondition until the timeout. The list needs only the right to follow
+  // pods.
   const query = { fieldSelector: `metadata.name=${name}` };
   const { items } = await calls.list<V1Pod>(pods, { ...options, query });
   if (items[0]?.metadata?.uid !== uid) return undefined;

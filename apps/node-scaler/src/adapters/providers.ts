@@ -14,7 +14,7 @@ import { mintBootstrapToken } from "./mint-bootstrap-token.ts";
 
 /** The dependencies of every provider beside its own settings. */
 export type ProviderDeps = {
-  /** The key of its block in the file of pools. */
+  /** The key of the provider's block in the file of pools. */
   readonly name: string;
   readonly calls: KubeCalls;
   /** Timeout of one call. */
@@ -31,7 +31,7 @@ type ProviderKind = {
   readonly open: (block: ProviderBlock, deps: ProviderDeps) => Promise<NodeProvider>;
 };
 
-/** A machine that boots longer than this cannot join, because the provider does not know the boot timeouts of pools. */
+/** Validity of a bootstrap token. A machine that boots longer cannot join, because the provider does not know the boot timeouts of pools. */
 const TOKEN_VALID_MS = 3_600_000;
 
 function kind<Shape extends z.ZodType>(
@@ -42,7 +42,7 @@ function kind<Shape extends z.ZodType>(
   return { settings, files, open: async (block, deps) => await open(settings.parse(block.settings), deps) };
 }
 
-/** All kinds of providers. A new kind is a folder beside the others and a line here. */
+/** All kinds of providers. A new kind is a further folder of `providers` and a line here. */
 export const PROVIDER_KINDS: Readonly<Record<string, ProviderKind>> = {
   local: kind(localSettings, ["tokenFile"], (settings, deps) => openLocal({ ...deps, settings })),
   karpenter: kind(karpenterSettings, [], (settings, deps) => openKarpenter({ ...deps, settings })),

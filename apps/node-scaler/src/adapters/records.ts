@@ -35,7 +35,7 @@ export type RecordsDeps = {
   readonly isHeld: () => boolean;
 };
 
-/** A write that the view does not show yet; without a node it is a deletion. */
+/** A write that the view does not show yet; a write without a node is a deletion. */
 type Written = { readonly revision: number; readonly node: ScaledNode | undefined };
 
 export function makeRecords({ bucket, view, unreadable, now, isHeld }: RecordsDeps): NodeRecords {
@@ -45,7 +45,7 @@ export function makeRecords({ bucket, view, unreadable, now, isHeld }: RecordsDe
   const newest = (name: string): Entry<ScaledNode> | undefined => {
     const seen = view.get(name);
     const own = written.get(name);
-    // The view shows a deleted name for a while, and then never again, because names are never reused.
+    // The view shows a deleted name for a while and then drops it for good, because names are never reused.
     if (own !== undefined && own.node === undefined && seen === undefined) written.delete(name);
     if (own === undefined || (seen !== undefined && seen.revision >= own.revision && own.node !== undefined)) {
       written.delete(name);

@@ -63,7 +63,7 @@ type Selecting = Pick<Demand, "selection" | "topology">;
 
 /**
  * Whether the demand may use the node. Of a node that has not joined, only its zone, the labels and taints of its pool, and perhaps its size are known. Every
- * demand may accept a machine without known labels and taints, except in one domain of a topology.
+ * demand may accept a machine without known labels and taints, except in a domain of a topology.
  */
 function mayUse({ selection, topology }: Selecting, node: AnyNode, pools: ReadonlyMap<string, Pool>): boolean {
   if (!("spec" in node)) return "joined" in node ? acceptsNode(selection, node.joined) : topology?.value === undefined;

@@ -9,7 +9,7 @@ export type WaitingReservation = {
   readonly owner: Owner;
   readonly createdAtMs: number;
   readonly needs: readonly Need[];
-  /** The label whose value must be equal on all of its machines. Absent without a restriction. */
+  /** The label whose value must be equal on all machines of the reservation. Absent without a restriction. */
   readonly topology?: string;
 };
 

@@ -1,8 +1,8 @@
 const LABEL_LENGTH = 63;
 
 /**
- * Returns names for the new nodes of a round, `<pool>-<seed>-<number>`: valid DNS labels, all different, and none in use. The number counts over all pools, so
- * that pools whose names differ only in characters that a label excludes share none.
+ * Returns names for the new nodes of a round, `<pool>-<seed>-<number>`: valid DNS labels, all different, and none in use. The number counts over all pools. So
+ * pools whose names differ only in characters that a label excludes share no name.
  */
 export function makeNodeNames(seed: string, inUse: ReadonlySet<string>): (pool: string) => string {
   let number = 0;

@@ -20,7 +20,7 @@ export type PoolFacts = {
   readonly standby: number;
   /** Created nodes that are not ready yet, including those of this round; by type, on-demand first. */
   readonly booting: readonly BootingNodes[];
-  /** Why needed nodes are not created; undefined if all are. */
+  /** Why needed nodes are not created; undefined if all needed nodes are created. */
   readonly blocked: { readonly code: Exclude<GroupWait["code"], "BOOTING">; readonly message: string } | undefined;
 };
 

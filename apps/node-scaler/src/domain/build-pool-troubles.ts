@@ -37,7 +37,7 @@ export type TroubleFacts = {
   readonly nowMs: number;
 };
 
-/** After the pause, the next needed node tests the provider; until then its last failure stays. */
+/** After the pause, the next needed node tests the provider. Until this test the last failure stays. */
 const PAUSE_KEPT_MS = 60_000;
 
 /** Lists the troubles that the leader remembers, by pool, the oldest first. */

@@ -26,8 +26,8 @@ const SERVING: ReadonlySet<NodePhase> = new Set(["Available", "Claimed", "Cleani
 export type NodeUse = { readonly machines: Machines; readonly pods: PodsByNode; readonly kubeNodes: KubeNodes };
 
 /**
- * Whether the ledger cannot grant the node as a whole: it or a part of it is held, it is occupied, another client cordoned it, or it has pods. Such a node
- * takes no demand for a whole node, and is never surplus.
+ * Whether the ledger cannot grant the node as a whole: an owner holds it or a part of it, it is occupied, another client cordoned it, or it has pods. The node
+ * then takes no demand for a whole node, and is never surplus.
  */
 export function isInUse(node: ScaledNode, { machines, pods }: NodeUse): boolean {
   const { kubernetesNode, phase } = node.status;
@@ -39,9 +39,9 @@ export function isInUse(node: ScaledNode, { machines, pods }: NodeUse): boolean 
 }
 
 /**
- * Builds nodes for `computeScaling`. Nodes in use count for their pool, and are left unchanged like Claimed ones. A node with pods that the ledger still
- * grants is shared with them. A node that the ledger would not grant yet counts as booting since then, until the heartbeat ends it after too long. So does a
- * released node that the next heartbeat makes Available, because another would be booted otherwise.
+ * Builds nodes for `computeScaling`. Nodes in use count for their pool, and are left unchanged like Claimed ones. A node with pods that the ledger still grants
+ * is shared with these pods. A node that the ledger would not grant yet counts as booting since then, until the heartbeat ends it after too long. A released
+ * node that the next heartbeat makes Available counts as booting, too, because another would be booted otherwise.
  */
 export function buildComputedNodes(
   nodes: readonly ScaledNode[],
@@ -79,7 +79,7 @@ function findRoom(machine: Machine | undefined): NodeRoom | undefined {
   return { allocatable, free: isFree(machine) || isInParts(machine) ? free : allocatable };
 }
 
-/** Undeclared taints make a node unhealthy, and decide nothing here. Before it loses its startup taint, its other taints are unknown. */
+/** Undeclared taints make a node unhealthy, and do not restrict demands here. Before the node loses its startup taint, its other taints are unknown. */
 function findOwnJoined(
   { status }: ScaledNode,
   use: NodeUse,
@@ -169,7 +169,7 @@ export function countUnscaledZones(
   return counts;
 }
 
-/** Builds pauses: while boots of one kind fail, that kind counts as short; if its instances do not become nodes, in one pool only. */
+/** Builds pauses. While boots of one kind fail, that kind counts as short; if its instances do not become nodes, it is short in one pool only. */
 export function buildPauses(
   backoffs: Iterable<BootBackoff>,
   bootFailures: readonly BootFailure[],
@@ -183,7 +183,10 @@ export function buildPauses(
   });
 }
 
-/** Builds marks that prevent boots while a needed node could already exist: while a provider was never listed, or the watcher does not report joined nodes. */
+/**
+ * Builds marks that prevent boots while a needed node could already exist: before a provider is first listed, or while the watcher does not report joined
+ * nodes.
+ */
 export function buildUnseen(
   policies: ReadonlyMap<string, PoolPolicy>,
   { listed, areNodesKnown }: { readonly listed: ReadonlySet<string>; readonly areNodesKnown: boolean },

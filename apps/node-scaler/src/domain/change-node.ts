@@ -15,10 +15,7 @@ type ChangeVerdict =
   | { readonly kind: "nothing"; readonly because: "gone" | "phase-moved-on" | "ordered-otherwise" | "no-difference" }
   | { readonly kind: "refuse"; readonly fault: Fault };
 
-/**
- * Applies a change to a record. A node that is to end keeps its first reason, unless that reason is withdrawable: only a withdrawable reason is replaced or
- * removed.
- */
+/** Applies a change to a record. A node that is to end keeps its first reason. Only a withdrawable reason is replaced or removed. */
 export function decideChange(current: ScaledNode | undefined, change: NodeChange, nowMs: number): ChangeVerdict {
   if (current === undefined) return { kind: "nothing", because: "gone" };
   const { phase: before } = current.status;

@@ -56,7 +56,7 @@ export type ScalingSnapshot = {
   /** Names of the providers for which a node's volume must have the requested size. */
   readonly fixedSizeVolumes: ReadonlySet<string>;
   readonly nowMs: number;
-  /** Different in every round: new nodes get it in their names, and it decides which kind boots first if not all can. */
+  /** Different in every round. New nodes get it in their names, and it decides which kind boots first if not all can boot. */
   readonly seed: string;
   readonly limits: ScalingLimits;
 };
@@ -236,7 +236,7 @@ function buildGroups(
   return { groups: inOrder, ignored };
 }
 
-/** Sorts a group as the ledger grants it: one selection after the other, the one with the fewest nodes first; in each, parts before whole nodes. */
+/** Sorts a group as the ledger grants it: one selection after the other, the selection with the fewest nodes first; in each, parts before whole nodes. */
 function sortMembers(members: [Demand, ...Demand[]], accepted: (demand: Demand) => number): DemandGroup["demands"] {
   const firsts = new Map(members.toReversed().map((demand) => [getDemandClass(demand), demand]));
   if (firsts.size === 1) return members.sort(comparePartsFirst);
@@ -257,8 +257,8 @@ function countAccepted(
 }
 
 /**
- * Chooses the types of a demand. A part of a node may be on a new node of any type that is large enough. So may a whole node with a minimum that none of its
- * own types provides.
+ * Chooses the types of a demand. A part of a node may be on a new node of any type that is large enough. The same applies to a whole node whose minimum none of
+ * its own types provides.
  */
 function chooseTypes(demand: Demand, { policy, sizes }: Pool): Demand {
   const { shared, selection } = demand;

@@ -10,7 +10,7 @@ import { isInDomain } from "./topology.ts";
 
 type BootWorld = { readonly conditions: BootConditions; readonly mismatches: readonly SizeMismatch[] };
 
-/** Caches verdicts, because many demands request the same, and shortages do not change within a round. */
+/** Caches verdicts, because many demands have equal requests, and shortages do not change within a round. */
 export function rememberVerdicts(world: BootWorld): (demand: Demand, pool: Pool) => BootVerdict {
   const known = new Map<string, BootVerdict>();
   return (demand, pool) => {

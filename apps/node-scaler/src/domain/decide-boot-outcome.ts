@@ -13,7 +13,7 @@ type BootOutcome =
   /** No instance exists or will exist: the record ends immediately, and the shortage is remembered. */
   | (NodeChange & { readonly kind: "change"; readonly because: "short"; readonly shortage: CapacityShortage });
 
-/** Decides the outcome of a boot from the provider's answer for a node that is Creating. The heartbeat ends a failed one as BOOT_FAILED. */
+/** Decides the outcome of a boot from the provider's answer for a node that is Creating. The heartbeat ends a failed boot as BOOT_FAILED. */
 export function decideBootOutcome({ name, spec }: ScaledNode, answer: BootAnswer): BootOutcome {
   const change = { kind: "change", node: name, expected: "Creating" } as const;
   switch (answer.kind) {

@@ -20,8 +20,8 @@ export type BootConditions = {
 };
 
 /**
- * Decides which instance to boot: the first type in order of preference without a known shortage, in the first such zone. With the policy Preferred, every type
- * is tried as spot first. On-demand follows only after all spot has been short for the pause.
+ * Decides which instance to boot: the first type in order of preference without a known shortage, in the first zone without one. With the policy Preferred,
+ * every type is tried as spot first. On-demand follows only after all spot has been short for the pause.
  */
 export function decideBoot(wish: Wish, pool: Pool, conditions: BootConditions): BootVerdict {
   const spot = wish.spot !== "Never";
@@ -42,13 +42,13 @@ export function decideBoot(wish: Wish, pool: Pool, conditions: BootConditions): 
 type Short = {
   readonly kind: "wait";
   readonly spot: boolean;
-  /** All tried kinds, in that order. */
+  /** All tried kinds, in the order of the attempts. */
   readonly kinds: readonly {
     readonly instanceType: string;
     readonly zone: string | undefined;
     readonly shortage: Unavailability;
   }[];
-  /** The time at which the last of them became short. */
+  /** The time at which the last of these kinds became short. */
   readonly sinceMs: number;
 };
 

@@ -3,7 +3,7 @@ import type { NewNode } from "./node.ts";
 
 type Taken = { readonly bound: ReadonlyMap<string, ComputedNode | FreeMachine>; readonly boots: readonly NewNode[] };
 
-/** Describes how full the pool is, and for which work. Of the booting nodes, the group that lacks a node gets only its own. */
+/** Describes how full the pool is, and for which work. Of the booting nodes, a group that lacks a node gets only its own. */
 export function describeFull(
   { policy: { name, max }, records, ending, booting, shared, foreign }: Pool,
   { bound, boots }: Taken,

@@ -7,7 +7,7 @@ import type { DemandGroup, GroupPlan } from "./plan-bindings.ts";
 /** The maximum number of nodes with pods in a message. */
 const MAX_NAMED = 3;
 
-/** BOOTING means that enough nodes are booting. The other codes state why not. */
+/** BOOTING means that enough nodes are booting. The other codes state why nodes are missing. */
 export type WaitCode =
   | "POOL_MAX"
   | "UNAVAILABLE"

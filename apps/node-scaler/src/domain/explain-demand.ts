@@ -10,7 +10,7 @@ type DemandExplanation = {
   readonly code: WaitCode | undefined;
   readonly message: string;
   readonly booting: readonly BootingNodes[];
-  /** Failed boots in the pools for which it waits: current boots may fail too. */
+  /** Failed boots in the pools for which the demand waits: current boots may fail too. */
   readonly troubles: readonly PoolTrouble[];
 };
 

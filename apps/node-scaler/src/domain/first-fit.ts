@@ -4,14 +4,14 @@ export type NodeLoad = { readonly cpuMilli: number; readonly memoryBytes: number
 /** A load that leaves no room. */
 export const FULL_LOAD: NodeLoad = { cpuMilli: Infinity, memoryBytes: Infinity, gpus: Infinity };
 
-/** The loads of nodes in their order, with a search for the first one with room that does not test each. */
+/** The loads of nodes in their order. The search for the first one with room does not test each load. */
 export type NodeLoads = {
   /**
-   * Returns the position of the first load with room. `hasRoom` must be monotonic: it is also called with the minimum of several loads, and room for more
-   * implies room for less.
+   * Returns the position of the first load with room. `hasRoom` must be monotonic: it is also called with the minimum of several loads, and room for a larger
+   * load implies room for a smaller one.
    */
   find(hasRoom: (load: NodeLoad) => boolean): number | undefined;
-  /** Sets a load; the position after the last one adds a new one. */
+  /** Sets a load; the position after the last one adds a load. */
   set(place: number, load: NodeLoad): void;
 };
 

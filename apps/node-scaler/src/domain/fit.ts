@@ -22,7 +22,7 @@ type Shared = {
   readonly sharedWith?: string;
   /** The room that the ledger grants in parts; absent: unknown. */
   readonly room?: NodeRoom;
-  /** The facts that decide which demands accept it, known once it has been ready. Absent: only the configuration of its pool is known. */
+  /** The facts that decide which demands accept the machine, known once it has been ready. Absent: only the configuration of its pool is known. */
   readonly joined?: JoinedNode;
 };
 
@@ -37,13 +37,13 @@ export type Pool = {
   readonly policy: PoolPolicy;
   /** True if a volume must have the requested size from its creation on. */
   readonly fixedSizeVolumes: boolean;
-  /** Undefined if unknown, so that nothing can be booted. */
+  /** Undefined if the image is unknown, so that no node can be booted. */
   readonly bootImage: string | undefined;
-  /** The number of its records in any phase except Terminated. */
+  /** The number of the pool's records in any phase except Terminated. */
   readonly records: number;
   /** The number of these records that end or must end. */
   readonly ending: number;
-  /** The number of these that boot for a demand. */
+  /** The number of these records that boot for a demand. */
   readonly booting: number;
   /** The subset of shared nodes. */
   readonly shared: readonly ComputedNode[];
@@ -108,7 +108,9 @@ export function findVolumeGib(demand: Demand, { policy }: Pool): number | undefi
   return demand.volumeGib ?? policy.volumeGib;
 }
 
-/** Whether a node may stay bound to a demand. With the policy Preferred both kinds may: a node that was booted on demand during a shortage of spot stays. */
+/**
+ * Whether a node may stay bound to a demand. With the policy Preferred both kinds may stay, even a node that was booted on demand during a shortage of spot.
+ */
 export function canNodeServe(
   { spec, sharedWith }: Pick<ComputedNode, "spec" | "sharedWith">,
   demand: Demand,

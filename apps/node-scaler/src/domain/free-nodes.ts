@@ -5,8 +5,8 @@ import { compareNodes, getPhaseRank, listSpotChoices, findVolumeGib, type Comput
 /** Nodes without a binding, indexed by the fields that must match. The cost of taking one and returning it does not depend on their number. */
 export type FreeNodes = {
   /**
-   * Takes the best suitable node of the first kind (spot or not) that has one; among several types the one that is ready sooner, then the preferred type.
-   * `accepted` are the kinds of `Acceptance` from which to take.
+   * Takes the best suitable node of the first kind (spot or not) that has one. Among several types it prefers the node that is ready sooner, then the preferred
+   * type. `accepted` are the kinds of `Acceptance` from which to take.
    */
   take(demand: Demand, accepted: ReadonlySet<string>): ComputedNode | undefined;
   /** Takes this node, unless it is already taken. */

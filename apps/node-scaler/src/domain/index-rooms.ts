@@ -7,7 +7,7 @@ export type NodeRoom = {
   readonly free: Amounts;
   /** The number of GPUs of an unknown kind. Absent if `allocatable` has them. */
   readonly gpus?: number;
-  /** True if nothing of the node is granted. Absent if it can be granted only in parts. */
+  /** True if no part of the node is granted. Absent if the node can be granted only in parts. */
   readonly isUnused?: boolean;
 };
 
@@ -23,7 +23,7 @@ export type NodeRooms = {
   find(requests: Amounts, demandClass?: string): number | undefined;
   /** Returns the room at a position. */
   at(place: number): NodeRoom | undefined;
-  /** Sets a room; the position after the last one adds a new one. */
+  /** Sets a room; the position after the last one adds a room. */
   set(place: number, room: NodeRoom): void;
   /** Excludes the room for demands of these classes. */
   refuse(place: number, demandClasses: readonly string[]): void;

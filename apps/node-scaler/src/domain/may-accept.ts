@@ -8,8 +8,8 @@ export const ZONE = "topology.kubernetes.io/zone";
 export type KnownPool = Pick<PoolPolicy, "labels" | "taints" | "zones">;
 
 /**
- * Whether a pod of the selection may accept a new node of the pool. Only the labels and zones of its pool are known; other labels may have any value. Its
- * taints are the declared ones, and its name is new.
+ * Whether a pod of the selection may accept a new node of the pool. Only the labels and zones of the pool are known; other labels may have any value. The
+ * taints of the node are the declared ones, and its name is new.
  */
 export function mayAccept(selection: NodeSelection | undefined, pool: KnownPool): boolean {
   const { labels, taints, zones } = pool;
@@ -57,7 +57,7 @@ function needsZone({ terms }: NodeSelection): boolean {
   return terms.some(({ matchExpressions = [] }) => matchExpressions.some(({ key }) => key === ZONE));
 }
 
-/** Returns every acceptable zone if each term names its zones. Otherwise returns none, because any zone may be accepted. */
+/** Returns every acceptable zone if each term names its zones. Otherwise returns an empty list, because any zone may be accepted. */
 function namedZones({ terms }: NodeSelection): readonly string[] {
   const named = terms.map(({ matchExpressions = [] }) =>
     matchExpressions.find(({ key, operator }) => key === ZONE && operator === "In"),

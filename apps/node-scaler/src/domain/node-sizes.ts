@@ -3,7 +3,7 @@ import type { ScaledNode } from "./node.ts";
 import type { InstanceType, PoolPolicy } from "./pool.ts";
 import type { KubeNodes, Machines } from "./sightings.ts";
 
-/** The sizes of ready nodes of a pool, which predict those of further ones. */
+/** The sizes of ready nodes of a pool, which predict the sizes of further nodes. */
 export type SeenSizes = {
   /** The smallest allocatable amounts without the overhead, by instance type, of nodes of the scaler. */
   readonly byType: ReadonlyMap<string, Amounts>;
@@ -24,12 +24,12 @@ export type NodeSize = {
   readonly isInPart: boolean;
 };
 
-/** The default of a kubelet; the next round observes a node that has fewer. */
+/** The default of a kubelet. If a node has fewer, the next round observes it. */
 const MAX_PODS = 110;
 
 /**
- * Observes the sizes of nodes by pool. They are kept after the last node has ended: a need that is too large for a node must not create another one as soon as
- * that one has ended as idle.
+ * Observes the sizes of nodes by pool. The sizes are kept after the last node has ended. A need that is too large for a node must not create another one as
+ * soon as the first has ended as idle.
  */
 export function observeSizes(
   before: ReadonlyMap<string, SeenSizes>,
@@ -64,7 +64,10 @@ export function observeSizes(
   return after;
 }
 
-/** Returns the smallest amounts. A node whose device plugin has not reported yet has 0 of a resource that others have, so 0 counts only if all have it. */
+/**
+ * Returns the smallest amounts. A node whose device plugin has not reported yet has 0 of a resource that other nodes have, so 0 counts only if all nodes have
+ * 0.
+ */
 function computeSmallest(all: readonly Amounts[]): Amounts {
   const smallest = new Map<string, number>();
   for (const amounts of all)
@@ -91,9 +94,9 @@ export function buildNodeSizes(
 }
 
 /**
- * Returns the size of a node of a type. It is that of a ready node of that type, with at least the largest overhead of the pool; else that in the file of
- * pools, less that overhead; else that of the smallest node of the pool. Without any of these a node serves one need: that can create too many nodes, and the
- * next round observes the real size.
+ * Returns the size of a node of a type: the size of a ready node of that type, with at least the largest overhead of the pool. Otherwise it is the size in the
+ * file of pools, less that overhead, or else the size of the smallest node of the pool. Without any of these a node serves one need. That can create too many
+ * nodes, and the next round observes the real size.
  */
 function computeSize({ name, cpuMilli, memoryBytes, gpus }: InstanceType, seen: SeenSizes | undefined): NodeSize {
   const ofType = seen?.byType.get(name);

@@ -33,12 +33,12 @@ export type TerminationCode =
  */
 export type Termination = {
   readonly code: TerminationCode;
-  /** For people. */
+  /** The reason for people. */
   readonly message: string;
   readonly atMs: number;
   /** Pods that still run at this time end with the instance. */
   readonly drainUntilMs: number;
-  /** The id of the request for it; absent without a request. */
+  /** The id of the request that ordered the end; absent without a request. */
   readonly requestId?: string;
 };
 
@@ -49,10 +49,10 @@ export function isWithdrawable(code: TerminationCode): boolean {
   return WITHDRAWABLE.has(code);
 }
 
-/** The order for the node; the zone becomes the actual one once that is known. */
+/** The order for the node; its zone becomes the actual one once the actual zone is known. */
 export type NodeSpec = {
   readonly pool: string;
-  /** The name of the provider of its instance, whatever its pool's configuration becomes later. */
+  /** The name of the provider of the instance, even if the configuration of the pool changes later. */
   readonly provider: string;
   readonly instanceType: string;
   /** The image as the provider names it; empty if the provider has its own. */
@@ -68,14 +68,14 @@ export type NodeSpec = {
   readonly pricePerHourMicros?: number | undefined;
 };
 
-/** A node to create, and its demand. Undefined if it stands by. */
+/** A node to create, and its demand. `boundTo` is undefined if the node stands by. */
 export type NewNode = { readonly boundTo: string | undefined; readonly spec: NodeSpec };
 
 /** The grant that the node serves. */
 export type NodeClaim = {
   readonly owner: Owner;
   readonly reservationId: string;
-  /** True if a pod of the owner has been on it. */
+  /** True if a pod of the owner has been on the node. */
   readonly reached: boolean;
 };
 
@@ -101,7 +101,7 @@ export const TROUBLE_CODES = [
 
 export type NodeTrouble = {
   readonly code: (typeof TROUBLE_CODES)[number];
-  /** For people. */
+  /** The trouble for people. */
   readonly message: string;
 };
 
@@ -110,24 +110,24 @@ export type NodeStatus = {
   readonly phaseSinceMs: number;
   readonly createdAtMs: number;
   readonly instanceId: string | undefined;
-  /** The name of the Kubernetes node; undefined until it has joined. */
+  /** The name of the Kubernetes node; undefined until the node has joined. */
   readonly kubernetesNode: string | undefined;
   readonly addresses: readonly string[];
-  /** The name of the demand for which it was created or is kept. */
+  /** The name of the demand for which the node was created or is kept. */
   readonly boundTo: string | undefined;
-  /** Set with Claimed and Cleaning, and until the next claim if that was granted during the cleaning. */
+  /** Set with Claimed and Cleaning. If a claim was granted during the cleaning, it stays set until the next claim. */
   readonly claim: NodeClaim | undefined;
-  /** True if it has been held or has run pods since its creation. */
+  /** True if the node has been held or has run pods since its creation. */
   readonly served: boolean;
-  /** The time since which it is not ready; undefined if it is ready, or never was. */
+  /** The time since which the node is not ready; undefined if it is ready, or never was. */
   readonly unhealthySinceMs: number | undefined;
-  /** The time since which it has no binding; undefined while it has one. */
+  /** The time since which the node has no binding; undefined while it has one. */
   readonly idleSinceMs: number | undefined;
   /** The term of the leader that created the record. */
   readonly term: number;
-  /** The time since which its pods are evicted. */
+  /** The time since which the pods of the node are evicted. */
   readonly drainingSinceMs: number | undefined;
-  /** Why the latest step on it failed. */
+  /** Why the latest step on the node failed. */
   readonly trouble: NodeTrouble | undefined;
 };
 

@@ -18,7 +18,7 @@ export type PendingPod = {
   readonly tolerations?: readonly Toleration[];
 };
 
-/** The part of a node that pods can use: the system takes the rest, so a pod as large as the whole node fits on none. */
+/** The part of a node that pods can use. The system takes the rest, so a pod as large as a whole node fits on no node. */
 const USABLE = 0.9;
 
 /** Pods that share a node; positions count over all bins of a pool and zone, in the order of their creation. */
@@ -146,7 +146,7 @@ function buildDemand({ first, types, load }: Bin, { spot, privateIpOnly, taints 
     volumeGib: undefined,
     privateIpOnly,
     needsEmptyNode: true,
-    // The taints that all of its pods tolerate.
+    // The taints that all pods of the bin tolerate.
     ...(taints.length > 0 && { selection: { terms: [], tolerations: taints } }),
   };
 }

@@ -18,7 +18,7 @@ export type DemandGroup = {
   readonly demands: readonly [Demand, ...Demand[]];
   /** With a topology, the demands in each possible domain, by ascending value. They get nodes of one domain, or none. */
   readonly domains?: readonly DemandGroup["demands"][];
-  /** The group with each choice of pools, the preferred one first, which equals `demands`. It gets nodes for one choice. Absent without a choice. */
+  /** The group with each choice of pools, the preferred one first, which equals `demands`. The group gets nodes for one choice. Absent without a choice. */
   readonly options?: readonly DemandGroup[];
 };
 
@@ -29,7 +29,7 @@ type Lack = {
   readonly because: string;
 };
 
-/** The nodes of a group. With a lack it gets and holds nothing. */
+/** The nodes of a group. A group with a lack gets and holds no nodes. */
 export type GroupPlan = {
   /** The demands of the group with the chosen pools, and with a topology in the chosen domain. */
   readonly group: DemandGroup;
@@ -58,7 +58,7 @@ type BindingWorld = {
 type BindingPlan = {
   /** The plans in the order of the groups. */
   readonly plans: readonly GroupPlan[];
-  /** The rest for other groups. */
+  /** The remaining supply for other groups. */
   readonly round: BindingRound;
 };
 
@@ -97,7 +97,7 @@ export type BindingRound = {
   readonly kept: ReadonlyMap<string, ComputedNode>;
   readonly nodes: FreeNodes;
   readonly machines: FreeMachines;
-  /** All rooms of these, and of nodes of this round, for demands for parts. */
+  /** All rooms of these nodes and machines, and of nodes of this round, for demands for parts. */
   readonly rooms: SharedRooms;
   /** The number of nodes of each pool that may still be created. */
   readonly headroom: Map<string, number>;
@@ -175,7 +175,7 @@ function keepBindings(
   return kept;
 }
 
-/** Returns a key of the demand in its pool, because demands of one name exist for different pools. */
+/** Returns a key of the demand in its pool, because demands for different pools can have one name. */
 function keyInPool(demand: string, pool: string): string {
   return `${demand}\n${pool}`;
 }
@@ -198,8 +198,8 @@ export function planGroup(group: DemandGroup, round: BindingRound): GroupPlan {
 }
 
 /**
- * Ranks a choice of pools; lower is better. 0: existing or booting nodes suffice. 1: nodes were already created for it there, so that none are created
- * elsewhere. 2: its pools can grow enough. 3: it cannot be completed. Ties go to the preferred pools.
+ * Ranks a choice of pools; lower is better. 0: existing or booting nodes suffice. 1: nodes were already created for the group in these pools, so that none are
+ * created elsewhere. 2: its pools can grow enough. 3: it cannot be completed. Ties go to the preferred pools.
  */
 function rankOption({ lacks, boots, bound, group }: GroupPlan): number {
   if (lacks.length > 0) return 3;
@@ -261,7 +261,7 @@ type Attempt = {
   readonly lacks: Lack[];
 };
 
-/** Takes what the group gets if the nodes of earlier attempts start. */
+/** Takes the nodes that the group gets if the nodes of earlier attempts start. */
 function tryGroup(group: DemandGroup, round: BindingRound, made: readonly MadeNode[]): Attempt {
   const attempt: Attempt = { bound: new Map(), onNew: new Map(), further: [], lacks: [] };
   changeHeadroom(round, made, -1);
@@ -283,7 +283,7 @@ function tryGroup(group: DemandGroup, round: BindingRound, made: readonly MadeNo
   return attempt;
 }
 
-/** Returns the nodes bound to its demands, without those of pools that it does not choose. */
+/** Returns the nodes bound to the demands of the group, without nodes of pools that it does not choose. */
 function keptFor({ demands }: DemandGroup, { kept }: BindingRound): readonly ComputedNode[] {
   return demands.flatMap(({ name, pool }) => {
     const node = kept.get(name);
@@ -308,7 +308,7 @@ function laterClasses({ demands }: DemandGroup): readonly ReadonlySet<string>[] 
     .reverse();
 }
 
-/** Assigns each new node to the first demand on it, and drops nodes without a demand: without them the ledger places everything equally. */
+/** Assigns each new node to the first demand on it. Drops nodes without a demand, because the ledger places all needs equally without them. */
 function settle(
   group: DemandGroup,
   { rooms, headroom }: BindingRound,
@@ -350,7 +350,7 @@ export function markGroup({ nodes, machines, rooms }: BindingRound): Mark {
   return { nodes: nodes.taken(), machines: machines.taken(), rooms: rooms.taken() };
 }
 
-/** Returns everything that was taken since the mark. */
+/** Returns all supply that was taken since the mark. */
 export function rewindGroup({ nodes, machines, rooms }: BindingRound, before: Mark): void {
   nodes.rewind(before.nodes);
   machines.rewind(before.machines);
@@ -388,7 +388,7 @@ function planDemand(demand: Demand, round: BindingRound, own: Own, later: Readon
   return { node };
 }
 
-/** Takes the nodes that the demand had before, unless the ledger would place parts of its group there. */
+/** Takes the nodes that the demand had before, unless the ledger would place parts of its group on them. */
 function takeWhole(
   demand: Demand,
   pool: Pool,

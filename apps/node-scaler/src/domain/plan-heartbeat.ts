@@ -64,12 +64,12 @@ type Seen = {
   readonly kubeNode: KubeNode | undefined;
 };
 
-/** Whether the instance belongs to the node: by the id in the provider's answer, or before that by name. */
+/** Whether the instance belongs to the node: by the id in the provider's answer, or by name before that answer. */
 function isOf({ status }: ScaledNode, { instanceId }: ListedInstance): boolean {
   return status.instanceId === undefined || status.instanceId === instanceId;
 }
 
-/** Returns the Kubernetes node of a record. A node that has joined under a second name keeps the first while that is ready or may be held. */
+/** Returns the Kubernetes node of a record. A node that has joined under a second name keeps the first name while the first node is ready or may be held. */
 function findKubeNode(
   { name, status }: ScaledNode,
   instance: ListedInstance | undefined,
@@ -119,7 +119,7 @@ function planLoss(
   );
   const terminate = step.spec?.terminate;
   if (terminate === undefined) return step;
-  // Pods that are not drained by then are lost with the instance.
+  // Pods that are not drained before the loss are lost with the instance.
   const drainUntilMs = Math.min(terminate.drainUntilMs, instance.lostAtMs);
   return { ...step, spec: { terminate: { ...terminate, drainUntilMs } } };
 }

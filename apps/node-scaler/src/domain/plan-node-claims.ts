@@ -37,8 +37,8 @@ type ClaimReason =
 export type ClaimStep = NodeChange & { readonly kind: "change"; readonly because: ClaimReason };
 
 /**
- * Plans by the grants of the ledger: a granted node becomes Claimed; a released one becomes Available if no pod of the holder reached it, and otherwise is
- * cleaned and reused, or ends. At most one step per node. The reaper handles nodes that must end.
+ * Plans by the grants of the ledger. A granted node becomes Claimed. A released node becomes Available if no pod of the holder reached it; otherwise it is
+ * cleaned and reused, or ends. Plans at most one step per node. The reaper handles nodes that must end.
  */
 export function planNodeClaims(snapshot: ClaimsSnapshot): ClaimStep[] {
   const { machines, pods } = snapshot;
@@ -60,7 +60,7 @@ function planNode(
 ): ClaimStep | undefined {
   const { phase, claim } = node.status;
   const holders = machine === undefined ? [] : listHolders(machine);
-  // A record names one holder: the earliest of several, and another one after that has released its part.
+  // A record names one holder: the earliest of several, and after its release the next one.
   const holder = holders.find(({ reservationId }) => reservationId === claim?.reservationId) ?? holders[0];
   const isReached = holders.some(({ owner }) => reached(owner, pods));
   if (phase === "Available" && holder !== undefined)
@@ -71,7 +71,7 @@ function planNode(
     };
   if (phase === "Available" && !node.status.served && (pods.length > 0 || isUsed(machine)))
     return { ...begin(node, "occupied"), status: { served: true } };
-  // Available with a claim: it was granted again during the cleaning, and has been released since.
+  // Available with a claim: the node was granted again during the cleaning, and has been released since.
   if (phase === "Cleaning" || (phase === "Available" && claim !== undefined))
     return planCleaning(node, machine, pods, snapshot);
   if (phase !== "Claimed" || claim === undefined) return undefined;

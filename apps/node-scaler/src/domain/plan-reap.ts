@@ -19,7 +19,7 @@ import {
 export type StopsTried = {
   readonly attempts: number;
   readonly nextAtMs: number;
-  /** True if the provider has accepted one. */
+  /** True if the provider has accepted a stop. */
   readonly accepted: boolean;
 };
 
@@ -101,9 +101,9 @@ export type ReapStep =
 const TERMINATED_KEPT_MS = 30_000;
 
 /**
- * Plans how nodes end. A node is cordoned. Once the ledger has observed that and no owner holds the node, it is drained, or stopped without a drain if it is
- * overdue. It is Terminating until the provider no longer lists the instance; then the Kubernetes node and the record are deleted. An idle node that was
- * granted meanwhile is kept.
+ * Plans how nodes end. A node is cordoned. Once the ledger has observed the cordon and no owner holds the node, the node is drained, or stopped without a drain
+ * if it is overdue. It is Terminating until the provider no longer lists the instance; then the Kubernetes node and the record are deleted. An idle node that
+ * was granted meanwhile is kept.
  */
 export function planReap(snapshot: ReapSnapshot): ReapStep[] {
   const byNode = groupInstancesByNode(snapshot.instances);
@@ -139,7 +139,7 @@ function planDrain(
     .filter(({ cordoned }) => !cordoned)
     .map(({ name }): ReapStep => ({ kind: "cordon", node: node.name, kubeNode: name, because: terminate.code }));
   const isGone = !isListed && !kubeNodes.some(({ ready }) => ready);
-  // The pods on it ended with the machine; its remains must not be granted.
+  // The pods on the node ended with the machine; its remains must not be granted.
   if (terminate.code === "VANISHED" && isGone) return [...cordons, ...terminating(node, "instance-gone")];
   if (isOverdue) return [...cordons, ...terminating(node, "drain-deadline")];
   const pods = kubeNodes.flatMap(({ name }) => snapshot.pods.get(name) ?? []);
@@ -195,7 +195,7 @@ function computeDrainMs({ atMs, drainUntilMs }: Termination): number {
 
 /**
  * Withdraws the end of a node that was granted before its cordon was visible, and so is not surplus. The observed node may be older than its cordon, which
- * would stay under the holder; so every name is uncordoned, which has no effect without a cordon.
+ * would stay under the holder. So every name is uncordoned, which has no effect without a cordon.
  */
 function withdraw(node: ScaledNode, kubeNodes: readonly KubeNode[]): ReapStep[] {
   const uncordons = kubeNodes.map(({ name }): ReapStep => {
@@ -251,8 +251,8 @@ function planStop(
 }
 
 /**
- * Plans for an idle node that joined only after its end was decided. It is cordoned; an owner that was granted it before the cordon was visible keeps it until
- * it is released. Undefined if nothing prevents the stop.
+ * Plans for an idle node that joined only after its end was decided. The node is cordoned. An owner that was granted the node before the cordon was visible
+ * keeps it until its release. Undefined if no obstacle prevents the stop.
  */
 function planLate(
   { name, spec: { terminate } }: ScaledNode,
@@ -290,7 +290,7 @@ function change<Because extends ChangeReason>(
 const STOP_RETRY_MS = 5000;
 const MAX_STOP_RETRY_MS = 60_000;
 
-/** Returns when the provider of a node may be asked again to stop it. */
+/** Returns when the scaler may request the stop of a node from its provider again. */
 export function planStopRetry(
   tried: StopsTried | undefined,
   { accepted, retryAfterMs }: { readonly accepted: boolean; readonly retryAfterMs: number },

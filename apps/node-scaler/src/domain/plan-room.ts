@@ -16,7 +16,7 @@ import {
 import { listSpares, type StopStep } from "./plan-surplus.ts";
 
 type RoomWorld = {
-  /** The round after each group has its nodes; nodes promised here are taken from it. */
+  /** The round after each group has its nodes; nodes promised here are taken from this round. */
   readonly round: BindingRound;
   readonly plans: readonly GroupPlan[];
   /** Unbound nodes by pool, in the order of `compareNodes`. */
@@ -35,8 +35,8 @@ type RoomPlan = {
 
 /**
  * Plans which idle nodes end early, because a group waits for nodes of a full pool: the newest first, and no standby node. Nodes stay if they could serve a
- * waiting demand, or a group that a waiting one may displace. The number is what the group lacks, less the nodes that already end; zero if even all of them do
- * not suffice.
+ * waiting demand, or a group that a waiting one may displace. As many nodes end as the group lacks, less the nodes that already end; no node ends if even all
+ * of them do not suffice.
  */
 export function planRoom(world: RoomWorld): RoomPlan {
   const { round, plans } = world;
@@ -80,7 +80,7 @@ export function planRoom(world: RoomWorld): RoomPlan {
   return { stop, headroom: new Map(forStandby) };
 }
 
-/** Returns the waiting groups, those with a topology in the domain where they would lack the fewest nodes without the maximum of any pool. */
+/** Returns the waiting groups. A group with a topology is in the domain where it would lack the fewest nodes without the maximum of any pool. */
 function chooseDomains(waiting: readonly GroupPlan[], boundless: BindingRound): readonly DemandGroup[] {
   const groups = waiting.map(({ group }) => group);
   if (groups.every(({ domains }) => domains === undefined)) return groups;

@@ -32,7 +32,7 @@ export type ScanSnapshot = {
   /** Undefined if the ledger does not answer. */
   readonly machines: Machines | undefined;
   readonly pods: PodsByNode;
-  /** The suspects that the scan before returned. */
+  /** The suspects that the previous scan returned. */
   readonly suspects: ReadonlySet<string>;
   /** Stops of orphans that this process has requested, by instance. */
   readonly stops: ReadonlyMap<string, StopsTried>;
@@ -112,22 +112,22 @@ function findOrphans(snapshot: ScanSnapshot): Finding[] {
   });
 }
 
-/** Returns the key of an orphan in `suspects`, which it keeps while the instance is an orphan, or its provider is silent. */
+/** Returns the key of an orphan in `suspects`. The key stays while the instance is an orphan, or its provider is silent. */
 export function buildOrphanKey(instance: string): string {
   return `instance ${instance}`;
 }
 
 type Orphan = {
   readonly record: ScaledNode | undefined;
-  /** The Kubernetes nodes that may belong to it. */
+  /** The Kubernetes nodes that may belong to the instance. */
   readonly joined: readonly KubeNode[];
   /** True if the record has its own instance beside this one. */
   readonly isOwnListed: boolean;
 };
 
 /**
- * Plans the end of an orphan. A stopped machine must not be granted: its nodes are cordoned first, and it is stopped after the ledger has observed that and no
- * owner holds them.
+ * Plans the end of an orphan. A stopped machine must not be granted: its nodes are cordoned first. The machine is stopped after the ledger has observed the
+ * cordon and no owner holds the nodes.
  */
 function endOrphan(
   { provider, instanceId, nodeName, kubernetesNode }: ListedInstance,
@@ -143,7 +143,7 @@ function endOrphan(
     .map(({ name: kubeNode }): ScanStep => ({ kind: "cordon", node: nodeName, kubeNode, because }));
   if (machines === undefined) return [...cordons, wait("ledger-silent")];
   const names = [kubernetesNode ?? "", ...joined.map(({ name }) => name)];
-  // Work on it ends first, with or without a record. Of another installation, whose records are elsewhere, only the pods are visible here.
+  // Work on the instance ends first, with or without a record. Of another installation only the pods are visible here, because its records are elsewhere.
   const isUsed = names.some(
     (name) => isHeld(machines.byNode.get(name)) || pods.get(name)?.some(({ owner }) => owner !== undefined),
   );
@@ -162,7 +162,7 @@ function endOrphan(
   return [{ kind: "stop-orphan", provider, instanceId, nodeName, because }];
 }
 
-/** Whether the instance belongs to the record. A record without a provider's answer, and an ending one, account for every instance of their name. */
+/** Whether the instance belongs to the record. A record without a provider's answer, or one that ends, accounts for every instance of its name. */
 function belongs({ status }: ScaledNode, { instanceId }: ListedInstance): boolean {
   const { phase } = status;
   if (phase === "Terminated") return false;
@@ -205,7 +205,7 @@ function findStrayKubeNodes({ nodes, newcomers, instances, kubeNodes }: ScanSnap
   return [...groupKubeNodesByRecord(kubeNodes)].flatMap(([name, joined]) => {
     const record = records.get(name);
     if (newcomers.has(name)) return [];
-    // Before a record has its node, any of them may become it; while it ends, the reaper deletes all of them.
+    // Before a record has its node, any of these nodes may become it. While the record ends, the reaper deletes all of them.
     if (record !== undefined && (record.status.kubernetesNode === undefined || record.status.phase === "Terminating"))
       return [];
     return joined.flatMap(({ name: kubeNode, uid, ready, cordoned, hasStartupTaint }): Finding[] => {

@@ -20,7 +20,7 @@ export function mergeStandby(standby: readonly StandbyNodeSpec[]): readonly Stan
   return [...merged.values()].filter(({ count }) => count > 0);
 }
 
-/** Whether an unbound node stands by for an entry. Nodes with an unusual volume size suit too few demands for that. */
+/** Whether an unbound node stands by for an entry. Nodes with an unusual volume size do not stand by, because they suit too few demands. */
 export function isStandbyFor({ spec }: ScaledNode, entry: StandbyNodeSpec, { policy }: Pool): boolean {
   return (
     spec.pool === policy.name &&

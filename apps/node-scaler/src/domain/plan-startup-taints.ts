@@ -11,7 +11,7 @@ export type StartupTaintStep = {
 const WANTED: ReadonlySet<NodePhase> = new Set(["Available", "Claimed", "Cleaning"]);
 
 /**
- * Plans which nodes lose their startup taint, with which nodes are created. Only the node of a record that has observed it ready and must not end loses it. A
+ * Plans which nodes lose the startup taint with which they were created. A node loses it only if its record has observed the node ready and must not end. A
  * node that joins late, under a second name, or without a record keeps the taint until it ends.
  */
 export function planStartupTaints(nodes: readonly ScaledNode[], { byName }: KubeNodes): StartupTaintStep[] {

@@ -9,8 +9,8 @@ export type StopStep = {
 };
 
 /**
- * Plans which unbound nodes of a pool end: of those that have been idle for the pool's idle time, all but the standby, the newest first. Other nodes do not
- * count as standby here, so that each surplus node is kept for the whole idle time.
+ * Plans which unbound nodes of a pool end. Of the nodes that have been idle for the pool's idle time, all but the standby end, the newest first. Other nodes do
+ * not count as standby here, so that each surplus node is kept for the whole idle time.
  */
 export function planSurplus(pool: Pool, unbound: readonly ScaledNode[], nowMs: number): readonly StopStep[] {
   const idle = unbound.filter((node) => nowMs - getIdleSinceMs(node, nowMs) >= pool.policy.idleMs);

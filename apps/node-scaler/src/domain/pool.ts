@@ -9,7 +9,7 @@ export type PoolPolicy = {
   readonly name: string;
   /** The name of a configured provider. */
   readonly provider: string;
-  /** The maximum number of nodes, whatever waits. */
+  /** The maximum number of nodes, whatever demand waits. */
   readonly max: number;
   /** The types in order of preference. */
   readonly instanceTypes: readonly InstanceType[];
@@ -40,13 +40,13 @@ export type InstanceType = {
   readonly cpuMilli: number | undefined;
   readonly memoryBytes: number | undefined;
   readonly gpus: number;
-  /** Price of an hour on demand, in millionths of the currency of the file; absent: unknown. It decides nothing. */
+  /** Price of an hour on demand, in millionths of the currency of the file; absent: unknown. No decision depends on it. */
   readonly pricePerHourMicros?: number;
   /** As `pricePerHourMicros`, for a spot node. */
   readonly spotPricePerHourMicros?: number;
 };
 
-/** Returns the price of an hour of such a node, in millionths of the currency of the file; undefined: the file has no price for it. */
+/** Returns the price of an hour of a node, in millionths of the currency of the file; undefined: the file has no price for it. */
 export function findPricePerHourMicros(
   policy: PoolPolicy | undefined,
   { instanceType, spot }: { readonly instanceType: string; readonly spot: boolean },

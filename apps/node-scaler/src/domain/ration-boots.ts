@@ -47,7 +47,7 @@ function listTurns(units: readonly BootUnit[], seed: string): readonly Turn[] {
   return [...turns.slice(first), ...turns.slice(0, first)];
 }
 
-/** A unit that does not fit now fits less later in the round, so the rest of the round skips it. */
+/** A unit that does not fit now cannot fit later in the round, so the rest of the round skips it. */
 function nextFitting(turn: Turn, left: number, bootsPerRound: number): BootUnit | undefined {
   while (turn.next < turn.units.length) {
     const unit = turn.units[turn.next];

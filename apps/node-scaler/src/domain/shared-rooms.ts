@@ -8,7 +8,7 @@ import type { NewNode } from "./node.ts";
 
 export type RoomNode = ComputedNode | FreeMachine | NewNode;
 
-/** Places the shared needs of one round in the order in which the ledger grants them: each on the node of its pool that the ledger would choose. */
+/** Places the shared needs of one round in the order in which the ledger grants them. Each need gets the node of its pool that the ledger would choose. */
 export type SharedRooms = {
   /** Takes room on a node that exists, boots, or is planned in this round, for a demand with these requests. */
   take(demand: Demand, requests: Amounts): RoomNode | undefined;
@@ -29,7 +29,7 @@ type SharedWorld = {
   readonly pools: ReadonlyMap<string, Pool>;
   /** Usable nodes without a binding to a demand for a whole node. */
   readonly nodes: readonly ComputedNode[];
-  /** Nodes that are bound to demands for whole nodes: they are closed until they are offered. */
+  /** Nodes that are bound to demands for whole nodes: they are closed until `offer` adds them. */
   readonly reserved: readonly ComputedNode[];
   /** Other machines that can be granted as a whole, with known room. */
   readonly machines: readonly FreeMachine[];
@@ -152,7 +152,7 @@ function unusedRoom(size: NodeSize = UNKNOWN_SIZE, resources: ReadonlySet<string
   return { allocatable, free: toAmounts(size, resources), isUnused: true, ...(gpus !== undefined && { gpus }) };
 }
 
-/** Subtracts a request; one with an unknown amount takes all of it. */
+/** Subtracts a request; a request with an unknown amount takes the whole resource. */
 function subtractRequest({ free, ...room }: NodeRoom, requests: Amounts): NodeRoom {
   const use = sumUse(requests);
   const left = new Map(subtractAmounts(free, use));

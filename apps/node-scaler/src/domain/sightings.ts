@@ -7,7 +7,7 @@ export type ListedInstance = {
   /** The name of its provider. */
   readonly provider: string;
   readonly instanceId: string;
-  /** Empty if the provider has lost it. */
+  /** Empty if the provider has lost the name. */
   readonly nodeName: string;
   readonly state: "pending" | "running" | "stopping";
   readonly zone: string | undefined;
@@ -37,9 +37,9 @@ export type KubeNode = {
   /** True if this scaler or another client cordoned it. */
   readonly cordoned: boolean;
   readonly labels: Readonly<Record<string, string>>;
-  /** True if it still has its startup taint, so that no pod can use it. */
+  /** True if the node still has its startup taint, so that no pod can use it. */
   readonly hasStartupTaint: boolean;
-  /** The use of DaemonSet, mirror and system pods on it. */
+  /** The use of DaemonSet, mirror and system pods on the node. */
   readonly overhead: Amounts;
 };
 
@@ -50,8 +50,8 @@ export type KubeNodes = {
 };
 
 /**
- * LOST: held, and the node is missing. SHARED: parts of it are held. FOREIGN_USE: free except for pods that the ledger does not know. Both can be granted in
- * parts, and not as a whole. UNKNOWN: a standing of a newer ledger, from which nothing follows.
+ * LOST: held, and the node is missing. SHARED: parts of it are held. FOREIGN_USE: free except for pods that the ledger does not know. Machines with SHARED or
+ * FOREIGN_USE can be granted in parts, and not as a whole. UNKNOWN: a standing of a newer ledger, on which no decision relies.
  */
 export const STANDINGS = [
   "FREE",
@@ -74,11 +74,11 @@ export type Machine = {
   readonly node: string;
   readonly pool: string;
   readonly standing: MachineStanding;
-  /** The standing for work that tolerates all of its taints. */
+  /** The standing for work that tolerates all taints of the machine. */
   readonly toleratedStanding: MachineStanding;
-  /** Taints that exclude pods without a toleration; empty while it has its startup taint. */
+  /** Taints that exclude pods without a toleration; empty while the node has its startup taint. */
   readonly taints: readonly Taint[];
-  /** True if the ledger has observed its cordon, and grants it to no further owner. */
+  /** True if the ledger has observed the cordon of the machine, and grants it to no further owner. */
   readonly cordoned: boolean;
   /** The holder of the whole machine. */
   readonly holder: Holder | undefined;
@@ -86,11 +86,11 @@ export type Machine = {
   readonly sharedHolders: readonly Holder[];
   /** Allocatable amounts of the node, less its overhead. Empty: unknown, so no part of the node is granted. */
   readonly allocatable: Amounts;
-  /** The part of it that can be granted in parts now, to work that tolerates its taints. */
+  /** The part of `allocatable` that can be granted in parts now, to work that tolerates the taints. */
   readonly free: Amounts;
 };
 
-/** The answer of the ledger; complete: a node that is missing from it is none of its machines. */
+/** The answer of the ledger. If it is complete, a node that is missing from it is none of the ledger's machines. */
 export type Machines = { readonly byNode: ReadonlyMap<string, Machine>; readonly complete: boolean };
 
 /** A pod on a node that runs or may run. Pods of DaemonSets and static pods, which belong to their node, are omitted. */
@@ -159,7 +159,7 @@ export function isAbsenceKnown(
   nowMs: number,
 ): boolean {
   if (silent.has(spec.provider)) return false;
-  // An earlier leader's clock was ahead, so each list is later.
+  // An earlier leader's clock was ahead, so each list is later than the phase.
   const isOlder = status.phaseSinceMs > nowMs;
   return isOlder || (askedAtMs.get(spec.provider) ?? -Infinity) > status.phaseSinceMs;
 }

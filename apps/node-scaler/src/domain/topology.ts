@@ -118,7 +118,7 @@ function rememberRestrictions(): TopologyDomains["restrict"] {
   return (demand, value) => restrictDemand(demand, value, restrict);
 }
 
-/** Whether each unscaled pool has a node in the zone for each demand for a whole one, and at least one. */
+/** Whether each unscaled pool has at least one node in the zone, and one for each demand for a whole node. */
 function hasNodesFor(demands: readonly Demand[], zone: string, zones: ZoneCounts): boolean {
   return [...Map.groupBy(demands, ({ pool }) => pool)].every(([pool, ofPool]) => {
     const whole = ofPool.filter(({ shared }) => shared === undefined).length;
@@ -142,7 +142,7 @@ function listDomainValues(key: string, names: readonly string[], { pools, zonesO
   return configured.size === 1 ? [...configured] : [];
 }
 
-/** Returns, by pool, its configured zones and those of its nodes. */
+/** Returns, by pool, its configured zones and the zones of its nodes. */
 function findZones(
   pools: ReadonlyMap<string, Pool>,
   nodes: readonly AnyNode[],

@@ -12,7 +12,7 @@ export type BootFailure = {
   readonly code: FailureCode;
   readonly message: string;
   readonly boots: number;
-  /** The pauses so far. Boots that fail during one do not lengthen it, because they began before. */
+  /** The number of pauses so far. Boots that fail during a pause do not lengthen it, because they began before it. */
   readonly pauses: number;
   /** No further boot begins before this time. */
   readonly untilMs: number;
@@ -23,7 +23,7 @@ export type BootFailure = {
 /** UNHEALTHY means that the node was ready, and ended before any owner held it. */
 type FailureCode = "BOOT_FAILED" | "BOOT_TIMEOUT" | "UNHEALTHY";
 
-/** A kind without a further failure for this time may not even have been requested. */
+/** Time for which a failure is remembered. A kind without a further failure in this time may not even have been requested. */
 const KEPT_MS = 1_800_000;
 /** A node without a holder that has been healthy for this long proves its kind. */
 const PROVEN_MS = 300_000;
@@ -81,7 +81,7 @@ function isBootProven({ spec, status }: ScaledNode, failure: BootFailure, nowMs:
 }
 
 function isFailure({ status: { phase, served } }: ScaledNode, code: TerminationCode): code is FailureCode {
-  // Without an instance, the provider has failed, and not the boot.
+  // If no instance exists, the provider has failed, and not the boot.
   if (code === "BOOT_FAILED" || code === "BOOT_TIMEOUT") return phase === "Created";
   return code === "UNHEALTHY" && !served;
 }

@@ -1,6 +1,6 @@
 import type { Unavailability } from "./demand.ts";
 
-/** The time for which a shortage is remembered. After it, the kind is requested again, even if every attempt since has failed. */
+/** The time for which a shortage is remembered. Afterwards the kind is requested again, even if every attempt in between has failed. */
 export const REMEMBERED_MS = 600_000;
 
 /** The shortage that a provider reported instead of starting an instance. */

@@ -38,7 +38,7 @@ export type BootOutcome =
 
 export type InstanceState = "pending" | "running" | "stopping";
 
-/** An instance of this scaler at the provider. One that is gone is not listed. */
+/** An instance of this scaler at the provider, which does not list instances that are gone. */
 export type Instance = {
   readonly instanceId: string;
   /** The name in its order; empty if the provider has lost it. */
@@ -46,17 +46,17 @@ export type Instance = {
   readonly state: InstanceState;
   readonly zone: string | undefined;
   readonly addresses: readonly string[];
-  /** Undefined if it has not joined, or the provider does not know it; the node's label `muster.dev/node` identifies it too. */
+  /** Undefined if the node has not joined, or the provider does not know its name; the node's label `muster.dev/node` identifies the instance too. */
   readonly kubernetesNode: string | undefined;
   /** The time at which the provider reclaims the instance, in Unix milliseconds. */
   readonly lostAtMs: number | undefined;
-  /** Why it can never become a node, as the provider states it. Undefined if it may. */
+  /** Why the instance can never become a node, as the provider states it. Undefined if it may become one. */
   readonly failure: string | undefined;
 };
 
 /** Creates and ends instances. Every call respects its signal and has its own timeout. */
 export type NodeProvider = AsyncDisposable & {
-  /** The key of its block in the file of pools. */
+  /** The key of the provider's block in the file of pools. */
   readonly name: string;
   /** True if a node's volume must have the size that a pod requests. */
   readonly fixedSizeVolumes: boolean;
@@ -67,6 +67,6 @@ export type NodeProvider = AsyncDisposable & {
   list(signal: AbortSignal): Promise<readonly Instance[]>;
   /** Finds the newest image with these properties; empty if the provider chooses the image itself. Rejects with `not_found` if none matches. */
   findImage(properties: Readonly<Record<string, string>>, signal: AbortSignal): Promise<string>;
-  /** Returns why the provider could not create nodes of the pool, or not all kinds, as far as that can be known before an order; empty without a problem. */
+  /** Returns why the provider could not create nodes of the pool, or not all kinds, as far as it knows before an order; empty without a problem. */
   checkPool(pool: PoolPolicy, signal: AbortSignal): Promise<readonly string[]>;
 };

@@ -12,7 +12,7 @@ import { runInNodeSpan } from "../node-trace.ts";
 import type { BootRequest, NodeProvider } from "../providers/provider.ts";
 import { describeFailure, type Scaler } from "../scaler.ts";
 
-/** Requests the instance of a Creating node from the provider, and records its answer. Never rejects. */
+/** Requests the instance of a Creating node from the provider, and records the answer. Never rejects. */
 export async function bootNode(scaler: Scaler, node: ScaledNode, policy: PoolPolicy): Promise<void> {
   const { name, spec } = node;
   const attributes = {

@@ -38,7 +38,7 @@ export async function runHeartbeatRound(scaler: Scaler): Promise<void> {
   memory.hasObserved ||= cluster.nodes().known;
 }
 
-/** Records the boots that failed, and those whose nodes were used. */
+/** Records the boots that failed, and the boots whose nodes were used. */
 function recordBoots(
   { memory, now }: Scaler,
   steps: readonly (HeartbeatStep | ClaimStep)[],
@@ -48,8 +48,8 @@ function recordBoots(
 }
 
 /**
- * Returns the providers to list. Only young instances and reclaimable ones change at any time. The scan lists all of them less often, and the next heartbeat
- * acts on a notice in its list. A leader lists each provider once before it creates anything there.
+ * Returns the providers to list. Only young instances and reclaimable ones change at any time. The scan lists all providers less often, and the next heartbeat
+ * acts on a notice in such a list. A leader lists each provider once before it creates instances there.
  */
 function providersToAsk({ memory, records, providers }: Scaler): ReadonlySet<string> {
   const unseen = [...providers.keys()].filter((name) => !memory.lists.has(name));
@@ -59,7 +59,7 @@ function providersToAsk({ memory, records, providers }: Scaler): ReadonlySet<str
   return new Set([...unseen, ...news.map(({ spec }) => spec.provider)]);
 }
 
-/** Makes nodes usable that were found ready in this round, or were left tainted by an earlier one. */
+/** Makes nodes usable that were found ready in this round, or that an earlier round left tainted. */
 async function removeStartupTaints({ records, cluster, isHeld, report }: Scaler): Promise<void> {
   const steps = planStartupTaints(records.list(), cluster.nodes());
   await runInRoundSpan("heartbeat", steps, () =>
@@ -76,7 +76,7 @@ async function removeStartupTaints({ records, cluster, isHeld, report }: Scaler)
   );
 }
 
-/** Writes the steps that can be written now. The next round plans the others again. */
+/** Writes the steps that can be written now. The next round plans the remaining steps again. */
 async function take<Step extends HeartbeatStep | ClaimStep>(
   { records, report, now }: Scaler,
   steps: readonly Step[],

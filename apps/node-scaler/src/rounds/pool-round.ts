@@ -25,14 +25,14 @@ import { bootNode } from "./boot-node.ts";
 const MAX_WRITES_IN_FLIGHT = 32;
 
 /**
- * Observes demand and nodes, and creates nodes or marks them to end. Rejects while records, demand or machines are unknown, and does nothing before this
- * leader's first complete heartbeat. Boots continue after the round; their records are written in it, so that the next round counts them.
+ * Observes demand and nodes, and creates nodes or marks them to end. Rejects while records, demand or machines are unknown. Does not plan before this leader's
+ * first complete heartbeat. Boots continue after the round. Their records are written in the round, so that the next round counts them.
  */
 export async function runPoolRound(scaler: Scaler): Promise<void> {
   const { memory, records, policies } = scaler;
   if (!memory.hasObserved) return;
   await records.checkCurrent();
-  // Machines are read first: a grant in between is then missing as a demand, and boots nothing.
+  // Machines are read first. A grant between the two reads is then missing as a demand, and boots no node.
   const listed = await scaler.machines();
   const [demands, bootImages] = await Promise.all([scaler.demands(), findImages(scaler)]);
   const nodes = records.list();
@@ -82,12 +82,12 @@ export async function runPoolRound(scaler: Scaler): Promise<void> {
   await runInRoundSpan("pool", steps, work, attributes);
 }
 
-/** Whether the node is becoming Available; the heartbeat decides when it is. */
+/** Whether the node is becoming Available; the heartbeat decides when it becomes Available. */
 function isBeingReleased({ status }: ScaledNode): boolean {
   return status.phase === "Claimed" || status.phase === "Cleaning";
 }
 
-/** Returns the images by pool; a pool with an unknown image has none, and boots nothing. */
+/** Returns the images by pool; a pool with an unknown image has no entry, and boots no node. */
 async function findImages({ policies, bootImage, patienceMs, report }: Scaler): Promise<ReadonlyMap<string, string>> {
   const found = await Promise.all(
     [...policies.values()].map(async (policy): Promise<(readonly [string, string])[]> => {

@@ -1,7 +1,7 @@
 import { throwFault } from "@muster/faults";
 import type { KubeObject } from "@muster/kube";
 
-/** On a MachineDeployment: the machine of each node, as JSON: name of the node -> name of the machine, or null until it has one. */
+/** On a MachineDeployment: the machine of each node as JSON, from the name of the node to the name of the machine, or to null before it has one. */
 const NODES_ANNOTATION = "muster.dev/nodes";
 /** On a MachineDeployment: the controller that scales it. */
 const CONTROLLER_ANNOTATION = "muster.dev/controller";
@@ -19,8 +19,8 @@ export type MachineDeployment = KubeObject & {
 };
 
 /**
- * Reads the scaler's nodes of a MachineDeployment. Throws invalid_request for one that the scaler must not change: one that belongs to another controller, has
- * foreign machines, or does not delete the newest machine first. Newest first is needed because a node may end before its machine is known.
+ * Reads the scaler's nodes of a MachineDeployment. Throws invalid_request for one that the scaler must not change: it belongs to another controller, has
+ * foreign machines, or does not delete the newest machine first. That order is needed because a node may end before its machine is known.
  */
 export function readHeldNodes(deployment: MachineDeployment, controller: string): HeldNodes {
   const { metadata, spec } = deployment;

@@ -109,7 +109,9 @@ async function findProblem(
   }
 }
 
-/** The instance types that the pool may request and no MachineDeployment of its block creates. A type that one zone lacks is avoided in all for a while. */
+/**
+ * The instance types that the pool may request and no MachineDeployment of its block creates. A type that one zone lacks is avoided in all zones for a while.
+ */
 function findMissing(policy: PoolPolicy, own: readonly DeploymentSettings[]): readonly string[] {
   const { name: pool } = policy;
   return buildKinds(policy).flatMap((kind) => {

@@ -11,7 +11,7 @@ export type Machine = KubeObject & {
 };
 
 type MachinesPlan = {
-  /** The nodes with machines for those that had none. The same object if nothing changes. */
+  /** The nodes, with machines assigned to waiting nodes. Returns the same object without a change. */
   readonly holdings: HeldNodes;
   readonly instances: readonly Instance[];
 };
@@ -65,7 +65,7 @@ function assign(before: HeldNodes, machines: readonly Machine[]): HeldNodes {
   return { ...before, ...Object.fromEntries(given) } as HeldNodes;
 }
 
-/** Whether the machine is being deleted or marked for it: a node that got it would lose it. */
+/** Whether the machine is being deleted or is marked for deletion: a node with this machine would lose it. */
 function isBeingDeleted({ metadata }: Machine): boolean {
   return metadata?.deletionTimestamp !== undefined || metadata?.annotations?.[DELETE_ANNOTATION] !== undefined;
 }

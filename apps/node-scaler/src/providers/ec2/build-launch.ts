@@ -33,7 +33,8 @@ export function buildLaunch(
         ...(settings.securityGroups.length === 0 ? {} : { Groups: [...settings.securityGroups] }),
       },
     ],
-    // The instance metadata require a token and stop after one hop. So pods can read neither its credentials nor the bootstrap token in its user data.
+    // The instance metadata require a token and stop after one hop. So pods can read neither the credentials of the instance nor the bootstrap token in its
+    // user data.
     MetadataOptions: { HttpTokens: "required", HttpPutResponseHopLimit: 1 },
     InstanceInitiatedShutdownBehavior: "terminate",
     TagSpecifications: [

@@ -15,7 +15,7 @@ export function buildImageFilters(properties: Readonly<Record<string, string>>):
   };
 }
 
-/** Converts the images that EC2 lists into those of all providers. An image without a readable date has no date. */
+/** Converts the images that EC2 lists into the form of all providers. An image without a readable date has no date. */
 export function readImages(images: readonly Image[]): readonly DatedImage[] {
   return images.flatMap(({ ImageId: id, CreationDate = "" }) => {
     const createdAtMs = Date.parse(CreationDate);

@@ -1,6 +1,6 @@
 type Kind = { readonly instanceType: string; readonly spot: boolean };
 
-/** Zones without capacity for a kind of instance, spot and on-demand separately, so that the other nodes of a batch skip them. */
+/** Zones without capacity for a kind of instance, spot and on-demand separately, so that further nodes of a batch skip them. */
 export type FullZones = {
   has(kind: Kind, zone: string): boolean;
   /** Marks a zone. A repeated mark does not extend the time, because the zone must be retried eventually. */

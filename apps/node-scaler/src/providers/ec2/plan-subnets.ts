@@ -1,4 +1,4 @@
-/** The provider's facts about a subnet. It lies in one zone. */
+/** The provider's facts about a subnet, which lies in one zone. */
 export type Subnet = {
   readonly id: string;
   readonly zone: string;
@@ -13,7 +13,7 @@ type SubnetRequest = {
   readonly privateIpOnly: boolean;
 };
 
-/** Plans the subnets to try in order: the most free addresses first, so that none fills up before the others. Empty if no subnet has capacity. */
+/** Plans the subnets to try in order: the most free addresses first, so that no subnet fills up before the others. Empty if no subnet has capacity. */
 export function planSubnets(subnets: readonly Subnet[], wish: SubnetRequest): readonly Subnet[] {
   return subnets
     .filter(({ zone }) => wish.zone === undefined || zone === wish.zone)

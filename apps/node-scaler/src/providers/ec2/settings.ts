@@ -3,7 +3,7 @@ import { controllerName } from "../settings-parts.ts";
 
 const id = (prefix: string) =>
   z.string().regex(new RegExp(`^${prefix}-[0-9a-f]+$`), `has to look like ${prefix}-0a1b2c3d`);
-/** EC2 itself refuses more, and tags that begin with aws: are its own. */
+/** Maximum number of tags. EC2 refuses more, and tags that begin with aws: belong to EC2. */
 const MAX_TAGS = 40;
 
 /** The block of a provider of kind `ec2`. It contains no credentials: the SDK finds them as in every AWS program. */

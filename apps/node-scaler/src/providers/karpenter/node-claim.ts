@@ -46,7 +46,7 @@ export function buildNodeClaim(settings: KarpenterSettings, boot: BootRequest): 
 }
 
 /**
- * Reads a claim. If the scaler has not deleted it, its deletion means that the cloud reclaims the instance: Karpenter deletes the claims of interrupted spot
+ * Reads a claim. A deletion that the scaler did not request means that the cloud reclaims the instance: Karpenter deletes the claims of interrupted spot
  * instances.
  */
 export function readNodeClaim(claim: NodeClaim): Instance {

@@ -85,7 +85,9 @@ export function openKarpenter({ name, settings, calls, timeoutMs }: KarpenterDep
 
 type StartedNode = BootOutcome & { readonly kind: "started" };
 
-/** Waits for the launch. Karpenter deletes a claim that cannot be launched within seconds: then the type is short, and not merely late. */
+/**
+ * Waits for the launch. Karpenter deletes a claim that cannot be launched within seconds. Such a deletion means a shortage of the type, and not a late launch.
+ */
 async function awaitLaunch(
   {
     started,
@@ -112,7 +114,7 @@ async function awaitLaunch(
 
 const DEFINITIONS = { apiVersion: "apiextensions.k8s.io/v1", plural: "customresourcedefinitions" };
 
-/** Finds problems of the node class. Only the cloud knows its instance types: Karpenter reports on the NodeClaim that it can launch nothing. */
+/** Finds problems of the node class. Only the cloud knows its instance types: Karpenter reports on the NodeClaim that no type can be launched. */
 async function findNodeClassProblem(
   calls: KubeCalls,
   { nodeClass: { group, kind, name } }: KarpenterSettings,

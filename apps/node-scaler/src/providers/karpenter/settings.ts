@@ -6,7 +6,7 @@ export const karpenterSettings = z.strictObject({
   kind: z.literal("karpenter"),
   /** The value of a label on NodeClaims; the scaler changes only claims with it. Each scaler and cluster need their own value. */
   controller: controllerName,
-  /** The class of such nodes in the cloud: an EC2NodeClass, an AKSNodeClass ... */
+  /** The class of these nodes in the cloud: an EC2NodeClass, an AKSNodeClass ... */
   nodeClass: z.strictObject({ group: z.string().min(1), kind: z.string().min(1), name: kubernetesName }),
   /** The time in which Karpenter may evict pods that the scaler's own drain has left. */
   terminationGracePeriod: z

@@ -12,7 +12,7 @@ const machine = z.object({
   failure: z.string().min(1).optional(),
 });
 
-/** The fields of a machine that the provider reads; it ignores the others. */
+/** The fields of a machine that the provider reads; it ignores other fields. */
 type Machine = z.infer<typeof machine>;
 
 /** The bodies of the cloud's answers. */
