@@ -18,7 +18,7 @@ import { pushStats } from "./adapters/polling.ts";
 import { takePolled } from "./orders/take-polled.ts";
 import { makeWorkloads } from "./types/workload-types.ts";
 
-/** Maximum requests per method. Most are long polls, which are cheap while they wait. */
+/** Maximum requests per method. Most are long polls, which cost little while they wait. */
 const MAX_CONCURRENT_REQUESTS = 1024;
 
 /** Answers requests, and serves leases while this replica leads its engine id, until the signal. */
@@ -105,7 +105,7 @@ async function work({ logger }: ServiceContext<Config>, deps: Deps, leadership: 
   }
 }
 
-/** A failure of one part ends all of them. */
+/** Runs all parts of the leader. A failure of one part ends all of them. */
 function runAsLeader({ engine, polled, cleaner }: Deps, lead: EngineLead): Promise<void> {
   const parts = [(own: EngineLead) => runEngine(engine, own), ({ signal }: EngineLead) => cleaner.run(signal)];
   if (polled !== undefined) {

@@ -38,7 +38,9 @@ type TokenRequest = KubeObject & {
   readonly status?: { readonly token?: string; readonly expirationTimestamp?: string };
 };
 
-/** Requests tokens of service accounts. `url` is where users reach the API server, if it differs from the engine's address. Rejects as LeaseObjects do. */
+/**
+ * Requests tokens of service accounts. `url` is the address of the API server for users, if it differs from the engine's address. Rejects as LeaseObjects do.
+ */
 export function makeRequestAccess(config: KubeConfig, calls: KubeCalls, url: string | undefined): RequestClusterAccess {
   const cluster = config.getCurrentCluster();
   return async ({ name, namespace }, expirationSeconds, signal) => {

@@ -52,7 +52,7 @@ const wireOrder = z.object({
 
 const page = z.object({ orders: z.array(z.unknown()), end: z.boolean().default(false) });
 
-/** Parses a page of orders; undefined if it is not one. Unreadable entries do not affect the others. */
+/** Parses a page of orders; undefined if the text is not a page. An unreadable entry does not affect other entries. */
 export function readOrdersPage(json: string): OrdersPage | undefined {
   const parsed = page.safeParse(parse(json));
   if (!parsed.success) return undefined;

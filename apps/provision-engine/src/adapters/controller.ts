@@ -14,15 +14,15 @@ type ControllerRequest = {
 export type ControllerAnswer = {
   readonly status: number;
   readonly headers: Headers;
-  /** Undefined: larger than the maximum, and not read completely. */
+  /** Undefined: the text is larger than the maximum, and was not read completely. */
   readonly text: string | undefined;
 };
 
 /** An HTTP server that lists orders and receives their results. */
 export type Controller = {
   /**
-   * Resolves with any answer except 401, 403, 408, 429 and 5xx. Those, and missing answers, reject with unavailable or deadline_exceeded. After 429 and 503 all
-   * calls pause for the time that the controller requests, and briefly after a timeout, because queued calls would probably time out, too.
+   * Resolves with any answer except 401, 403, 408, 429 and 5xx. Those answers, and missing answers, reject with unavailable or deadline_exceeded. After 429 and
+   * 503 all calls pause for the time that the controller requests. After a timeout they pause briefly, because queued calls would probably time out, too.
    */
   call(request: ControllerRequest, signal: AbortSignal): Promise<ControllerAnswer>;
 };
@@ -123,10 +123,7 @@ type PageRead =
   | Extract<PollAnswer, { kind: "page" | "failed" }>
   | { readonly kind: "unreadable"; readonly lastId: bigint | undefined; readonly because: string };
 
-/**
- * Polls a controller for orders over HTTP. After an unreadable page it requests smaller and smaller pages, so that it skips only the one order that cannot be
- * read.
- */
+/** Polls a controller for orders over HTTP. After an unreadable page it requests ever smaller pages, so that it skips only the one unreadable order. */
 export function makeHttpPoll({ controller, engine, failed }: HttpPollOptions): PollSourceDeps["poll"] {
   const read = async (from: bigint, limit: number, signal: AbortSignal): Promise<PageRead> => {
     const path = `engines/${engine}/orders?from=${String(from)}&limit=${limit}`;

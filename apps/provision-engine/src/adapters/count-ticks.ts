@@ -3,7 +3,7 @@ type CountTicks = {
   next(signal: AbortSignal): Promise<void>;
 };
 
-/** Ticks at multiples of `everyMs` on the clock, with one timer for all waiting calls, and none without any. */
+/** Ticks at multiples of `everyMs` on the clock, with one timer for all waiting calls, and no timer without a waiting call. */
 export function countTicks(everyMs: number, nowMs: () => number): CountTicks {
   const waiting = new Set<() => void>();
   let timer: ReturnType<typeof setTimeout> | undefined;

@@ -8,7 +8,7 @@ import { getNamespace } from "../types/lease-names.ts";
 import { readClaim } from "../types/workload-types.ts";
 import type { CrashWatch } from "../lead/wake-leases.ts";
 
-/** Used without a cluster. */
+/** The watch of an engine without a cluster. */
 export const NO_PODS: CrashWatch = {
   exitsOf: () => [],
   onExit: () => () => undefined,
@@ -18,7 +18,7 @@ export const NO_PODS: CrashWatch = {
 type Seen = PodExits & { readonly lease: string; readonly run: string; readonly namespace: string };
 
 /**
- * Watches the pods of all leases, and accepts each only in the namespace where it must be: in a slice of the cluster, users choose the labels of their pods.
+ * Watches the pods of all leases, and accepts each only in the namespace where it must be. In a slice of the cluster, users choose the labels of their pods.
  * `own` is the engine's namespace. Starts as soon as the API server answers.
  */
 export function openCrashWatch(
@@ -53,7 +53,7 @@ export function openCrashWatch(
   };
 }
 
-/** Lease pods are never in slices, where a user could otherwise trigger checks of other users' leases. */
+/** Lease pods are never in slices. Otherwise a user could trigger checks of other users' leases from a slice. */
 function isTrusted({ namespace }: Seen): boolean {
   return !isSliceNamespace(namespace);
 }

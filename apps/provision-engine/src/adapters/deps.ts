@@ -39,7 +39,7 @@ export type Deps = AsyncDisposable & {
   /** Polled orders; undefined without a controller. */
   readonly polled: ControllerPolling | undefined;
   readonly cleaner: LeaseCleaner;
-  /** Describes outdated state; undefined if everything is fresh. */
+  /** Describes outdated state; undefined if all views are fresh. */
   readonly staleness: () => string | undefined;
 };
 
@@ -261,7 +261,7 @@ function makeCleaner(
   );
 }
 
-/** Wall clock time, in which users sign; it may jump. */
+/** Wall clock time, by which users sign; it may jump. */
 function nowNs(): bigint {
   return toNanosecondsFromMs(Date.now());
 }

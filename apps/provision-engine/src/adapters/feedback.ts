@@ -36,7 +36,7 @@ export function routeAnswers(overNats: SendFeedback, controller: SendFeedback | 
 type HttpFeedback = {
   /** Sends Feedback, and then Deleted. */
   send(answer: LeaseFeedback, signal: AbortSignal): Promise<void>;
-  /** UpdateStats. */
+  /** The UpdateStats call of the Feedbacker. */
   updateStats(stats: object, signal: AbortSignal): Promise<void>;
 };
 

@@ -132,7 +132,7 @@ function leasesPage(
   };
 }
 
-/** The id of this engine; throws not_found if another one is named. */
+/** The id of this engine; throws not_found if the request names another one. */
 function ownEngine({ policy }: HandlerDeps, named: string): string {
   if (named !== "" && named !== policy.engine) return throwFault({ code: "not_found", kind: "engine", id: named });
   return policy.engine;
@@ -199,7 +199,7 @@ function refuse(field: string, reason: string): never {
   return throwFault({ code: "invalid_request", field, reason });
 }
 
-/** Empty: nothing is held. */
+/** Describes the brake of clean-up; empty if no object is held. */
 function formatBrake(brake: SweepBrake | undefined): string {
   return brake === undefined ? "" : describeBrake(brake);
 }

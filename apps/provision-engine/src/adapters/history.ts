@@ -25,12 +25,12 @@ type HistoryDeps = {
 };
 
 const EVENTS = { fallback: 100, max: 500 };
-/** The position before which the next page ends, and the order that it belongs to. */
+/** The position before which the next page ends, and the order to which the position belongs. */
 const TOKEN = /^(\d+)(?:-(\d*))?$/;
 
 /**
- * A page of the history of the order that has the id, or had it last. `continue` comes from the previous page; empty: the newest page, or in the reply no older
- * events.
+ * A page of the history of the order that has the id, or had it last. `continue` comes from the previous page; empty selects the newest page. In the reply,
+ * empty means that no older events exist.
  */
 export async function readHistoryPage(
   { history, view }: HistoryDeps,

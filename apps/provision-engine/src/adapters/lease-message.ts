@@ -63,7 +63,7 @@ function explainWait(
     return release.kind === "later" ? describeReason(release.because) : trouble;
   }
   if (phase !== "ORDERED") return trouble;
-  // Shows the referenced lease while it is being provisioned; whether it may be taken over is decided after that.
+  // Shows the referenced lease while it is being provisioned. Whether it may be taken over is decided afterwards.
   const older = order.reference === undefined ? undefined : holdings.find(order.reference);
   const reference = older && decideReference(order, toReferenced(order, older, true), nowNs());
   if (reference?.kind === "later") return describeReason(reference.because);
@@ -74,7 +74,7 @@ function explainWait(
 
 /** The calls to other services for an explanation. */
 export type LeaseExplainCalls = ExplainCalls & {
-  /** Explains why a lease of machines has no queue; undefined: it has one, or needs none. */
+  /** Explains why a lease of machines has no queue; undefined: it has a queue, or needs none. */
   readonly whyNoQueue: (record: LeaseRecord, signal: AbortSignal) => Promise<string | undefined>;
 };
 

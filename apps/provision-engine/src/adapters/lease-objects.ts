@@ -130,11 +130,11 @@ async function remove(
     signal,
     ...(uid !== undefined && { preconditions: { uid } }),
   });
-  // On a conflict another object has the name by now; the next attempt sees it.
+  // On a conflict another object has the name by now; the next attempt handles that object.
   await withKubeFault(unlessFault(removal, "not_found", "conflict"));
 }
 
-/** A namespace that is being deleted accepts no new pods, so this list is complete, except for pods that were just created and are seen at the next attempt. */
+/** A namespace that is being deleted accepts no new pods, so this list is complete. The next attempt lists pods that were just created. */
 async function endPods(
   calls: KubeCalls,
   { podGraceSeconds }: ObjectKind,

@@ -15,7 +15,7 @@ import { labels } from "@muster/proto";
 import { isSliceNamespace } from "../types/kubernetes.ts";
 import { KINDS } from "../types/object-kinds.ts";
 
-/** Name of the ClusterRole of an engine in lease namespaces, and of its binding there. */
+/** Name of the ClusterRole of an engine in lease namespaces, and of its binding in each of them. */
 const ROLE = "muster-lease-engine";
 const RBAC_GROUP = "rbac.authorization.k8s.io";
 /** Pauses while a new binding becomes effective, usually immediately. */
@@ -23,9 +23,9 @@ const PROPAGATION = { firstMs: 20, maxMs: 1000, totalMs: 10_000 };
 const GOING_RETRY_MS = 1000;
 
 /**
- * Wraps the calls of an engine whose cluster-wide rights are limited to namespaces. On the first refusal in a lease namespace it binds its role there. A
- * refused cluster-wide list is replaced by lists of `own` and of all lease namespaces except slices, whose content belongs to their users. A missing namespace
- * lists as empty.
+ * Wraps the calls of an engine whose cluster-wide rights are limited to namespaces. On the first refusal in a lease namespace it binds its role in that
+ * namespace. A refused cluster-wide list is replaced by lists of `own` and of all lease namespaces except slices, whose content belongs to their users. A
+ * missing namespace lists as empty.
  */
 export function withLeaseRights(calls: KubeCalls, own: string): KubeCalls {
   const grant = grantRights(calls);
@@ -61,7 +61,7 @@ export function withLeaseRights(calls: KubeCalls, own: string): KubeCalls {
     const names = [own];
     const query = { labelSelector: labels.lease };
     for await (const namespaces of listPages<KubeObject>(calls, KINDS.namespace, { query, ...getSignal(options) })) {
-      // The content of a terminating namespace is removed with it.
+      // The content of a terminating namespace is removed with the namespace.
       const there = namespaces.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
       names.push(...there.map(({ metadata }) => metadata?.name ?? "").filter((name) => !isSliceNamespace(name)));
     }
@@ -131,7 +131,7 @@ function grantRights(calls: KubeCalls) {
   };
 }
 
-/** Creates the binding. A binding of its name to another role comes from a user of the slice, and is replaced. */
+/** Creates the binding. A binding of this name to another role comes from a user of the slice, and is replaced. */
 async function bind(calls: KubeCalls, binding: ReturnType<typeof buildBinding>, signal: Signal): Promise<void> {
   const { name, namespace } = binding.metadata;
   const bindings = { ...KINDS.roleBinding, namespace };

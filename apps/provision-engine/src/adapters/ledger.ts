@@ -13,7 +13,7 @@ export function makeLeaseLedger(bus: Bus): LeaseLedger {
   return { ...reservations, listMachines: calls.listMachines, listQueues: calls.listQueues };
 }
 
-/** Listens to grants of the ledger until disposed. A missed grant is found at the next call of the provisioner. */
+/** Listens to grants of the ledger until disposed. The next call of the provisioner finds a missed grant. */
 export async function openGrants(bus: Pick<Bus, "listen">): Promise<HintDeps["grants"] & AsyncDisposable> {
   const listeners = new Set<(lease: string) => void>();
   const heard = await listenReservations(bus, [OWNER_KIND], {
@@ -34,14 +34,14 @@ export async function openGrants(bus: Pick<Bus, "listen">): Promise<HintDeps["gr
 /** Timeout of one page, so that a request for clean-up fails fast without a ledger. */
 const TIMEOUT_MS = 2000;
 
-/** Reservations of leases in the ledger, queued ones included: a late request is granted even if its lease is over. */
+/** Reservations of leases in the ledger, including queued ones: a late request is granted even if its lease is over. */
 export function openLedgerLeftovers(
   ledger: Pick<LedgerCalls, "list" | "release">,
   failed: (kind: string, error: unknown) => void,
 ): Leftovers {
   return {
     find: async (signal, within) => {
-      // Reservations live in no namespace.
+      // Reservations belong to no namespace.
       if (within !== undefined) return { objects: [], unlisted: [] };
       const options = { signal, timeoutMs: TIMEOUT_MS };
       const objects: FoundObject[] = [];
@@ -67,7 +67,7 @@ export function openLedgerLeftovers(
   };
 }
 
-/** Combines several places with leftovers. Each removes only objects of its own kinds. */
+/** Combines several sources of leftovers. Each removes only objects of its own kinds. */
 export function joinLeftovers(places: readonly Leftovers[]): Leftovers {
   return {
     find: async (signal, within) => {

@@ -26,7 +26,7 @@ export function openLeftovers(
 ): Leftovers {
   return {
     find: async (signal, within) => {
-      // Everything in a slice is removed with its namespace.
+      // All objects in a slice are removed with its namespace.
       if (within !== undefined && isSliceNamespace(within)) return { objects: [], unlisted: [] };
       const kinds = within === undefined ? SWEPT_KINDS : SWEPT_KINDS.filter((each) => each !== KINDS.namespace);
       const listed = await Promise.all(

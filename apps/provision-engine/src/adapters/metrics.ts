@@ -8,7 +8,7 @@ export type LeaseMetrics = Disposable & {
   refused(what: string): void;
   /** An object that a lease has left behind. */
   leftOver(action: "suspect" | "remove", isDryRun: boolean): void;
-  /** Number of leftovers that need confirmation; 0: none do. */
+  /** Number of leftovers that need confirmation; 0: no leftover needs it. */
   heldUp(objects: number): void;
 };
 

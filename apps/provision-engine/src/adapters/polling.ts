@@ -90,7 +90,7 @@ function reportsOfPolled(
 
 type PushStatsDeps = {
   readonly stats: () => object;
-  /** UpdateStats of the Feedbacker. */
+  /** The UpdateStats call of the Feedbacker. */
   readonly push: (stats: object, signal: AbortSignal) => Promise<void>;
   readonly pause: typeof pause;
   readonly failed: (error: unknown) => void;

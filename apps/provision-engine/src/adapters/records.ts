@@ -14,7 +14,7 @@ export const MAX_RECORD_BYTES = 512 * 1024;
 /** Maximum size after a user's request, for 64 KiB of order and 256 KiB of result; the rest is reserved for the engine. */
 export const MAX_USER_RECORD_BYTES = 400 * 1024;
 
-/** By then leases may have ended and records may be removed. */
+/** Pause after which leases may have ended and records may have been removed. */
 const FULL_RETRY_MS = 1000;
 
 type LeaseBucket = Bucket<StoredValue, LeaseRecord>;
@@ -92,14 +92,14 @@ function computeBytes(record: LeaseRecord): number {
 
 /** Reserves a part of a bucket for the engine's own writes. */
 type Room = {
-  /** Call before a write of this size. Rejects with limit_exceeded if it would use the reserved part, and as a bucket does. */
+  /** Call before a write of this size. Rejects with limit_exceeded if the write would use the reserved part, and as a bucket does. */
   take(bytes: number): Promise<void>;
 };
 
 /** For callers without a limited bucket. */
 const UNLIMITED: Room = { take: () => Promise.resolve() };
 
-/** Maximum age of the last fill level; later writes are added to it here. */
+/** Maximum age of the last fill level; later writes are added to that level. */
 const FRESH_MS = 1000;
 const RETRY_MS = 10_000;
 

@@ -10,7 +10,7 @@ type RouteDeps = {
   readonly own: Handlers<typeof LeaseService>;
   /** Client of another engine. */
   readonly other: (engine: string) => Client<LeaseServiceOfEngine>;
-  /** Whether a lease names the engine: then the engine exists, also without a replica. */
+  /** Whether a lease names the engine. If so, the engine exists, even without a replica. */
   readonly hasLeases: (engine: string) => boolean;
   readonly nowMs: () => number;
 };
@@ -34,8 +34,8 @@ const RETRY_MS = 1000;
 const REPLACEMENT_MS = 1000;
 
 /**
- * Routes requests that name another engine to it. If that engine has no replica, the request fails before its caller's deadline. An engine without a replica
- * and without leases does not exist.
+ * Routes requests that name another engine to that engine. If that engine has no replica, the request fails before its caller's deadline. An engine without a
+ * replica and without leases does not exist.
  */
 export function makeRouteHandlers(deps: RouteDeps): Handlers<typeof LeaseService> {
   const { engine: here, own, other, nowMs } = deps;

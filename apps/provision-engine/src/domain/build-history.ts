@@ -2,7 +2,7 @@ import type { LeaseEvent } from "./lease.ts";
 
 type OrderHistory = {
   readonly events: readonly LeaseEvent[];
-  /** The order that the events belong to; undefined if there are no events. */
+  /** The order to which the events belong; undefined without events. */
   readonly order: string | undefined;
   /** Older events belong to an earlier order of the same id. */
   readonly isWhole: boolean;

@@ -57,9 +57,9 @@ export type NeighbourLease = {
   readonly id: string;
   readonly type: string;
   readonly phase: LeasePhase;
-  /** Name of the network that it creates; undefined for other types. */
+  /** Name of the network that the lease creates; undefined for other types. */
   readonly network: string | undefined;
-  /** Name of the network that it belongs to. */
+  /** Name of the network to which the lease belongs. */
   readonly within: string | undefined;
 };
 
@@ -81,15 +81,15 @@ export type ReferencedLease =
   /** The record of the lease cannot be read. */
   | { readonly kind: "unreadable"; readonly id: string };
 
-/** Everything around a lease that decisions about it depend on. */
+/** All facts around a lease on which decisions about it depend. */
 export type ClaimSurroundings = {
   /** Resources that other leases hold or may hold. */
   readonly held: ResourceUnits;
   readonly capacity: EngineCapacity;
-  /** Resources of each lease of its type beyond those in its order. */
+  /** Resources of each lease of this type beyond the resources in its order. */
   readonly overhead: ResourceUnits;
-  /** The leases that its order needs, by id or network, and networks of its own name: at most one per name and phase. */
+  /** The leases that the order needs, by id or network, and networks with the order's own name: at most one per name and phase. */
   readonly named: readonly NeighbourLease[];
-  /** Leases that use it or may mount it: some ids, and the total number. */
+  /** Leases that use the lease or may mount it: some ids, and the total number. */
   readonly users: { readonly some: readonly string[]; readonly count: number };
 };

@@ -7,11 +7,11 @@ export type PodExits = {
   readonly startedNs: bigint;
   readonly exits: number;
   readonly lastNs: bigint;
-  /** `exit code 137 (OOMKilled)`. */
+  /** The end of the last exit for people: `exit code 137 (OOMKilled)`. */
   readonly how: string;
 };
 
-/** The fields of a pod that exits are read from, with times in the format of the API server. */
+/** The fields of a pod from which exits are read, with times in the format of the API server. */
 type PodStatus = {
   readonly metadata?: {
     readonly uid?: string;
@@ -42,7 +42,7 @@ type CrashVerdict =
 /** Exits within one window after which the lease ends. */
 export const MAX_EXITS = 4;
 
-/** More pods than can end within one window. */
+/** Exceeds the number of pods that can end within one window. */
 const MAX_COUNTED_PODS = 20;
 const NS_PER_MS = 1_000_000n;
 
@@ -72,14 +72,14 @@ export function readExits({ metadata, status }: PodStatus): PodExits {
   };
 }
 
-/** Explains why a container is unavailable if it crashes repeatedly. Counts the exits of the whole life of the pod; undefined if there are too few. */
+/** Explains why a container is unavailable if it crashes repeatedly. Counts the exits of the whole life of the pod; undefined if too few occurred. */
 export function describeCrashes(pods: readonly PodExits[]): string | undefined {
   const crashing = pods.find(({ exits }) => exits >= MAX_EXITS);
   return crashing && `is not available and has exited ${crashing.exits} times, last with ${crashing.how}`;
 }
 
 /**
- * Counts exits that were not counted before. A pod reports only its number of exits and the time of the last one, so several unseen exits count only if all of
+ * Counts exits that were not counted before. A pod reports only its number of exits and the time of the last one. So several new exits count only if all of
  * them must lie within one window. All times come from the clocks of the nodes, not from the engine.
  */
 export function countExits(

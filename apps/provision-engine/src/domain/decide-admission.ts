@@ -11,7 +11,8 @@ export type Admission =
 const UNITS = ["mru", "cru", "sru", "hru"] as const;
 
 /**
- * Decides whether a lease may be provisioned now: its dependencies are active and belong to its user, and the capacity suffices. It may use the last free unit.
+ * Decides whether a lease may be provisioned now: its dependencies are active and belong to its user, and the capacity suffices. The lease may use the last
+ * free unit.
  */
 export function decideAdmission(claim: LeaseClaim, around: ClaimSurroundings): Admission {
   const need = decideNeeds(claim, around);
@@ -34,7 +35,7 @@ function decideNeeds({ needs, network }: LeaseClaim, { named }: ClaimSurrounding
   return hindrance ?? { kind: "yes", because: { code: all.length === 0 ? "needs-nothing" : "needs-active" } };
 }
 
-/** A network belongs to one lease: its user renews that lease instead. */
+/** A network belongs to one lease. The user of a second order for the network renews that lease instead. */
 function decideNetwork(name: string, named: readonly NeighbourLease[]): Admission {
   const others = named.filter((each) => mayHoldResources(each.phase) && each.network === name);
   const [other] = others;
@@ -49,7 +50,7 @@ function decideNetwork(name: string, named: readonly NeighbourLease[]): Admissio
   };
 }
 
-/** A volume can be mounted only in its own network, or outside of networks if it has none. */
+/** A volume can be mounted only in its own network, or, without a network, only outside of networks. */
 function decideReach(id: string, found: readonly NeighbourLease[], networks: readonly string[]): Admission | undefined {
   const [network] = networks;
   const elsewhere = found.find(({ within }) => within !== network);
@@ -86,7 +87,7 @@ function decideCapacity(units: ResourceUnits, { capacity, held }: ClaimSurroundi
 /** Whether the resources of a lease may be removed. */
 type Release =
   | { readonly kind: "yes"; readonly because: LeaseReason }
-  /** `lease` is one of its users. */
+  /** `lease` is one of the users of the lease. */
   | { readonly kind: "later"; readonly lease: string; readonly because: LeaseReason };
 
 /** Maximum number of users of a lease that a text names. */

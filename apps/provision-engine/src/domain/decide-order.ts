@@ -37,7 +37,7 @@ export type OrderPolicy = {
   readonly maxOrderAgeNs: bigint;
   /** Maximum age of an unknown order that a controller lists. */
   readonly maxListedAgeNs: bigint;
-  /** Accepts orders with plain secrets too, which any client that may get leases can read. */
+  /** Accepts orders with plain secrets too, which any client with the right to get leases can read. */
   readonly unsealedSecrets: boolean;
 };
 
@@ -57,8 +57,8 @@ export type OrderVerdict =
   /** The lease exists. */
   | { readonly kind: "change"; readonly change: LeaseChange; readonly because: "lease-exists" }
   /**
-   * The answer to the source, which stops its retries. `deleted`: no such lease; `error`: also the reason; `nothing`: the sender is unproven, or the id belongs
-   * to another lease.
+   * The answer to the source, which stops its retries. `deleted`: the lease does not exist; `error`: also the reason; `nothing`: the sender is unproven, or the
+   * id belongs to another lease.
    */
   | {
       readonly kind: "refuse";
@@ -68,8 +68,8 @@ export type OrderVerdict =
     };
 
 /**
- * Decides about an incoming order, given the record of its id. An order without its user's signature changes nothing and gets no answer. An order whose lease
- * exists only has its answer sent again. Type and data are checked only for plain secrets: an order that cannot be served fails with a result.
+ * Decides about an incoming order, given the record of its id. An order without its user's signature has no effect and gets no answer. For an order whose lease
+ * exists, only the answer is sent again. Type and data are checked only for plain secrets: an order that cannot be served fails with a result.
  */
 export function decideOrder(
   order: Order,

@@ -25,7 +25,7 @@ export type PolledVerdict = {
 };
 
 /**
- * Decides what a listed order requests. A controller lists all of its orders at every start, and unanswered ones in every page. Answers that the controller
+ * Decides the request of a listed order. A controller lists all of its orders at every start, and unanswered ones in every page. Answers that the controller
  * has, or that are pending, are not sent again.
  */
 export function decidePolled(news: PolledState, stored: LeaseRecord | undefined): PolledVerdict {
@@ -35,7 +35,7 @@ export function decidePolled(news: PolledState, stored: LeaseRecord | undefined)
       : { kind: "order", because: "order-is-new" };
   }
   const { phase, source, feedback } = stored;
-  // The decision about orders checks which lease this is, and whose.
+  // The decision about orders checks the identity of the lease and of its user.
   if (source !== news.source) return { kind: news.withdrawn ? "nothing" : "order", because: "lease-of-another-source" };
   // The order of a failed lease could otherwise be sent again and run.
   if (news.withdrawn && phase !== "ENDED") return { kind: "withdraw", because: "withdrawn-by-source" };
@@ -46,11 +46,11 @@ export function decidePolled(news: PolledState, stored: LeaseRecord | undefined)
 }
 
 export type PollState = {
-  /** The first id of the next poll. It never decreases. */
+  /** The first id of the next poll. This id never decreases. */
   readonly from: bigint;
   /** The last id of the previous poll. */
   readonly lastId: bigint;
-  /** A poll has returned nothing newer, or the last page: everything that existed at the start was read. */
+  /** A poll has returned no newer order, or the last page: all orders that existed at the start were read. */
   readonly isHistoryRead: boolean;
   /** A page was skipped, so the history can never be read completely. */
   readonly hasGap: boolean;
@@ -59,21 +59,21 @@ export type PollState = {
 export type PollEvent =
   /** `lastId` comes from the server and stays unchanged if no newer order exists. `isLast`: the source has ended. */
   | { readonly kind: "page"; readonly lastId: bigint; readonly isLast: boolean }
-  /** A page that cannot be read; `lastId` undefined if even that is missing. */
+  /** A page that cannot be read; `lastId` is undefined if it is missing, too. */
   | { readonly kind: "unreadable"; readonly lastId: bigint | undefined }
   /** No answer, or an error. */
   | { readonly kind: "failed" };
 
 type PollTransition = {
   readonly state: PollState;
-  /** True once: the whole history has just been read. */
+  /** True only in the transition that completes the read of the history. */
   readonly isHistoryReadNow: boolean;
   readonly because: "poll-failed" | "next-id-unknown" | "newer-orders" | "no-newer-orders";
 };
 
 export const POLL_START: PollState = { from: 0n, lastId: 0n, isHistoryRead: false, hasGap: false };
 
-/** Moves the cursor by one poll. A failure does not move it; an unreadable page is skipped, so that it cannot block later ones. */
+/** Moves the cursor by one poll. A failure does not move the cursor. An unreadable page is skipped, so that it cannot block later ones. */
 export function transitionPoll(state: PollState, event: PollEvent): PollTransition {
   if (event.kind === "failed") return { state, isHistoryReadNow: false, because: "poll-failed" };
   if (event.lastId === undefined) return { state, isHistoryReadNow: false, because: "next-id-unknown" };

@@ -16,7 +16,7 @@ export type UserUsage = { readonly leases: number; readonly bytes: number };
 /** Upper estimates of a record without its texts, and of an event without its message. */
 const RECORD_BYTES = 700;
 const EVENT_BYTES = 200;
-/** By then other leases may have ended. */
+/** Pause after which other leases may have ended. */
 const RETRY_MS = 60_000;
 
 /** Returns the fault of the addition if the user would exceed a limit; undefined if the addition fits. */
@@ -78,7 +78,7 @@ const RESERVED_SHARE = 0.1;
 
 type RoomVerdict = { readonly kind: "room" } | { readonly kind: "none"; readonly limit: number };
 
-/** Decides whether a client's write fits beside the bytes that the engine will still write for existing leases (`promised`). */
+/** Decides whether a client's write fits, together with the bytes that the engine will still write for existing leases (`promised`). */
 export function decideRoom({ bytes, maxBytes }: StoreSize, promised: number, added: number): RoomVerdict {
   if (maxBytes === undefined) return { kind: "room" };
   const limit = Math.floor(maxBytes * (1 - RESERVED_SHARE));

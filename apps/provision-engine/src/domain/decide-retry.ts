@@ -25,7 +25,7 @@ export function isOverdue(lease: Pick<LeaseProgress, "phase" | "expiresAtNs">, n
   return afterNs !== undefined && nowNs > afterNs;
 }
 
-/** Strictly after this time the lease is overdue; undefined if it ends or has ended. */
+/** The lease is overdue strictly after this time; undefined if it ends or has ended. */
 export function computeOverdueAfterNs(lease: Pick<LeaseProgress, "phase" | "expiresAtNs">): bigint | undefined {
   return isOngoing(lease) ? lease.expiresAtNs + OVERDUE_AFTER_NS : undefined;
 }

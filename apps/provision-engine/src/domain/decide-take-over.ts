@@ -17,8 +17,8 @@ export function toReferenced(
 }
 
 /**
- * Decides whether an order may take over the workload of the lease that it refers to: unchanged, and of the same user. Undefined if it refers to no lease, or
- * to an unknown one; it is then decided as an order without a reference.
+ * Decides whether an order may take over the workload of the lease to which it refers: unchanged, and of the same user. Undefined if the order refers to no
+ * lease, or to an unknown one: it is then decided like an order without a reference.
  */
 export function decideReference(
   { id, type }: Pick<Order, "id" | "type">,
@@ -47,7 +47,7 @@ export function decideReference(
 type TakeOverStep =
   | { readonly kind: "hand-over"; readonly change: LeaseChange; readonly because: LeaseReason }
   | { readonly kind: "take"; readonly change: LeaseChange; readonly because: LeaseReason }
-  /** A previous leader may still hand it over; a write to the older record prevents that. */
+  /** A previous leader may still hand the workload over; a write to the older record prevents that. */
   | { readonly kind: "fence"; readonly because: LeaseReason }
   | { readonly kind: "refuse"; readonly because: LeaseReason }
   /** The lease never had a workload. */

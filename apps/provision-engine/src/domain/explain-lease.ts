@@ -2,7 +2,7 @@ import { formatElapsed } from "@muster/faults";
 import { buildReason, buildWaitReason, type StateReason, type SeenMachines } from "@muster/ledger-client/explanation";
 import type { LeaseRecord } from "./lease.ts";
 
-/** Leases that use another one: the first few of them. */
+/** Leases that use another lease: the first few of them, and their number. */
 export type LeaseUsers = {
   readonly count: number;
   readonly some: readonly Pick<LeaseRecord, "order" | "phase" | "expiresAtNs">[];
@@ -11,13 +11,13 @@ export type LeaseUsers = {
 /** The state of a lease for its explanation. */
 export type LeaseSeen = {
   readonly record: LeaseRecord;
-  /** Why it makes no progress; empty: it does, or is complete. */
+  /** Why the lease makes no progress; empty: it progresses, or is complete. */
   readonly waitingBecause: string;
-  /** Why a lease of machines has no queue; absent: it has one, or needs none. */
+  /** Why a lease of machines has no queue; absent: it has a queue, or needs none. */
   readonly whyNoQueue?: string;
-  /** True if it cannot be removed, or its end cannot be written. */
+  /** True if the lease cannot be removed, or its end cannot be written. */
   readonly isStuck: boolean;
-  /** The leases that have to end before it. */
+  /** The leases that have to end before this one. */
   readonly users: LeaseUsers;
 };
 
@@ -60,7 +60,7 @@ export function explainLease(seen: LeaseSeen, machines: SeenMachines | undefined
   }
 }
 
-/** The phase of a lease and since when; 0: the record has no time of it. */
+/** The phase of a lease and since when; 0: the record does not contain the time. */
 export function getLeasePhase(record: Pick<LeaseRecord, "order" | "phase" | "result" | "ending" | "endedAtNs">): {
   readonly phase: string;
   readonly sinceMs: number;
@@ -99,7 +99,7 @@ function explainProvisioning(waitingBecause: string): StateReason {
     : buildReason("NOT_YET", `it is being provisioned, and retried: ${waitingBecause}`);
 }
 
-/** Waiting for other leases and retrying count as no failure. */
+/** Explains the end of a lease. A wait for other leases, or a retry, is not a failure. */
 function explainEnding(seen: LeaseSeen, nowMs: number): StateReason {
   const { record, isStuck, users, waitingBecause } = seen;
   const { ending } = record;
@@ -136,7 +136,7 @@ function explainEnded(seen: LeaseSeen): StateReason {
   };
 }
 
-/** Describes why the lease differs from its order; empty if it does not. */
+/** Describes why the lease differs from its order; empty without a difference. */
 function describeDifference({ record, waitingBecause }: LeaseSeen): string {
   const { phase, ending, result } = record;
   if (phase === "FAILED" && result !== undefined) return withoutPrefix(result.message);
@@ -149,7 +149,7 @@ function withoutPrefix(message: string): string {
   return message.replace(/^failed to apply provision: /, "");
 }
 
-/** Leases that use another one, with their times: `container 4711-2 (ends in 38m10s), 3 more`. */
+/** Leases that use another lease, with their times: `container 4711-2 (ends in 38m10s), 3 more`. */
 function describeUsers({ some, count }: LeaseUsers, nowMs: number): string {
   const named = some.map((each) => `${each.order.type} ${each.order.id} (ends ${describeEnd(each, nowMs)})`);
   const more = count - named.length;

@@ -7,7 +7,7 @@ export type LeaseChange =
   | { readonly kind: "renewed"; readonly renewal: Renewal }
   /** With CRASHED, `result` is the error that stays in the record. */
   | { readonly kind: "ending"; readonly ending: Omit<LeaseEnding, "atNs">; readonly result?: Result }
-  /** With `takesOver`, nothing is created. */
+  /** With `takesOver`, no object is created. */
   | { readonly kind: "provisioning"; readonly takesOver?: string }
   /** The workload passes to the heir. */
   | { readonly kind: "migrated"; readonly heir: string }
@@ -16,7 +16,7 @@ export type LeaseChange =
   | { readonly kind: "provisioned"; readonly result: Result }
   | { readonly kind: "provision-failed"; readonly result: Result }
   | { readonly kind: "decommissioned" }
-  /** A container of it has exited, and restarts. */
+  /** A container of the lease has exited, and restarts. */
   | { readonly kind: "exited"; readonly crashes: CrashWindow }
   /** An attempt of the present phase failed, and is retried. */
   | { readonly kind: "delayed"; readonly message: string; readonly notBeforeNs: bigint }
@@ -36,7 +36,7 @@ export type LeaseChange =
   /** The feedback of this number has arrived. */
   | { readonly kind: "feedback-sent"; readonly number: number; readonly resigned?: SignatureChange }
   | { readonly kind: "feedback-delayed"; readonly number: number; readonly notBeforeNs: bigint }
-  /** The source refuses the feedback. `notBeforeNs` undefined: it is abandoned. */
+  /** The source refuses the feedback. `notBeforeNs` undefined: the feedback is abandoned. */
   | {
       readonly kind: "feedback-refused";
       readonly number: number;
@@ -48,7 +48,7 @@ export type LeaseChange =
   /** The data of the lease are removed; the hash of its order stays. */
   | { readonly kind: "compacted"; readonly orderHash: Uint8Array };
 
-/** The signature of a stored result, and the one that it was sent with. */
+/** The signature of a stored result, and the signature with which it was sent. */
 export type SignatureChange = { readonly before: Uint8Array; readonly after: Uint8Array };
 
 /**
@@ -124,9 +124,9 @@ export const NOT_IN_THIS_PHASE: LeaseTransition = { next: undefined, because: "o
 
 /** Events of a lease before its history is sampled. */
 export const MAX_EVENTS = 480;
-/** After that, one event of this many is recorded, except ends. */
+/** Once MAX_EVENTS is reached, one event of this many is recorded, except ends. */
 const SAMPLED_EVERY = 50;
-/** An order that repeatedly fails and is sent again has an unlimited number of ends, so after this many runs they are sampled, too. */
+/** An order that repeatedly fails and is sent again has an unlimited number of ends. After this many runs, ends are sampled, too. */
 const MAX_RECORDED_RUNS = 100;
 const END_EVENTS: readonly LeaseEventType[] = ["ENDING", "STUCK", "DECOMMISSIONED", "FAILED", "MIGRATED"];
 

@@ -5,8 +5,8 @@ type Lease = { readonly lease: string };
 type Need = { readonly need: string };
 
 /**
- * Why a lease is admitted, refused or waits, or takes its next step: the codes with the values that their texts name (`describe-reason.ts`). Above each group
- * is the function that sets it.
+ * Why a lease is admitted, refused or waits, or takes its next step: the codes with the values that their texts name (`describe-reason.ts`). The comment above
+ * each group names the function that sets it.
  */
 type Reasons = {
   // `decideNeeds` (`decide-admission.ts`)

@@ -31,7 +31,7 @@ export type LeaseEnding = {
   readonly cause: EndingCause;
   readonly message: string;
   readonly atNs: bigint;
-  /** With REQUESTED. */
+  /** Set only with REQUESTED. */
   readonly request: EndRequest | undefined;
 };
 
@@ -90,7 +90,7 @@ export type LeaseRecord = {
   /** Name of the source that receives the feedback. */
   readonly source: string;
   readonly phase: LeasePhase;
-  /** Number of the current run, from 1. Objects carry it, so that the late removal of an earlier run cannot remove those of a later one. */
+  /** Number of the current run, from 1. Objects carry this number, so that the late removal of an earlier run cannot remove objects of a later one. */
   readonly run: number;
   readonly result: Result | undefined;
   readonly expiresAtNs: bigint;
@@ -112,11 +112,11 @@ export type LeaseRecord = {
   readonly fence: number;
   readonly requestId: string;
   readonly traceparent: string;
-  /** Undefined: no container of it has exited. */
+  /** Undefined: no container of the lease has exited. */
   readonly crashes: CrashWindow | undefined;
   /** The lease whose workload this one is about to take over. */
   readonly takesOver: string | undefined;
-  /** Undefined: its objects were created for this lease itself. */
+  /** Undefined: the objects were created for this lease itself. */
   readonly madeFor: LeaseOrigin | undefined;
   /** The lease that has taken over the workload. */
   readonly heir: string | undefined;
@@ -124,7 +124,7 @@ export type LeaseRecord = {
   readonly orderHash: Uint8Array | undefined;
 };
 
-/** The lease, and its run, that a workload was first created for: its names and labels keep both after a take-over. */
+/** The lease, and its run, for which a workload was first created: its names and labels keep both after a take-over. */
 export type LeaseOrigin = { readonly id: string; readonly run: number };
 
 /** Identifies the objects of a lease by their names and labels. */
@@ -132,7 +132,7 @@ export function getOrigin({ order, run, madeFor }: Pick<LeaseRecord, "order" | "
   return madeFor ?? { id: order.id, run };
 }
 
-/** Whether the lease is over and everything about it is reported and published: its data are no longer needed. */
+/** Whether the lease is over and its end and history are reported and published, so that its data are no longer needed. */
 export function isSettled({ phase, feedback, outbox }: Pick<LeaseRecord, "phase" | "feedback" | "outbox">): boolean {
   const isOver = phase === "ENDED" || phase === "FAILED";
   return isOver && !feedback.result && !feedback.deleted && outbox.length === 0;

@@ -15,9 +15,9 @@ export type FoundObject = OwnedObject & {
   /** Empty for objects outside of namespaces. */
   readonly namespace: string;
   readonly name: string;
-  /** Undefined: unknown. */
+  /** Undefined: the time is unknown. */
   readonly createdMs: number | undefined;
-  /** From its labels; undefined if those are not the labels of a lease. */
+  /** The lease in the labels of the object; undefined if the labels are not those of a lease. */
   readonly lease: { readonly id: string; readonly run: number } | undefined;
   /** The object is already being deleted. */
   readonly isTerminating: boolean;
@@ -42,7 +42,7 @@ export type CleanupSnapshot = FoundObjects & {
   readonly truth: ReadonlyMap<string, LeaseTruth>;
   /** Keys of `buildUseKey`. */
   readonly inUse: OccupiedKeys;
-  /** By uid: since when every sweep has found the object left over. */
+  /** Since when every sweep has found the object left over, by uid. */
   readonly leftSince: ReadonlyMap<string, number>;
   readonly nowMs: number;
 };
@@ -70,7 +70,7 @@ export function mayBeUsed(object: FoundObject): boolean {
   return object.kind === VOLUME_CLAIM || isNamespace(object);
 }
 
-/** Name of its namespace; for a namespace, its own name. */
+/** Name of the object's namespace; for a namespace, its own name. */
 export function getObjectPlace(object: FoundObject): string {
   return isNamespace(object) ? object.name : object.namespace;
 }
@@ -80,8 +80,8 @@ export function buildUseKey(kind: string, namespace: string, name: string): stri
 }
 
 /**
- * Whether a step is always safe: it releases machines in the ledger that are held for a lease whose record exists and no longer needs them. Such machines are
- * released even in a dry run.
+ * Whether a step is always safe. A safe step releases machines in the ledger that are held for a lease whose record exists and no longer needs them. These
+ * machines are released even in a dry run.
  */
 export function isStaleReservation(
   { kind: what, object }: CleanupStep,
@@ -91,8 +91,8 @@ export function isStaleReservation(
 }
 
 /**
- * Plans one step for each object that claims to belong to a lease. An object stays on any doubt: its record cannot be read, it is in use or its use is unknown,
- * or the grace period since it was first found left over is not over.
+ * Plans one step for each object that claims to belong to a lease. In doubt an object stays: its record cannot be read, it is in use or its use is unknown, or
+ * the grace period since it was first found left over is not over.
  */
 export function planCleanup(snapshot: CleanupSnapshot, { engine, graceMs }: CleanupPolicy): CleanupStep[] {
   const { objects, leftSince, nowMs } = snapshot;
@@ -117,7 +117,7 @@ export function decideStanding(
   const owned = (because: string): OwnerStanding => ({ kind: "owned", because });
   return (object) => {
     const { lease, kind, namespace, name } = object;
-    // Users choose lease ids: a lease of the same id in this installation may be another one.
+    // Users choose lease ids, so a lease of this installation with an equal id may be another one.
     if (object.otherInstallation !== undefined) return { kind: "left", because: "its lease is stored elsewhere" };
     if (lease === undefined) return owned("its labels are not those of a lease");
     if (object.isTerminating) return owned("it is being removed");

@@ -24,7 +24,7 @@ type FeedbackPlan =
       readonly because: FeedbackReason;
     };
 
-/** Decides which feedback is due for the source of a lease. It changes nothing of the lease. */
+/** Decides which feedback is due for the source of a lease. Does not change the lease. */
 export function planFeedback({ feedback, result }: LeaseRecord, nowNs: bigint): FeedbackPlan {
   const { number, deleted, notBeforeNs } = feedback;
   const unreported = feedback.result ? result : undefined;
@@ -63,7 +63,7 @@ export function planReport(
 }
 
 export type FeedbackPolicy = {
-  /** Feedback that did not arrive is retried until it does. */
+  /** Pauses before feedback that did not arrive is sent again, until it arrives. */
   readonly retry: RetryPolicy;
   /** Pause after the source refuses feedback. */
   readonly refusedRetryMs: number;
@@ -73,7 +73,7 @@ export type FeedbackPolicy = {
 
 /**
  * Decides when to retry failed feedback; `fault` is undefined for an unexpected error. Feedback that did not arrive is retried forever, no sooner than the
- * source asks. Refused feedback is retried a few times with long pauses, in case the source is repaired.
+ * source requests. Refused feedback is retried a few times with long pauses, in case the source is repaired.
  */
 export function decideFeedbackRetry(
   fault: Fault | undefined,

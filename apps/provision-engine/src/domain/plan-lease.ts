@@ -26,17 +26,17 @@ export type LeasePlan =
   | { readonly kind: "change"; readonly change: LeaseChange; readonly because: LeaseReason }
   /** The order can never be served; the lease fails with this result. */
   | { readonly kind: "fail"; readonly message: string; readonly because: LeaseReason }
-  /** Checks the lease whose workload it takes over, and acts on it (`decide-take-over.ts`). */
+  /** Checks the lease whose workload this lease takes over, and acts on it (`decide-take-over.ts`). */
   | { readonly kind: "take-over"; readonly because: LeaseReason }
   | { readonly kind: "provision"; readonly because: LeaseReason }
   /** The workload cannot recover: the lease ends with this result. */
   | { readonly kind: "give-up"; readonly message: string; readonly because: LeaseReason }
   | { readonly kind: "decommission"; readonly because: LeaseReason }
-  /** Removes its data from the record. */
+  /** Removes the data of the lease from the record. */
   | { readonly kind: "compact"; readonly because: LeaseReason }
   /** Removes the record. */
   | { readonly kind: "remove"; readonly because: LeaseReason }
-  /** Waits until strictly after this time, or until the lease or one that it waits for changes. */
+  /** Waits until strictly after this time, or until a change of the lease or of a lease that it waits for. */
   | {
       readonly kind: "wait";
       readonly untilNs: bigint | undefined;
@@ -47,7 +47,7 @@ export type LeasePlan =
 /** A wait for one of these leases to change, or to be over. */
 export type LeaseWait = { readonly leases: readonly string[]; readonly until: "changed" | "over" };
 
-/** Plans the next step of a lease from stored and observed facts alone, so that interrupted work continues. A lease that is over begins nothing. */
+/** Plans the next step of a lease from stored and observed facts alone, so that interrupted work continues. A lease that is over begins no step. */
 export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy, nowNs: bigint): LeasePlan {
   const { lease } = snapshot;
   switch (lease.phase) {
@@ -71,7 +71,7 @@ export function planLease(snapshot: LeaseSnapshot, policy: LeasePolicy, nowNs: b
   }
 }
 
-/** An order that expires while it waits records the reason of its wait in its end. */
+/** The end of an order that expires while it waits records the reason of the wait. */
 function expire(otherwise?: LeasePlan): LeasePlan {
   const message = otherwise?.kind === "wait" ? describeWait(describeReason(otherwise.because)) : "";
   const ending = { cause: "EXPIRED", message, request: undefined } as const;
@@ -85,7 +85,7 @@ function takeOver({ takesOver }: LeaseFacts, code: "takes-over" | "may-have-work
 function planOrdered(snapshot: LeaseSnapshot, nowNs: bigint): LeasePlan {
   const { lease, claim, isServed, around } = snapshot;
   if (!claim.ok) return { kind: "fail", message: describeProblems(claim.problems), because: { code: "order-invalid" } };
-  // Refused before any resource can exist that this engine could not remove.
+  // Refuse before any resource can exist that this engine could not remove.
   const reference = decideReference(lease, snapshot.reference, nowNs);
   const admission = isServed ? (reference ?? decideAdmission(claim.value, around)) : notServed(lease);
   switch (admission.kind) {
@@ -131,7 +131,7 @@ function planPause({ notBeforeNs, expiresAtNs, phase, trouble }: LeaseFacts, now
   return waitUntil(endsFirst ? expiresAtNs : notBeforeNs, { code: "retry-pause", trouble });
 }
 
-/** A record must say that its lease has ended for as long as its order would be accepted again. */
+/** A record must state that its lease has ended for as long as its order would be accepted again. */
 function planTombstone(
   { takenUntilNs, endedAtNs, unpublished, isCompactable, keptFor }: LeaseFacts,
   policy: LeasePolicy,
@@ -141,7 +141,7 @@ function planTombstone(
   const goesAfterNs = overNs + policy.tombstoneNs;
   const isKept = keptFor !== undefined || !isOver(goesAfterNs, nowNs);
   if (isKept && isCompactable) return { kind: "compact", because: { code: "data-not-needed" } };
-  // While the workload exists, its id must not be reused and its objects must have an owner.
+  // While the workload exists, the id of the lease must not be reused and the objects must have an owner.
   if (keptFor !== undefined) {
     const waitsFor = { leases: [keptFor], until: "over" } as const;
     return { kind: "wait", untilNs: undefined, waitsFor, because: { code: "heir-has-workload", lease: keptFor } };
@@ -158,14 +158,14 @@ function waitUntil(untilNs: bigint | undefined, because: LeaseReason): LeasePlan
 /** The inputs of the next step of a lease. Plain data without the user's order and result, so that a log can hold it and a decision can be replayed. */
 export type LeaseSnapshot = {
   readonly lease: LeaseFacts;
-  /** The resources and dependencies of its order, or the problems of its data. */
+  /** The resources and dependencies of the order, or the problems of its data. */
   readonly claim: ReadResult<LeaseClaim>;
-  /** Whether this engine serves its type. */
+  /** Whether this engine serves the type of the lease. */
   readonly isServed: boolean;
-  /** The lease that its order refers to; undefined if it is unknown. */
+  /** The lease to which the order refers; undefined if it is unknown. */
   readonly reference: ReferencedLease | undefined;
   readonly around: ClaimSurroundings;
-  /** Exits of its pods, as observed. */
+  /** Exits of the pods of the lease, as observed. */
   readonly exits: readonly PodExits[];
 };
 
@@ -177,14 +177,14 @@ type LeaseFacts = Pick<
   readonly id: string;
   readonly type: string;
   readonly reference: string | undefined;
-  /** Until this time its order would be accepted again if its record were removed. */
+  /** Until this time the order would be accepted again if its record were removed. */
   readonly takenUntilNs: bigint;
   readonly endsBecause: EndingCause | undefined;
-  /** The lease that has its workload, or handed it on. */
+  /** The lease that has the workload of this one, or handed it on. */
   readonly keptFor: string | undefined;
   /** Number of events that are not on the stream yet. */
   readonly unpublished: number;
-  /** The lease is over and its end is reported, but its record still has its data. */
+  /** The lease is over and its end is reported, but its record still has the data. */
   readonly isCompactable: boolean;
 };
 

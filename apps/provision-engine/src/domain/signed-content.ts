@@ -30,10 +30,10 @@ export function buildSignatureFault(field: string, reason: string): Fault {
   return { code: "invalid_request", field, reason };
 }
 
-/** SHA-256. */
+/** Computes SHA-256. */
 export type ComputeDigest = (content: Uint8Array) => Uint8Array;
 
-/** Identifies an order whose data are not kept. */
+/** Returns the hash that identifies an order after its data are removed. */
 export function hashOrder(order: Order, digest: ComputeDigest): Uint8Array {
   return digest(buildOrderBytes(order));
 }

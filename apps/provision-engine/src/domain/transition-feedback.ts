@@ -72,7 +72,7 @@ type FeedbackParts = Pick<FeedbackPending, "result" | "deleted">;
 
 const REPORTED = { result: false, deleted: false, attempts: 0, refusals: 0, notBeforeNs: 0n };
 
-/** New feedback, which supersedes the pending one. */
+/** Returns new feedback, which supersedes the pending one. */
 export function getPendingFeedback({ feedback }: LeaseRecord, what: FeedbackParts): FeedbackPending {
   return { ...REPORTED, ...what, repeats: 0, number: feedback.number + 1 };
 }

@@ -96,7 +96,7 @@ function transitionResent(record: LeaseRecord, data: string | undefined, nowNs: 
             endedAtNs: undefined,
             takesOver: undefined,
             madeFor: undefined,
-            // The answer of the earlier run must not arrive after that of this one.
+            // The answer of the earlier run must not arrive after the answer of this run.
             feedback: getPendingFeedback(record, { result: false, deleted: false }),
           },
           "ORDERED",
@@ -169,7 +169,7 @@ function transitionProvisioned(record: LeaseRecord, result: Result, nowNs: bigin
   return changeLease(withEvent(next, "PROVISIONED", message, nowNs), "active");
 }
 
-/** Nothing is removed: from this write on, the workload belongs to the heir. */
+/** No object is removed: from this write on, the workload belongs to the heir. */
 function transitionMigrated(record: LeaseRecord, heir: string, nowNs: bigint): LeaseTransition {
   if (record.phase !== "ACTIVE") return NOT_IN_THIS_PHASE;
   const message = `to lease ${heir}`;
@@ -207,13 +207,13 @@ function transitionDelayed(
   const attempts = record.attempts + 1;
   const delayed: LeaseRecord = { ...record, attempts, notBeforeNs, trouble: message };
   const because = "retried-later";
-  // Repeated failures mostly have the same text.
+  // Repeated failures mostly have equal texts.
   if (attempts === 1) return changeLease(withEvent(delayed, "DELAYED", message, nowNs), because);
   const isNews = isStuck(delayed, nowNs) && !isStuck(record, nowNs);
   return changeLease(isNews ? withEvent(delayed, "STUCK", message, nowNs) : delayed, because);
 }
 
-/** The record does not hold the time of the next attempt: a lease that waits for days would otherwise be written every minute. */
+/** The record does not hold the time of the next attempt. Otherwise a lease that waits for days would be written every minute. */
 function transitionWaiting(record: LeaseRecord, message: string): LeaseTransition {
   if (record.phase !== "PROVISIONING") return NOT_IN_THIS_PHASE;
   if (message === "" || message === record.trouble) return keepUnchanged("waits-for-the-same");
@@ -271,7 +271,7 @@ function isError({ result }: LeaseRecord): boolean {
   return result?.state === "error";
 }
 
-/** Explains why a lease never became ACTIVE, for its end: nothing else would record it. */
+/** Explains at its end why a lease never became ACTIVE: no other field would record the reason. */
 function describeUnprovisioned({ phase, trouble }: LeaseRecord): string {
   return phase === "PROVISIONING" && trouble !== "" ? describeWait(trouble) : "";
 }

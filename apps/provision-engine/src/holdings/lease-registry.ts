@@ -22,22 +22,22 @@ import type { StoredLease, StoredValue } from "./records.ts";
 export type LeaseRegistry = Omit<LeaseSums, "set" | "usageOf" | "counters"> & {
   /** Active leases by type, and the resources that leases hold or may hold, as admission counts them. */
   counters(): { readonly counters: ProvisionCounters; readonly used: ResourceUnits };
-  /** Usage of a user, including writes in flight except those of this lease. */
+  /** Usage of a user, including writes in flight except the writes of this lease. */
   usageOf(user: string, besides: string): UserUsage;
   /** Adds a write in flight to the usage of its user, until it is disposed or a later record of the lease is known. */
   reserveUsage(reservation: UsageReservation): Disposable;
-  /** Stores a record that was read or written; an older one has no effect. */
+  /** Stores a record that was read or written; a record older than the known one has no effect. */
   learn(stored: StoredLease): void;
   /** The known record, which may be outdated. */
   seen(id: string): StoredLease | undefined;
   forget(id: string): void;
   /** Counts a lease as begun before its record is written, because other leases are decided before that write ends. */
   begin(id: string): void;
-  /** Grows with each change. */
+  /** Increases with each change. */
   revision(): number;
   /** The known record. */
   find(id: string): LeaseRecord | undefined;
-  /** Id of the lease that the workload of this one was first created for. */
+  /** Id of the lease for which the workload of this one was first created. */
   nameOf(id: string): string;
   /** The surroundings of a lease. Reads only the leases that the order names, however many its user has. */
   around(order: Order): ClaimSurroundings;
@@ -48,7 +48,7 @@ export function openLeaseRegistry(capacity: EngineCapacity, overheads: TypeOverh
   const index = leaseIndex();
   const { set: setSums, ...sums } = makeLeaseSums();
   const reserved = makeReservedUsage();
-  /** Begun leases whose write is not known yet, each with the revision that it was begun at. */
+  /** Begun leases whose write is not known yet, each with its revision when it was begun. */
   const begun = new Map<string, number>();
   const held = heldUnits();
   let revision = 0;
@@ -131,7 +131,7 @@ function heldUnits() {
   };
 }
 
-/** Other leases that an order names, or that are networks it names. */
+/** Lists other leases that an order names, or that are networks named by it. */
 function listNames(
   index: ReturnType<typeof leaseIndex>,
   { id, user }: Order,
@@ -142,7 +142,7 @@ function listNames(
   return [...new Set([...networks, ...needs.volumes])].filter((each) => each !== id);
 }
 
-/** For each phase, one other lease that is this network. */
+/** For each phase, lists one other lease that is this network. */
 function listNetworks(index: ReturnType<typeof leaseIndex>, user: string, name: string, id: string): string[] {
   const others = (found: readonly string[]) => found.filter((each) => each !== id);
   return LIVE.flatMap((phase) => others(index.first(networkKey(user, name, phase), 2)).slice(0, 1));
@@ -150,13 +150,13 @@ function listNetworks(index: ReturnType<typeof leaseIndex>, user: string, name: 
 
 type Known = ReadonlyMap<string, StoredLease>;
 
-/** Whether the workload that it takes over still counts for the other lease. */
+/** Whether the workload that this lease takes over still counts for the other lease. */
 function isAwaiting(known: Known, id: string): boolean {
   const takesOver = known.get(id)?.record.takesOver;
   return takesOver !== undefined && known.get(takesOver)?.record.heir !== id;
 }
 
-/** A lease and those whose workload it has taken over: others may refer to any of their ids. */
+/** Lists a lease and the leases whose workload it has taken over, because others may refer to any of these ids. */
 function listLine(known: Known, id: string): string[] {
   const line = new Set([id]);
   for (let at = known.get(id)?.record; at?.madeFor !== undefined;) {
@@ -175,7 +175,7 @@ function networkKey(user: string, name: string, phase: LeasePhase): string {
   return JSON.stringify(["network", user, name, phase]);
 }
 
-/** Index keys of the leases that use a network, or mount a volume by any id that it has had. */
+/** Builds index keys of the leases that use a network, or mount a volume by any of its ids. */
 function usersKeys({ user, ...order }: Order, line: readonly string[]): string[] {
   const network = findNetworkName({ user, ...order });
   return network === undefined ? line.map((id) => mountKey(user, id)) : [withinKey(user, network)];
@@ -219,7 +219,7 @@ function isSameOrder(a: Order, b: Order): boolean {
   return a.createdNs === b.createdNs && Buffer.compare(a.signature, b.signature) === 0;
 }
 
-/** Keeps the holdings up to date with all leases of the engine. Returns the function that stops it. */
+/** Keeps the holdings up to date with all leases of the engine. Returns the function that stops the updates. */
 export function followLeases(
   view: Pick<View<StoredValue>, "entries" | "get" | "onChange">,
   holdings: Pick<LeaseRegistry, "learn" | "forget">,

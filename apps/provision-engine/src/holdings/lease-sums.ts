@@ -5,9 +5,9 @@ import { isDecommissionStuck, computeOverdueAfterNs } from "../domain/decide-ret
 import type { LeaseRecord, LeasePhase } from "../domain/lease.ts";
 import { ExpiryHeap } from "./expiry-heap.ts";
 
-/** Totals over all leases. Each lease's share is kept, so that a change costs the work of one lease, and a query none. */
+/** Totals over all leases. The share of each lease is kept, so that a change costs the work of one lease, and a query costs none. */
 export type LeaseSums = {
-  /** Replaces the share of the lease; undefined: it is removed. */
+  /** Replaces the share of the lease; undefined removes the lease. */
   set(id: string, record: LeaseRecord | undefined): void;
   counters(): ProvisionCounters;
   phases(nowNs: bigint): PhaseSums;
@@ -114,11 +114,11 @@ export type UsageReservation = {
 
 /** The usage that writes in flight add, so that concurrent orders of one user do not use the same free quota. */
 type ReservedUsage = {
-  /** Counts until disposed or settled. Concurrent writes of one lease by one user count once, because at most one of them succeeds. */
+  /** The reservation counts until it is disposed or settled. Concurrent writes of one lease by one user count once, because at most one of them succeeds. */
   reserve(reservation: UsageReservation): Disposable;
-  /** Reserved usage of a user, without that of this lease. */
+  /** Reserved usage of a user, without the usage of this lease. */
   of(user: string, besides: string): UserUsage;
-  /** Drops the reservations of the lease over revisions before this one, which is now known. */
+  /** Drops the reservations of the lease that replace revisions before this one, which is now known. */
   settle(id: string, revision: number): void;
 };
 

@@ -9,7 +9,7 @@ import { isOngoing, type LeaseRecord } from "../domain/lease.ts";
 export type OrderSecrets = {
   /** The order with its secrets opened. Throws FaultError invalid_request if a secret was not sealed to this engine for this lease. */
   readonly open: (order: Order) => Order;
-  /** Whether both orders have equal data, although their secrets are sealed separately. Data that cannot be opened equal nothing. */
+  /** Whether both orders have equal data, although their secrets are sealed separately. False for data that cannot be opened. */
   readonly isSame: (a: Order, b: Order) => boolean;
   /** The result of a provisioner with its secrets sealed to the user. Throws FaultError invalid_request if the user id is not a key. */
   readonly seal: (order: Pick<Order, "id" | "user" | "type">, result: string) => string;
@@ -50,10 +50,13 @@ type UnopenedWatch = Disposable & {
   readonly count: () => number;
 };
 
-/** Opening a secret blocks the event loop for 2 ms. If the key was replaced, the oldest leases are affected, so checking those suffices. */
+/**
+ * Limits the check, because opening a secret blocks the event loop for 2 ms. If the key was replaced, the oldest leases are affected, so checking them
+ * suffices.
+ */
 const MAX_CHECKED = 100;
 
-/** Checks the oldest leases of the engine now, and again after all found ones have ended. Reports their number and one reason. */
+/** Checks the oldest leases of the engine now, and again after all found leases have ended. Reports their number and one reason. */
 export function watchUnopened(
   view: Pick<View<StoredValue>, "get" | "entries" | "onChange">,
   { engine, secrets }: { readonly engine: string; readonly secrets: Pick<OrderSecrets, "open"> },

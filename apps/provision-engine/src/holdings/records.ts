@@ -8,7 +8,7 @@ export type LeaseHistory = AuditTrail<LeaseEvent>;
 /** A record and its revision in the store. */
 export type StoredLease = { readonly record: LeaseRecord; readonly revision: number };
 
-/** Stored leases. Everything rejects with FaultError as a bucket does. */
+/** Stored leases. Every method rejects with FaultError as a bucket does. */
 export type LeaseRecords = {
   /** The record stored now; undefined if it is missing. Rejects with invalid_request if it cannot be read. */
   get(id: string): Promise<StoredLease | undefined>;
@@ -31,7 +31,7 @@ export type LeaseRecords = {
 /** The value of a key: a record, or bytes that this version cannot read, which stay unchanged. */
 export type StoredValue = { readonly record: LeaseRecord } | { readonly unreadable: string };
 
-/** A record that this version cannot read. Its lease is not served, does not end, and counts nowhere. */
+/** A record that this version cannot read. Its lease is not served, does not end, and counts in no total. */
 type UnreadableLease = { readonly id: string; readonly because: string };
 
 /** The present unreadable records, ordered by id. */

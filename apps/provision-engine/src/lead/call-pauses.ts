@@ -5,7 +5,7 @@ type Called = Pick<LeaseRecord, "order" | "run" | "phase">;
 
 /**
  * Pauses between calls that wait without having failed, for example in the queue of a pool. Only the leader keeps them, so that a lease that waits for days
- * costs no writes; a new leader calls once and starts with short pauses.
+ * costs no writes. A new leader calls once and starts with short pauses.
  */
 export type CallPauses = {
   /** Records that the call waits, which lengthens the pause before its next attempt. */
@@ -14,11 +14,11 @@ export type CallPauses = {
   withPause(record: LeaseRecord): LeaseRecord;
   /** Records that the lease's wait may be over. If the grant arrives before the answer of a pending call, that answer starts no pause. */
   noteGrant(id: string): void;
-  /** Clears the pauses of a lease that makes no more such calls, or is active. */
+  /** Clears the pauses of a lease that makes no more waiting calls, or is active. */
   clear(id: string): void;
 };
 
-/** The first pause is as long as that after this number of failures. */
+/** The first pause is as long as the pause after this number of failures. */
 const FIRST_FAILURES = 3;
 
 export function makeCallPauses(retry: RetryPolicy): CallPauses {

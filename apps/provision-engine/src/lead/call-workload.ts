@@ -39,15 +39,15 @@ type MakingCall = "provision" | "check";
 type CallName = MakingCall | "decommission";
 
 export type WorkloadCalls = Pick<PassDeps, "provision" | "decommission"> & {
-  /** Undefined: the lease ended or expired before the check was done. */
+  /** Undefined: the lease ended or expired before the end of the check. */
   check(record: LeaseRecord): Promise<PassOutcome | undefined>;
   /** If this run of the lease is ending, stops waiting for its provisioner, whether queued or in flight. */
   cancel(record: LeaseRecord): void;
 };
 
 /**
- * Calls workloads with limited concurrency, fair between users. A call ends at its deadline, and a provisioner call also when its lease expires. Work that
- * continues beyond that is abandoned: the next call finds its objects. Rejects with AbortError once the lead is lost.
+ * Calls workloads with limited concurrency, fair between users. A call ends at its deadline, and a provisioner call also when its lease expires. A call that
+ * continues after its end is abandoned: the next call finds its objects. Rejects with AbortError once the lead is lost.
  */
 export function callWorkloads(options: CallOptions): WorkloadCalls {
   const { workloads, nowNs, parallel, read } = options;
@@ -169,10 +169,10 @@ async function call(
   work: (signal: AbortSignal) => Promise<string>,
   cut?: AbortSignal,
 ): Promise<PassOutcome> {
-  // A process that was frozen may get here before it learns that it no longer leads.
+  // A process that was frozen may continue here before it notices that it no longer leads.
   const isLost = (): boolean => signal.aborted;
   if (isLost() || !isHeld()) throw leadLost();
-  // Objects of a lease that is over by then would be removed immediately.
+  // Objects of a lease that is over at their creation would be removed immediately.
   const deadlineMs = name !== "decommission" ? waitMsUntil(record.expiresAtNs, nowNs(), maxDeadlineMs) : maxDeadlineMs;
   using timeout = makeDeadline(deadlineMs, cut === undefined ? [signal] : [signal, cut]);
   const ended = timeout.signal;
@@ -211,7 +211,7 @@ async function awaitOutcome(
     const fault = findFault(error);
     // An unavailable dependency does not count as a failure of the order.
     const isFull = fault?.code === "pool_availability";
-    // An active lease that has to queue again has lost its machines: that is a failure.
+    // An active lease that has to queue again has lost its machines, which is a failure.
     const isWaiting = fault?.code === "unavailable" || (isFull && name !== "check");
     if (fault !== undefined) return { ...failed(describeFault(fault), isRetryable(fault)), isWaiting };
     if (!(error instanceof Error && error.name === "AbortError")) defect(id, error);

@@ -15,7 +15,7 @@ export async function checkLease(deps: CheckDeps, id: string): Promise<boolean> 
   const found = await activeLease(deps, id);
   if (found === undefined) return false;
   const outcome = await deps.check(found.record);
-  // An unavailable dependency is no evidence about the lease.
+  // An unavailable dependency does not prove a trouble of the lease.
   if (outcome === undefined || (!outcome.ok && outcome.isWaiting === true)) return false;
   return retryOnConflict(`lease ${id}`, async () => {
     const stored = await activeLease(deps, id);
@@ -47,7 +47,7 @@ function buildCheckChange({ sign, now }: CheckDeps, { order, result }: LeaseReco
 
 /** The times of the next check of each active lease. Only the leader keeps them; a new leader spreads them again. */
 export type LeaseChecks = {
-  /** Strictly after this time; undefined if the lease is not active. */
+  /** The next check is due strictly after this time; undefined if the lease is not active. */
   next(record: LeaseRecord, nowNs: bigint): bigint | undefined;
   /** As `next`, for a known lease. */
   scheduled(id: string): bigint | undefined;

@@ -47,7 +47,7 @@ type CleanerDeps = {
   readonly policy: CleanupPolicy & BrakePolicy & { readonly mode: CleanupMode; readonly everyMs: number };
   readonly report: {
     step(step: CleanupStep, isDryRun: boolean): void;
-    /** Called after each sweep; undefined: nothing is held up. */
+    /** Called after each sweep; undefined: no object is held up. */
     brake(brake: SweepBrake | undefined): void;
     /** Called after each sweep with the installation of each object that another installation has created. */
     leftAlone(installations: readonly string[]): void;
@@ -63,15 +63,15 @@ type Cleanup = { readonly steps: readonly CleanupStep[]; readonly brake: SweepBr
 /** CleanupResources: finds leftovers of leases, one sweep at a time. */
 export type LeaseCleaner = {
   /**
-   * Returns a step for every object; removes leftovers unless it is a dry run, which also counts as a sweep. Rejects with unavailable while this replica does
+   * Returns a step for every object. Removes leftovers unless it is a dry run, which also counts as a sweep. Rejects with unavailable while this replica does
    * not lead, or earlier orders are not all known. `confirmed` is the number of objects that may be removed even if records seem to be lost. With
-   * `releasesMachines`, even a dry run releases machines of leases whose records say that they are over.
+   * `releasesMachines`, even a dry run releases machines of leases whose records state that they are over.
    */
   sweep(
     options: { readonly isDryRun: boolean; readonly confirmed: number; readonly releasesMachines?: boolean },
     signal: AbortSignal,
   ): Promise<Cleanup>;
-  /** The condition of the first sweep that is missing; empty: none. Throws unavailable while this replica does not lead. */
+  /** The missing condition of the first sweep; empty: all are met. Throws unavailable while this replica does not lead. */
   waitsFor(): string;
   /** The brake of the last sweep of this leader. Throws unavailable as `sweep` does. */
   brake(): SweepBrake | undefined;
@@ -114,7 +114,7 @@ export function openCleaner(deps: CleanerDeps, sources: number): LeaseCleaner {
     const own = requireLead();
     return own.missing > 0 ? refuse(HISTORY) : own;
   };
-  /** A replica that has lost the lead removes nothing more. */
+  /** A replica that has lost the lead removes no further objects. */
   const sweepAsLeader: LeaseCleaner["sweep"] = async (options, asked) => {
     const own = requireHistory();
     try {
@@ -196,7 +196,7 @@ async function sweepPeriodically(
   });
 }
 
-/** The sweeps of one leadership, which share the times since when objects are left over. */
+/** The sweeps of one leadership, which share the time since when each object is left over. */
 function startSweeps({
   leftovers,
   records,
@@ -269,7 +269,7 @@ function startSweeps({
   return { sweep, brake: () => brake };
 }
 
-/** The object with everything in it, and what uses them. */
+/** Observes the object with its content, and the objects that use them. */
 async function observeDependents(
   leftovers: Leftovers,
   object: FoundObject,

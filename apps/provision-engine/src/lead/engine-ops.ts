@@ -19,11 +19,11 @@ import type { ReportDeps } from "./report-lease.ts";
 import type { Workload } from "../types/workload.ts";
 import type { OrderAges } from "../domain/decide-order.ts";
 
-/** `OrderAges` are those of orders: a lease that is over is remembered until its order would be refused. */
+/** `OrderAges` are the maximum ages of orders: a lease that is over is remembered until its order would be refused. */
 export type EnginePolicy = OrderAges & {
   readonly pass: PassPolicy;
   readonly feedback: FeedbackPolicy;
-  /** Maximum concurrent calls of provisioners, and separately of decommissioners: hanging provisioners delay no end. */
+  /** Maximum concurrent calls of provisioners, and separately of decommissioners, so that hanging provisioners delay no end. */
   readonly parallel: number;
   /** Time limit of one call. */
   readonly deadlineMs: number;
@@ -100,7 +100,7 @@ export function buildPassDeps(
     recordWait: recordAs("waiting"),
     recordLoss: recordAs("lost"),
     isHeld: lead.isHeld,
-    // A call may wait for minutes, and the next leader's call finds its objects: a stop ends it.
+    // A call may wait for minutes, and the next leader's call finds its objects, so a stop ends the call.
     signal: lead.signal,
     defect: report.defect,
   });
@@ -175,7 +175,7 @@ export function findReferencedLease(
   if (reference === undefined || phase !== "ORDERED") return undefined;
   const seen = view.get(reference)?.value;
   if (seen !== undefined && !("record" in seen)) return { kind: "unreadable", id: reference };
-  // Prefer `holdings`: the view may lag behind this process's own writes. It is the only source for leases of other engines.
+  // Prefer `holdings`, because the view may lag behind this process's own writes. The view is the only source for leases of other engines.
   const found = holdings.find(reference) ?? seen?.record;
   return found && toReferenced(order, found, secrets.isSame(order, found.order));
 }

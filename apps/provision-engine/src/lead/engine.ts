@@ -17,7 +17,7 @@ import { buildPassDeps, buildReportDeps, type EngineOps, type EngineLead } from 
 /** Leases processed before the event loop runs other work. */
 const BATCH_SIZE = 200;
 
-/** Provisions and decommissions leases as their records say, and reports them, while the lead is held. */
+/** Provisions and decommissions leases as their records state, and reports them, while the lead is held. */
 export async function runEngine(ops: EngineOps, lead: EngineLead): Promise<void> {
   const { view, nowNs, policy, report } = ops;
   const stop = new AbortController();
@@ -145,7 +145,7 @@ async function loadAll(ops: EngineOps): Promise<StoredLease[]> {
   return all;
 }
 
-/** Observes the newer of the stored and the viewed record of each lease: changes before the view was followed were not observed. */
+/** Observes the newer of the stored and the viewed record of each lease, because changes before the view was followed were not observed. */
 async function observeAll(
   ops: EngineOps,
   all: readonly StoredLease[],
@@ -159,7 +159,7 @@ async function observeAll(
   await forEachYielding(
     sortByRank([...newest.values()], ({ record }) => record.order.type),
     (stored) => {
-      // Changes since then were observed when they arrived.
+      // Changes since that record were observed when they arrived.
       if (!signal.aborted && (ops.view.get(stored.record.order.id)?.revision ?? 0) <= stored.revision) observe(stored);
     },
   );
@@ -191,7 +191,7 @@ function startPasses(
       if (value !== undefined && "record" in value) alerts.check(value.record);
     },
     lead,
-    // A lease that waits for others may have no time of its next pass: a lost wake-up would leave it waiting. All others have one.
+    // A lease that waits for other leases may have no time of its next pass, so that a lost wake-up would leave it waiting. All other leases have such a time.
     resyncKeys: waiting.ids,
     ...(clock !== undefined && { clock }),
   });

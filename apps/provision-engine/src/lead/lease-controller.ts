@@ -12,20 +12,20 @@ export type LeaseControllerOptions = {
   /** Name of the controller in metrics. */
   readonly name: string;
   readonly reconcile: Reconcile;
-  /** The time of day, which may be set: leases end by it. */
+  /** The time of day, by which leases end; an operator may set it. */
   readonly nowNs: () => bigint;
   readonly retry: RetryPolicy;
   /** Called for each pass that failed; it is retried with a growing pause. */
   readonly failed: (id: string, error: unknown) => void;
-  /** No pass begins after its signal. */
+  /** No pass begins after the signal of the lead. */
   readonly lead: ControllerLead & { readonly signal: AbortSignal };
-  /** Leases that get a pass in each period although nothing has reported a change. */
+  /** Leases that get a pass in each period even without a reported change. */
   readonly resyncKeys?: () => Iterable<string>;
   /** Default: the machine's own. */
   readonly clock?: Clock;
 };
 
-/** Makes passes over leases: one at a time for each lease, concurrently for different ones. The called services limit them. */
+/** Makes passes over leases: one at a time for each lease, concurrently for different leases. The called services limit their own calls. */
 export type LeaseController = {
   /** Makes a pass now, or once the one in flight has ended. */
   readonly add: (id: string) => void;
@@ -35,7 +35,7 @@ export type LeaseController = {
   readonly done: Promise<void>;
 };
 
-/** A time of day that is set forward is noticed within this time. */
+/** Maximum time until the controller notices that the time of day was set forward. */
 const MAX_ALARM_MS = 10_000;
 
 export function startLeaseController(options: LeaseControllerOptions): LeaseController {

@@ -16,8 +16,8 @@ import { requeueAfter } from "./lease-controller.ts";
 import type { StoredLease } from "../holdings/records.ts";
 
 /**
- * The outcome of one call of a workload. `isRetryable`: the same call may succeed later. `isWaiting`: the call waits, for example in a queue, or its lease
- * ended first; that is never a failure.
+ * The outcome of one call of a workload. `isRetryable`: a repeated call may succeed. `isWaiting`: the call waits, for example in a queue, or its lease ended
+ * first; a wait is never a failure.
  */
 export type PassOutcome =
   /** `recreated`: objects of an existing lease that were missing. */
@@ -36,13 +36,13 @@ export type PassDeps = {
   readonly remove: (stored: StoredLease) => Promise<void>;
   /** The present inputs of the next step. */
   readonly snapshotOf: (record: LeaseRecord) => LeaseSnapshot;
-  /** Grows with each change of what snapshots read about other leases. */
+  /** Increases with each change of the facts that snapshots read about other leases. */
   readonly holdingsRevision: () => number;
-  /** Called before the first call of each plan: a begun lease counts from then on, not only from the write that follows. */
+  /** Called before the first call of each plan, because a begun lease counts from then on, and not only from the following write. */
   readonly planned: (snapshot: LeaseSnapshot, plan: LeasePlan, nowNs: bigint) => void;
   /** Creates the missing objects of the lease and finds existing ones. Resolves even on failure, and within the deadline. */
   readonly provision: (record: LeaseRecord) => Promise<PassOutcome>;
-  /** Removes the objects of this and earlier runs; succeeds if there are none. */
+  /** Removes the objects of this and earlier runs; succeeds if none exist. */
   readonly decommission: (record: LeaseRecord) => Promise<PassOutcome>;
   readonly pauses: Pick<CallPauses, "noteWait">;
   readonly sign: (result: Omit<Result, "signature">) => Result;
@@ -60,7 +60,7 @@ export type PassPolicy = LeasePolicy & {
   readonly maxProvisionAttempts: number;
 };
 
-/** The observed state from which the next step is planned. `holdingsRevision` is that of the snapshot. */
+/** The observed state from which the next step is planned. `holdingsRevision` belongs to the snapshot. */
 type Seen = {
   readonly stored: StoredLease;
   readonly snapshot: LeaseSnapshot;
@@ -68,7 +68,7 @@ type Seen = {
   readonly holdingsRevision: number;
 };
 
-/** The next step of a lease's pass: one at most, because the step after it is planned from the record that this one writes. */
+/** The next step of a lease's pass: one at most, because the following step is planned from the record that this step writes. */
 type NextStep = { readonly next: LeasePlan; readonly steps: readonly PlannedStep[] };
 
 /**
@@ -89,7 +89,7 @@ export function makeLeasePasses(deps: PassDeps, policy: PassPolicy): Reconcile {
       },
       plan: ({ snapshot, nowNs }) => planNext(snapshot, policy, nowNs),
       act: async ({ stored, snapshot, nowNs, holdingsRevision }, { next }) => {
-        // A lease that has begun since the observation must be counted, and the end of one that is waited for must be noticed.
+        // A lease that has begun since the observation must be counted, and the end of an awaited lease must be noticed.
         if (dependsOnOthers(next) && deps.holdingsRevision() !== holdingsRevision) return "again";
         deps.planned(snapshot, next, nowNs);
         if (next.kind === "wait") return requeueAfter(next.untilNs, deps.now());
@@ -126,7 +126,7 @@ async function takeStep(
     return await execute(deps, policy, stored, plan);
   } catch (error) {
     if (findFault(error)?.code !== "conflict") throw error;
-    // A user's change came first: plan again.
+    // A user's change was written first, so plan again.
     return deps.read(stored.record.order.id);
   }
 }
@@ -175,7 +175,7 @@ async function execute(
 async function takeOver(deps: PassDeps, stored: StoredLease): Promise<StoredLease | undefined> {
   const { record } = stored;
   const { takesOver } = record;
-  // A take-over cannot be undone, so an end by the user that this process has not seen yet must win.
+  // A take-over cannot be undone, so an end by the user that this process does not know yet must win.
   const current = await deps.read(record.order.id);
   if (current?.revision !== stored.revision) return current;
   const older = takesOver === undefined ? undefined : await deps.read(takesOver);

@@ -12,7 +12,7 @@ import { runInLeaseTrace } from "./lease-trace.ts";
 /** Feedback for the source of a lease. */
 export type LeaseFeedback = {
   readonly id: string;
-  /** Creation time of its order, because ids can be reused; absent if nothing is stored of the order. */
+  /** Creation time of the order, because ids can be reused; absent if no part of the order is stored. */
   readonly createdNs?: bigint;
   /** Name of the source. */
   readonly source: string;
@@ -35,7 +35,7 @@ export type ReportDeps = {
   readonly policy: FeedbackPolicy;
   readonly digest: ComputeDigest;
   readonly fence: number;
-  /** Waits a short time for an answer; false: it has not arrived. */
+  /** Waits a short time for an answer; false: the answer has not arrived. */
   readonly isInTime: (answered: Promise<unknown>) => Promise<boolean>;
   /** Schedules another report of the lease. */
   readonly wake: (id: string) => void;
@@ -45,8 +45,8 @@ export type ReportDeps = {
 /** Reports leases, with one report per lease at a time. */
 export type FeedbackReporter = {
   /**
-   * Publishes the history of a lease and sends feedback to its source. A slow source delays nothing else: its outcome is recorded by the report that `wake`
-   * schedules. Resolves with the time of the next report. Rejects if the history or the record could not be written.
+   * Publishes the history of a lease and sends feedback to its source. A slow source delays no other work: the report that `wake` schedules records its
+   * outcome. Resolves with the time of the next report. Rejects if the history or the record could not be written.
    */
   report(id: string): Promise<bigint | undefined>;
   /** Resolves once no feedback is in flight. */
@@ -83,7 +83,7 @@ export function openReporter(deps: ReportDeps): FeedbackReporter {
     // Most sources answer as fast as the stream, and one write then records both.
     const [published] = await Promise.all([publish(deps, stored.record), earlier ?? isInTime(sending.done)]);
     const { outcome } = sending;
-    // Set before anything can fail, so that the next report does not wait for it.
+    // Set before any call can fail, so that the next report does not wait for this feedback.
     sending.isLate = outcome === undefined;
     await writeOutcomes(
       deps,

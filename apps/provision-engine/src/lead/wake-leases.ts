@@ -5,19 +5,19 @@ import type { PodExits } from "../domain/count-exits.ts";
 import type { LeaseRegistry } from "../holdings/lease-registry.ts";
 import type { LeaseWait } from "../domain/plan-lease.ts";
 
-/** The observed pods of leases. It may be behind, but never goes back. */
+/** The observed pods of leases. The observation may be behind, but never goes back. */
 export type CrashWatch = {
   /** Exits of this run of the lease; empty until the API server has answered. */
   exitsOf(lease: Pick<LeaseRecord, "order" | "run" | "madeFor">): readonly PodExits[];
-  /** Calls the listener with the origin id of each lease whose container has exited. Returns the function that stops it. */
+  /** Calls the listener with the origin id of each lease whose container has exited. Returns the function that unsubscribes. */
   onExit(listener: (lease: string) => void): () => void;
-  /** Calls the listener with the origin id of each lease that has lost a pod, for any reason. Returns the function that stops it. */
+  /** Calls the listener with the origin id of each lease that has lost a pod, for any reason. Returns the function that unsubscribes. */
   onGone(listener: (lease: string) => void): () => void;
 };
 
 export type HintDeps = {
   readonly crashes: Pick<CrashWatch, "onExit" | "onGone">;
-  /** Calls the listener with the origin id of each lease that the ledger has granted machines. Returns the function that stops it. */
+  /** Calls the listener with the origin id of each lease that the ledger has granted machines. Returns the function that unsubscribes. */
   readonly grants: { onGrant(listener: (lease: string) => void): () => void };
   readonly holdings: Pick<LeaseRegistry, "find">;
   readonly nowNs: () => bigint;
@@ -29,7 +29,7 @@ type Hinted = {
   readonly wake: (id: string) => void;
 };
 
-/** Wakes the leases that hints concern; the next scheduled pass replaces a lost hint. Returns the function that stops it. */
+/** Wakes the leases that hints concern; the next scheduled pass replaces a lost hint. Returns the function that stops the wakes. */
 export function followHints(ops: HintDeps, { checks, pauses, wake }: Hinted): () => void {
   const { crashes, grants, nowNs } = ops;
   const stops = [
@@ -52,7 +52,7 @@ export function followHints(ops: HintDeps, { checks, pauses, wake }: Hinted): ()
   };
 }
 
-/** The lease that has the workload that was first created for this one. */
+/** Returns the lease that now has the workload that was first created for this one. */
 function findHolder({ holdings }: Pick<HintDeps, "holdings">, id: string): string {
   const passed = new Set([id]);
   for (let holder = id; ;) {
@@ -63,9 +63,9 @@ function findHolder({ holdings }: Pick<HintDeps, "holdings">, id: string): strin
   }
 }
 
-/** Leases that wait for others, and are woken when one of those changes. */
+/** Leases that wait for other leases, and are woken when one of those changes. */
 export type WaitingLeases = {
-  /** Undefined: it no longer waits. */
+  /** Undefined: the lease no longer waits. */
   set(id: string, wait: LeaseWait | undefined): void;
   ids(): Iterable<string>;
   /** Leases that may continue after the change of this one. */

@@ -18,7 +18,7 @@ export type ForeseeDeps = {
   readonly workloads: ReadonlyMap<string, Pick<Workload, "preflight">>;
   readonly around: LeaseRegistry["around"];
   readonly overheads: TypeOverheads;
-  /** Undefined: no such lease. */
+  /** Undefined: the lease does not exist. */
   readonly phaseOf: (id: string) => LeasePhase | undefined;
   readonly referencedBy: (record: LeaseRecord) => ReferencedLease | undefined;
   readonly policy: LeasePolicy & OrderAges;
@@ -29,8 +29,8 @@ export type ForeseeDeps = {
 const MAX_PREFLIGHT_MS = 2000;
 
 /**
- * Predicts why an order would FAIL as soon as it is begun, by the same decision as the real step. Empty: no reason is known, but it may still fail.
- * Orders in `before` count as begun unless their leases exist. Writes and creates nothing.
+ * Predicts why an order would FAIL as soon as it is begun, by the decision of the real step. Empty: no reason is known, but the order may still fail. Orders in
+ * `before` count as begun unless their leases exist. Writes and creates no object.
  */
 export async function foreseeOrder(
   deps: ForeseeDeps,
@@ -56,7 +56,7 @@ export async function foreseeOrder(
   );
   const plan = planLease(snapshot, deps.policy, deps.nowNs());
   if (plan.kind === "fail") return plan.message;
-  // A waiting order and a take-over create nothing now.
+  // A waiting order and a take-over create no object now.
   if (plan.kind !== "change" || snapshot.reference !== undefined) return "";
   return findRefusal(workload, record, signal);
 }
@@ -72,7 +72,7 @@ async function findRefusal(
     return "";
   } catch (error) {
     const fault = findFault(error);
-    // An unavailable dependency, or a fault that may pass, says nothing about the order.
+    // An unavailable dependency, or a fault that may pass, does not predict a failure of the order.
     if (fault !== undefined) return isRetryable(fault) ? "" : describeFault(fault);
     if (late.aborted) return "";
     throw error;

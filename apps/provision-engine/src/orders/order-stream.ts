@@ -36,9 +36,9 @@ const BEHIND_EARLIER: OrderResult = refuseOrder({
 });
 
 /**
- * Consumes the stream of orders, for senders that do not wait for an answer; an order stays there until its record is written. A refused order becomes a dead
- * letter, and its sender gets the reason if the signature proves the sender. An order over its user's limits stays until it fits, and later orders of that user
- * stay behind it if this process has received both.
+ * Consumes the stream of orders, for senders that do not wait for an answer. An order stays in the stream until its record is written. A refused order becomes
+ * a dead letter, and its sender gets the reason if the signature proves the sender. An order over its user's limits stays until it fits. Later orders of that
+ * user stay behind it if this process has received both.
  */
 export async function consumeOrders({
   bus,
@@ -91,10 +91,10 @@ export async function consumeOrders({
         const { id, createdNs } = order;
         const error = describeFault(ordered.fault);
         const result = ordered.answer === "error" ? sign(buildResult(order, { error }, requests.nowNs())) : undefined;
-        // Nothing is stored, so no later answer can have the same number.
+        // No record is stored, so no later answer can have this number.
         await feedback({ id, createdNs, source: SOURCE, number: 0, result, deleted: true });
       }
-      // Many can read dead letters, so one must not hold plain secrets.
+      // Many clients can read dead letters, so a dead letter must not hold plain secrets.
       const keep = findUnsealed("order", order) === undefined ? "message" : "reason";
       delivery.giveUp(describeFault(ordered.fault), keep);
     },

@@ -5,7 +5,7 @@ import { sortByRank } from "../types/workload-types.ts";
 export type PolledOrder = {
   readonly order: Order;
   readonly withdrawn: boolean;
-  /** The controller has a result of it. */
+  /** The controller has a result of the order. */
   readonly isAnswered: boolean;
 };
 
@@ -17,7 +17,7 @@ export type LeaseJob =
   /** All orders that existed when the source was opened have been delivered. */
   | { readonly kind: "history-read"; readonly source: string };
 
-/** Yields jobs until the signal or its end; the next job is requested once the previous one was taken. */
+/** Yields jobs until the signal or the end of the source. The next job is requested once the previous one was taken. */
 export type LeaseSource = (signal: AbortSignal) => AsyncIterable<LeaseJob>;
 
 /** The outcome of one poll. `isLast`: the controller has ended and is not polled again; the orders of this page still count. */
@@ -31,7 +31,7 @@ export type PollAnswer =
       readonly isLast: boolean;
     }
   | Extract<PollEvent, { kind: "unreadable" }>
-  /** `retryAfterMs`: the pause that the controller asks for. */
+  /** `retryAfterMs`: the pause that the controller requests. */
   | { readonly kind: "failed"; readonly retryAfterMs?: number };
 
 export type PollSourceDeps = {
@@ -72,7 +72,7 @@ export function pollSource({ name, poll, nowMs, pause, everyMs }: PollSourceDeps
   };
 }
 
-/** Evaluated again after each wait, which TypeScript cannot know. */
+/** Reads the signal again after each wait, because TypeScript assumes that its value stays. */
 function isAborted(signal: AbortSignal): boolean {
   return signal.aborted;
 }

@@ -41,7 +41,7 @@ type OrderRequest = {
   readonly order: Order;
   readonly requestId: string;
   readonly source: string;
-  /** Decides, but writes nothing. */
+  /** Decides about the request without a write. */
   readonly dryRun: boolean;
 };
 
@@ -56,7 +56,7 @@ const RACE: readonly FaultCode[] = ["conflict", "already_exists"];
 export async function takeOrder(deps: RequestDeps, request: OrderRequest): Promise<OrderResult> {
   const { records, holdings } = deps;
   const { order, dryRun } = request;
-  // Most orders are new: creating the record proves it without a read.
+  // Most orders are new, which a successful creation of the record proves without a read.
   if (!dryRun && holdings.seen(order.id) === undefined) {
     const verdict = decide(deps, request, undefined);
     if (verdict.kind === "create") {

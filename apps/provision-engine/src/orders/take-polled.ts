@@ -24,13 +24,13 @@ export type TakePolledDeps = {
 
 const MAX_IN_FLIGHT = 64;
 const RETRY = { firstMs: 1000, maxMs: 30_000 };
-/** Maximum number of waiting orders, which delay no other user's orders. More are refused. */
+/** Maximum number of waiting orders, which delay no other user's orders. Further ones are refused. */
 const MAX_WAITING = 1000;
 
 /**
- * Takes the orders of a polled source, many concurrently, but those of one lease in sequence and those of a type after those of the type before. Faults of the
- * store are retried with a growing pause. An order over its user's limits or the room of the store waits, with the later orders of its user. Refused and
- * unreadable orders are reported to the controller. After the source ends, continues until no order waits.
+ * Takes the orders of a polled source, many concurrently. Orders of one lease are taken in sequence, and orders of a type after the orders of the previous
+ * type. Faults of the store are retried with a growing pause. An order over its user's limits or the room of the store waits, with the later orders of its
+ * user. Refused and unreadable orders are reported to the controller. After the source ends, continues until no order waits.
  */
 export async function takePolled(deps: TakePolledDeps, source: LeaseSource, signal: AbortSignal): Promise<void> {
   const { begin, settled } = makeSequencer();
@@ -54,7 +54,7 @@ export async function takePolled(deps: TakePolledDeps, source: LeaseSource, sign
   for await (const job of source(signal)) {
     switch (job.kind) {
       case "order":
-        // The lease that it takes over must be recorded first.
+        // The lease that the order takes over must be recorded first.
         if ((type !== undefined && job.order.type !== type) || job.order.reference !== undefined) await settled();
         ({ type } = job.order);
         await begin(job.order.id, () => takeOne(job));
@@ -65,7 +65,7 @@ export async function takePolled(deps: TakePolledDeps, source: LeaseSource, sign
         break;
       case "history-read":
         await settled();
-        // A waiting order may already have objects, which clean-up must not take for leftovers.
+        // A waiting order may already have objects, which clean-up must not treat as leftovers.
         histories.set(job.source, waiting.ids());
         reportHistories();
         break;
@@ -126,7 +126,7 @@ async function retryWaiting(
     }
   };
   const isOver = (): boolean => signal.aborted || (ended.aborted && isEmpty());
-  // Not `runPeriodically`: it ends with the source, once no order waits.
+  // Not `runPeriodically`: this loop ends with the source, once no order waits.
   while (!isOver()) {
     await pause(laterMs, isEmpty() ? AbortSignal.any([signal, ended]) : signal);
     await Promise.all(waiting.byUser().map(tryQueue));
@@ -149,7 +149,7 @@ async function takeOrWait(
 
 /** The position of an order among the waiting ones. */
 type QueuePlace = { readonly mayWait: boolean; isBehind(): boolean };
-/** Why the order has to wait; undefined if it does not. */
+/** Why the order has to wait; undefined if it need not wait. */
 type WaitReason = string | undefined;
 
 async function takeRetrying(
@@ -194,7 +194,7 @@ async function take(deps: TakePolledDeps, job: OrderJob, place: QueuePlace): Pro
   const { requests } = deps;
   const { id } = order;
   const polled = { source, withdrawn, isAnswered };
-  // Most listed orders need nothing, which is known without a read of the store.
+  // Most listed orders need no work, which is known without a read of the store.
   if (decidePolled(polled, requests.holdings.seen(id)?.record).kind === "nothing") return undefined;
   const stored = await findStored(deps, id);
   const verdict = decidePolled(polled, stored?.record);
@@ -228,7 +228,7 @@ async function take(deps: TakePolledDeps, job: OrderJob, place: QueuePlace): Pro
   }
 }
 
-/** Reports an error for an order. If a lease has the same id, reports nothing: the source would take the error for that of the lease. */
+/** Reports an error for an order. Reports no error if a lease has the same id, because the source would take it for an error of that lease. */
 async function reportRefusal(
   deps: TakePolledDeps,
   source: string,

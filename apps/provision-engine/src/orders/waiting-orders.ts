@@ -1,12 +1,12 @@
 /** An order that exceeds a limit of its user or the room of the store. */
 type WaitingOrder = { readonly order: { readonly id: string; readonly user: string } };
 
-/** Orders to retry later. An order waits behind earlier ones of its user, which it may depend on: a container mounts a volume. */
+/** Orders to retry later. An order waits behind earlier orders of its user, on which it may depend: a container mounts a volume. */
 export type WaitingOrders<Job extends WaitingOrder> = {
   has(id: string): boolean;
   /** Whether an earlier order of the same user waits. */
   isBehind(job: Job): boolean;
-  /** Whether the order may wait; one that already waits may. */
+  /** Whether the order may wait; an order that already waits may. */
   hasRoom(id: string): boolean;
   /** Adds an order, or replaces the one of the same id in its place. Returns whether it is new. */
   put(job: Job): boolean;
@@ -15,7 +15,7 @@ export type WaitingOrders<Job extends WaitingOrder> = {
   drop(id: string): void;
   /** The orders of each user, in the order of their arrival. */
   byUser(): readonly (readonly Job[])[];
-  /** All ids. */
+  /** The ids of all waiting orders. */
   ids(): readonly string[];
 };
 
@@ -49,7 +49,7 @@ type OrderMessage = { readonly sequence: number; readonly user: string };
 
 /** Messages returned to the stream for a later attempt, which may be redelivered to this process or another one. */
 type DeferredMessages = {
-  /** Whether an earlier message of the same user is deferred, which this one may depend on: a container mounts a volume. */
+  /** Whether an earlier message of the same user is deferred, on which this message may depend: a container mounts a volume. */
   isBehind(message: OrderMessage, nowMs: number): boolean;
   /** Defers a message, unless the maximum is reached. */
   defer(message: OrderMessage, nowMs: number): "deferred" | "still-deferred" | "refused";

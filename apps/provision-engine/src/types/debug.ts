@@ -11,7 +11,7 @@ export const DEBUG = makeWorkloadType({
   workload: () => DEBUG_WORKLOAD,
 });
 
-/** Returns its data and creates nothing. */
+/** Returns the data of the order and creates no object. */
 export const DEBUG_WORKLOAD: Workload = {
   type: "debug",
   provision: ({ order }) => Promise.resolve(order.data),

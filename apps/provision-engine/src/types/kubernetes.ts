@@ -21,7 +21,7 @@ export const KUBERNETES = makeWorkloadType({
   workload: ({ cluster, nowNs }) => cluster && makeKubernetesWorkload(cluster, nowNs),
 });
 
-/** Resources of a slice of this size. Throws RangeError for an invalid size. */
+/** Computes the resources of a slice of this size. Throws RangeError for an invalid size. */
 function kubernetesUnits(size: number): ResourceUnits {
   const { processors, memoryGib, ssdGib } = findKubernetesSize(size);
   return { cru: BigInt(processors), mru: BigInt(memoryGib) * GIB, hru: 0n, sru: BigInt(ssdGib) * GIB };
@@ -39,14 +39,14 @@ export function buildSliceNamespaceName(id: string): string {
   return `${NAMESPACES}${id}`;
 }
 
-/** The content of such a namespace belongs to its user, whatever its labels are. */
+/** Whether the name is that of a slice, whose content belongs to its user, whatever its labels are. */
 export function isSliceNamespace(name: string): boolean {
   return name.startsWith(NAMESPACES);
 }
 
 const PODS_PER_CPU = 20;
 const OBJECTS_PER_CPU = 50;
-/** A fifth of a slice's disk is for root file systems and logs of its pods, the rest for claims. */
+/** A fifth of a slice's disk is for root file systems and logs of its pods, the rest for volume claims. */
 const EPHEMERAL_SHARE = 5n;
 /** Limits the number of objects of each kind that slice users may create: unlimited objects could fill the cluster's store. */
 const COUNTED = [
@@ -102,7 +102,7 @@ function buildSlicePriorities(namespace: string) {
   return { metadata: { name: SLICE_PRIORITIES, namespace }, spec: { scopes: ["PriorityClass"], hard: { pods: "0" } } };
 }
 
-/** Default resources of containers that request none: the quota refuses them otherwise. */
+/** Default resources of containers without requests, because the quota would refuse these containers. */
 function buildSliceLimits(namespace: string) {
   const each = { cpu: "100m", memory: "128Mi", "ephemeral-storage": "256Mi" };
   return {
@@ -111,7 +111,7 @@ function buildSliceLimits(namespace: string) {
   };
 }
 
-/** Pods get its token only on request: the user of the slice shares it deliberately. */
+/** Pods get the token of the account only on request: the user of the slice shares it deliberately. */
 function buildSliceAccount(namespace: string) {
   return { metadata: { name: SLICE_ACCOUNT, namespace }, automountServiceAccountToken: false };
 }
@@ -151,7 +151,7 @@ const MIN_TOKEN_SECONDS = 600;
 const MAX_TOKEN_SECONDS = 2 ** 32;
 const NS_PER_SECOND = 1_000_000_000n;
 
-/** The token must be valid until the lease ends; a longer one becomes invalid when the end of the lease removes its account. */
+/** The token must be valid until the lease ends. A longer token becomes invalid when the end of the lease removes its account. */
 export function computeTokenSeconds(expiresAtNs: bigint, nowNs: bigint): number {
   const seconds = (expiresAtNs - nowNs) / NS_PER_SECOND + 1n;
   if (seconds > BigInt(MAX_TOKEN_SECONDS)) return MAX_TOKEN_SECONDS;
@@ -164,7 +164,7 @@ const TERMINATING_NAMESPACE: ObjectKind = { ...KINDS.namespace, podGraceSeconds:
 
 /**
  * A slice of the cluster: a namespace with a quota, default resources, and a service account bound to the role of slices. The result has a kubeconfig with a
- * token, valid until the present end of the lease; after a renewal the user can create a new token with it.
+ * token, valid until the present end of the lease. After a renewal the user can create a new token with this kubeconfig.
  */
 export function makeKubernetesWorkload(
   { objects, slices, accessOf }: Pick<LeaseCluster, "objects" | "slices" | "accessOf">,
@@ -181,7 +181,7 @@ export function makeKubernetesWorkload(
     const quotas = [buildSliceQuota(namespace, size), buildSlicePriorities(namespace)];
     for (const quota of quotas) await objects.ensure<KubeObject>(lease, KINDS.resourceQuota, quota, signal);
     await objects.ensure(lease, KINDS.limitRange, buildSliceLimits(namespace), signal);
-    // The quota refuses nothing until its controller has counted.
+    // The quota refuses no object until its controller has counted.
     for (const quota of quotas)
       await objects.untilReady(async (): Promise<Observation<undefined>> => {
         const found = await objects.find<V1ResourceQuota>(KINDS.resourceQuota, quota.metadata, signal);
@@ -207,7 +207,7 @@ export function makeKubernetesWorkload(
       await make(lease, signal);
       return undefined;
     },
-    // Everything is in the namespace.
+    // All objects are in the namespace.
     decommission: (lease, signal) => objects.remove(lease, { kinds: [TERMINATING_NAMESPACE] }, signal),
   };
 }

@@ -63,7 +63,7 @@ export function buildNetworkNamespaceName(user: string, network: string): string
   return `muster-${buildNetworkId(user, network)}`;
 }
 
-/** Namespace of an order's objects: that of its network, or else the engine's own. */
+/** Namespace of an order's objects: the namespace of its network, or else the engine's own. */
 export function getNamespace(
   { user }: Pick<Order, "user">,
   claim: ReadResult<LeaseClaim>,

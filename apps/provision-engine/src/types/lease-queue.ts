@@ -12,9 +12,9 @@ export type LeaseQueue = {
    * machines keep the queue of their request. Rejects with unavailable while the lease has no queue.
    */
   readonly reserve: (request: MachineRequest, signal: AbortSignal) => Promise<Reservation>;
-  /** Rejects with the fault that the ledger would answer. */
+  /** Rejects with the fault with which the ledger would refuse the request. */
   readonly check: (request: MachineRequest, signal: AbortSignal) => Promise<void>;
-  /** Explains why the lease has no queue; undefined: it has one, or needs none. */
+  /** Explains why the lease has no queue; undefined: it has a queue, or needs none. */
   readonly whyNone: (request: MachineRequest, signal: AbortSignal) => Promise<string | undefined>;
 };
 
@@ -53,7 +53,7 @@ export function makeLeaseQueue(
   };
 }
 
-/** Describes the wait of a reservation for its queue; undefined: it waits for machines. */
+/** Describes the wait of a reservation for its queue; undefined: the reservation waits for machines. */
 export function findQueueWait(reservation: Reservation): string | undefined {
   return reservation.state === "waiting" && reservation.because !== undefined
     ? describeQueueWait(reservation.because)
@@ -71,7 +71,7 @@ function orNoQueue(error: unknown): never {
   return throwNoQueue(why);
 }
 
-/** Returns undefined for any other fault. */
+/** Describes the fault of an unknown queue; undefined for any other fault. */
 function whyUnknown(error: unknown): string | undefined {
   const fault = findFault(error);
   return fault?.code === "queue_unknown"

@@ -5,7 +5,7 @@ import { findQueueWait, type LeaseQueue, type MachineRequest } from "./lease-que
 import { requireData, makeWorkloadType } from "./workload-type.ts";
 import type { LeaseLedger, Workload } from "./workload.ts";
 
-/** Machines use none of the engine's capacity: the ledger decides about them. */
+/** Machines use no capacity of the engine: the ledger decides about them. */
 export const MACHINE = makeWorkloadType({
   type: "machine",
   counter: "machine",
@@ -20,7 +20,7 @@ type LeaseOwner = { readonly kind: string; readonly id: string };
 /** Kind of lease owners in the ledger. */
 export const OWNER_KIND = "lease";
 
-/** Lease id and run. */
+/** The owner id consists of lease id and run. */
 const OWNER_ID = /^(\d+-\d+)-([1-9]\d{0,14})$/;
 
 /** Each run is an owner of its own, so that the late release of an earlier run cannot release machines of a later one. */
@@ -57,7 +57,7 @@ export function buildMachineRequest(lease: LeaseRecord): MachineRequest {
   return { pool, owner: buildLeaseOwner(lease).id, needs };
 }
 
-/** Whole machines of a pool, which the ledger grants all or none; the node scaler creates nodes for them. The result names the nodes. */
+/** Whole machines of a pool. The ledger grants all of them or none, and the node scaler creates nodes for them. The result names the nodes. */
 export function makeMachineWorkload(ledger: LeaseLedger, queue: LeaseQueue): Workload {
   const hold = async (lease: LeaseRecord, signal: AbortSignal): Promise<string> => {
     const request = buildMachineRequest(lease);
@@ -108,7 +108,7 @@ export function makeMachineWorkload(ledger: LeaseLedger, queue: LeaseQueue): Wor
 
 type MachineSeen = { readonly node: string; readonly standing: string };
 
-/** The first machine of the owner with such a standing. Rejects with unavailable while the ledger does not know every node. */
+/** Returns the first machine of the owner with one of these standings. Rejects with unavailable while the ledger does not know every node. */
 async function findMachine(
   ledger: Pick<LeaseLedger, "listMachines">,
   { owner, pool }: { readonly owner: string; readonly pool: string },
@@ -155,7 +155,7 @@ function throwLost(lost: MachineSeen, error: unknown): never {
 /** Maximum releases for one owner per call: it has one reservation at a time, but a late request can create another. */
 const MAX_RELEASES = 3;
 
-/** Resolves once the owner has no reservation. Rejects with unavailable if it gets a new one each time. */
+/** Resolves once the owner has no reservation. Rejects with unavailable if the owner gets a new reservation each time. */
 async function releaseMachines(
   ledger: Pick<LeaseLedger, "ask" | "release">,
   owner: string,
@@ -163,7 +163,7 @@ async function releaseMachines(
 ): Promise<void> {
   for (let times = 0; times < MAX_RELEASES; times += 1) {
     const found = await ledger.ask(owner, { signal });
-    // If nothing was released, that reservation had already ended, and the owner may have a newer one.
+    // If no reservation was released, the found one had already ended, and the owner may have a newer one.
     if (found === undefined || (await ledger.release(owner, found.id, { signal }))) return;
   }
   throwFault({

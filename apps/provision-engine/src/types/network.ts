@@ -49,8 +49,8 @@ const KEEPERS = [KINDS.volumeClaim, KINDS.statefulSet, KINDS.deployment, KINDS.p
 const NAMESPACE: ObjectKind = { ...KINDS.namespace, keptBy: KEEPERS };
 
 /**
- * A user's network: a namespace with restricted ingress. The result names it. It is removed after all known leases in it have ended, and kept while unknown
- * objects are in it.
+ * A user's network: a namespace with restricted ingress. The result names the namespace. The network is removed after all known leases in it have ended, and
+ * kept while unknown objects are in it.
  */
 export function makeNetworkWorkload({ objects }: Pick<LeaseCluster, "objects">): Workload {
   return {

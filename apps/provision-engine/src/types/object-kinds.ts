@@ -3,9 +3,9 @@ import type { KubeResource } from "@muster/kube";
 /** A kind of Kubernetes objects, and how they are removed. */
 export type ObjectKind = Pick<KubeResource, "apiVersion" | "plural"> & {
   readonly kind: string;
-  /** Kubernetes creates dependents of it, which are removed first. */
+  /** Kubernetes creates dependents of these objects, which are removed first. */
   readonly hasMembers?: true;
-  /** For a namespace: kinds whose objects, if they are not terminating, keep it, regardless of their owner. */
+  /** For a namespace: kinds whose objects keep the namespace unless they are terminating, regardless of their owner. */
   readonly keptBy?: readonly ObjectKind[];
   /** For a terminating namespace: the maximum grace period of its pods, which overrides their own. */
   readonly podGraceSeconds?: number;

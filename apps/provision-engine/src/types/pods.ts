@@ -30,7 +30,7 @@ export function buildPod<Container, Volume>({ container, resources, volumes, nod
   };
 }
 
-/** The nodes on which lease pods may run: those in no pool, and those in some pools. */
+/** The nodes on which lease pods may run: nodes in no pool, and nodes in some pools. */
 export type LeaseNodes = {
   /** Node label with the name of the pool. */
   readonly poolLabel: string;
@@ -90,14 +90,14 @@ export function describeUnstartable(
 /** Reasons of a start in progress. */
 const STARTING: ReadonlySet<string | undefined> = new Set(["ContainerCreating", "PodInitializing"]);
 
-/** Whether the pod will not become available soon: it is unschedulable, or something that it needs is missing. */
+/** Whether the pod will not become available soon: it is unschedulable, or an object that it needs is missing. */
 export function isBlocked([pod]: readonly PodTrouble[]): boolean {
   const { conditions = [], containerStatuses = [] } = pod?.status ?? {};
   const isHeldUp = containerStatuses.some(({ state }) => state?.waiting && !STARTING.has(state.waiting.reason));
   return isHeldUp || conditions.some(({ type, status }) => type === "PodScheduled" && status === "False");
 }
 
-/** Explains why no pod is available yet; `nodes` describes the nodes on which it may run. */
+/** Explains why no pod is available yet; `nodes` describes the nodes on which the pod may run. */
 export function describePods(pods: readonly PodTrouble[], nodes: string): string {
   const [pod] = pods;
   if (pod === undefined) return "no pod exists yet";

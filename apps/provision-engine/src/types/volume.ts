@@ -36,7 +36,7 @@ export function buildVolumeClaim(
   };
 }
 
-/** Disk space: a claim, which may be bound only when it is first mounted. It is removed after the leases that mount it have ended. */
+/** Disk space: a claim, which may be bound only when it is first mounted. The claim is removed after the leases that mount it have ended. */
 function volumeWorkload({ objects, namespace: own, storageClasses }: LeaseCluster): Workload {
   return {
     type: VOLUME.type,

@@ -19,7 +19,7 @@ export type ProvisionCounters = {
 /** A type of workload: the meaning of its data, and its implementation. */
 export type WorkloadType<Data = unknown, Type extends string = string> = {
   readonly type: Type;
-  /** The counter of its leases; undefined: they are not counted. */
+  /** The counter of leases of this type; undefined: they are not counted. */
   readonly counter?: keyof ProvisionCounters;
   /** Orders that arrive together begin in ascending rank. */
   readonly rank: number;

@@ -52,7 +52,7 @@ export function sortByRank<Item>(items: readonly Item[], typeOf: (item: Item) =>
   return items.toSorted((a, b) => rank(a) - rank(b));
 }
 
-/** The workloads of all types that this engine serves; without a cluster, only those that need none. */
+/** The workloads of all types that this engine serves; without a cluster, only types that need none. */
 export function makeWorkloads(parts: WorkloadParts): readonly Workload[] {
   return Object.values(TYPES)
     .map(({ workload }) => workload(parts))
@@ -61,10 +61,10 @@ export function makeWorkloads(parts: WorkloadParts): readonly Workload[] {
 
 type Counted = Pick<LeaseRecord, "order" | "phase">;
 
-/** Resources of each lease of a type beyond those in its order, from the configuration. */
+/** Resources of each lease of a type beyond the resources in its order, from the configuration. */
 export type TypeOverheads = Readonly<Record<string, ResourceUnits>>;
 
-/** The counter of a lease; undefined if it does not count. Leases with the same `network` count once. */
+/** The counter of a lease; undefined if the lease does not count. Leases with the same `network` count once. */
 export function findCounter({
   order,
   phase,
@@ -91,7 +91,7 @@ export function findNetworkName(order: Counted["order"]): string | undefined {
   return claim.ok ? claim.value.network : undefined;
 }
 
-/** All resources of a lease. */
+/** Sums all resources of a lease. */
 export function sumUnits(
   { type }: Pick<Order, "type">,
   { units }: LeaseClaim,

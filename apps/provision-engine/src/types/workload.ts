@@ -18,14 +18,16 @@ export type RequestedLease = LeaseRecord & {
 };
 
 /**
- * The implementation of a workload type. Calls may be repeated at any time, by this process or another: existing objects are found and not created twice, and
- * missing ones are no error of a removal. All calls stop at the signal.
+ * The implementation of a workload type. Calls may be repeated at any time, by this process or another: they find existing objects and do not create them
+ * twice. A missing object is no error of a removal. All calls stop at the signal.
  */
 export type Workload = {
   readonly type: string;
   readonly provision: ProvisionerFunc;
   readonly decommission: DecommissionerFunc;
-  /** Rejects with the permanent fault that `provision` would meet, as far as that is known without creating anything. Undefined: nothing is known. */
+  /**
+   * Rejects with the permanent fault that `provision` would meet, as far as it is known without creating an object. Undefined: no fault is known in advance.
+   */
   readonly preflight?: (lease: LeaseRecord, signal: AbortSignal) => Promise<void>;
   /**
    * Called periodically while the lease is active. Recreates missing objects, rejects with the trouble, or with unavailable if the check is not possible.
@@ -35,12 +37,12 @@ export type Workload = {
 };
 
 /**
- * Resolves with JSON for the user. After pool_availability and unavailable it is called until it succeeds, after other retryable faults a limited number of
- * times. Any other fault fails the order.
+ * Resolves with JSON for the user. After pool_availability and unavailable the call is repeated until it succeeds, after other retryable faults a limited
+ * number of times. Any other fault fails the order.
  */
 type ProvisionerFunc = (lease: RequestedLease, signal: AbortSignal) => Promise<string>;
 
-/** Removes the objects of this and earlier runs. It is called again after a rejection. */
+/** Removes the objects of this and earlier runs. The call is repeated after a rejection. */
 type DecommissionerFunc = (lease: LeaseRecord, signal: AbortSignal) => Promise<void>;
 
 /** Dependencies of workloads. */
@@ -53,13 +55,13 @@ export type WorkloadParts = {
   readonly nowNs: () => bigint;
 };
 
-/** The ledger of machines: the reservations of leases, and how machines stand. */
+/** The ledger of machines: the reservations of leases, and the standings of machines. */
 export type LeaseLedger = LedgerCalls & Pick<ReservationCalls, "listMachines" | "listQueues">;
 
-/** Returns the id of the lease that a workload was first created for. */
+/** Returns the id of the lease for which a workload was first created. */
 export type GetOriginalLease = (lease: string) => string;
 
-/** The Kubernetes cluster that leases live in. */
+/** The Kubernetes cluster of the objects of leases. */
 export type LeaseCluster = {
   /** Namespace of objects outside of users' networks. */
   readonly namespace: string;
@@ -89,11 +91,11 @@ export type ZdbImage = {
   /** Resources of each store, counted in addition to its disk. */
   readonly cpus: number;
   readonly memoryBytes: number;
-  /** Size of its root file system and log, on the node's disk. */
+  /** Size of the root file system and log of the store, on the node's disk. */
   readonly diskBytes: number;
 };
 
-/** Its namespace is that of the object; apiVersion, kind and labels are added. */
+/** An object to create. `metadata.namespace` is its namespace; apiVersion, kind and labels are added. */
 export type NewObject<Object> = Object & { readonly metadata: { readonly name: string; readonly namespace?: string } };
 
 export type Lease = Pick<LeaseRecord, "order" | "run" | "madeFor"> & Pick<RequestedLease, "onCreated">;
@@ -102,8 +104,8 @@ export type Observation<Value> =
   { readonly kind: "ready"; readonly value: Value } | { readonly kind: "pending"; readonly because: string };
 
 /**
- * Kubernetes objects of a lease. Everything rejects with FaultError: with unavailable while the API server is unavailable or overloaded, with deadline_exceeded
- * after a timeout, and with invalid_request and the server's message after a refusal.
+ * Kubernetes objects of a lease. Every method rejects with FaultError: with unavailable while the API server is unavailable or overloaded, with
+ * deadline_exceeded after a timeout, and with invalid_request and the server's message after a refusal.
  */
 export type LeaseObjects = {
   /**
@@ -138,18 +140,18 @@ export type LeaseObjects = {
     namespace: string,
     signal: AbortSignal,
   ): Promise<readonly Object[]>;
-  /** Repeats the observation until it is ready. Rejects with deadline_exceeded and the reason if that takes long; the caller is called again. */
+  /** Repeats the observation until it is ready. Rejects with deadline_exceeded and the reason after a long wait; the caller's call is then repeated. */
   untilReady<Value>(look: () => Promise<Observation<Value>>, signal: AbortSignal): Promise<Value>;
 };
 
 /** Credentials of a service account for external use. */
 type ClusterAccess = {
   readonly url: string;
-  /** PEM. */
+  /** The certificate authority in PEM. */
   readonly ca: string | undefined;
   /** A secret of the user, which must not be logged. */
   readonly token: string;
-  /** Set by the server, which may shorten the requested lifetime. */
+  /** The end of validity that the server sets, which may be earlier than requested. */
   readonly expiresAt: string;
 };
 

@@ -35,7 +35,7 @@ const DATA_PATH = "/data";
 const PASSWORD = "password";
 const BYTES_PER_GIB = 2n ** 30n;
 
-/** Resources of a store beyond those in its order. The node's own disk counts as SSD. */
+/** Resources of a store beyond the resources in its order. The node's own disk counts as SSD. */
 export function computeZdbOverhead({
   cpus,
   memoryBytes,
@@ -57,7 +57,7 @@ function buildZdbService({ place, labels, store }: Pick<ZdbOptions, "place" | "l
   };
 }
 
-/** One pod with the claim of the same name. The store reads its settings from its environment, which its command may use as `$(ZDB_MODE)`. */
+/** One pod with the claim of the same name. The store reads its settings from its environment variables, which its command may use as `$(ZDB_MODE)`. */
 export function buildZdbSet({ place, labels, data, store, nodes }: ZdbOptions) {
   const { image, command, port, cpus, memoryBytes, diskBytes } = store;
   return {
@@ -96,7 +96,7 @@ export function buildZdbSet({ place, labels, data, store, nodes }: ZdbOptions) {
   };
 }
 
-/** The claim is last: a running pod keeps it. */
+/** The claim is last, because a running pod keeps it. */
 const OBJECT_KINDS = [KINDS.statefulSet, KINDS.service, KINDS.secret, KINDS.volumeClaim];
 
 const NOT_SERVED = "zdb is not served by this engine: PROVISION_ZDB_IMAGE is not set";
