@@ -35,7 +35,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   return readEnv(env, (read) => ({
     nats: readNatsAccess(read),
     kube: {
-      /** Kubeconfig file of the cluster. Unset: the cluster in which the controller runs. */
+      /** Kubeconfig file of the cluster. Without it, the cluster that the controller runs in. */
       kubeconfig: read.optional("MUSTER_KUBECONFIG"),
       /** The namespace of the jobs. */
       namespace: read.text("MUSTER_NAMESPACE", "default"),
@@ -69,7 +69,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       pool: read.optional("JOB_DEFAULT_POOL"),
       /** Node label whose value is the name of the pool. */
       poolLabel: read.text("JOB_POOL_LABEL", "pool"),
-      /** Scheduler of the pods of jobs whose templates name none. Unset: the cluster's own. */
+      /** Scheduler of the pods of jobs whose templates name none. Without it, the cluster's own. */
       scheduler: read.optional("JOB_GANG_SCHEDULER"),
       /** Appended to the names by which members find one another, such as `cluster.local`. */
       clusterDomain: read.optional("JOB_CLUSTER_DOMAIN"),
@@ -83,12 +83,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     policy: {
       /** First pause before a failed member restarts. It doubles each time. */
       restartBackoffMs: read.integer("JOB_RESTART_BACKOFF_MS", { fallback: 10_000, min: 0, max: HOUR_MS }),
-      /** Maximum pause before a failed member restarts. */
+      /** The longest of these pauses. */
       maxRestartBackoffMs: read.integer("JOB_RESTART_BACKOFF_MOST_MS", { fallback: 360_000, min: 0, max: HOUR_MS }),
       /** A job fails when a member needs more uncounted restarts in a row. */
       maxUncountedRestarts: read.integer("JOB_UNCOUNTED_RESTARTS_MOST", { fallback: 20, min: 1, max: 100_000 }),
       calmAfterMs: CALM_AFTER_MS,
-      /** A gang that waits longer than this for another machine, by the clock of this process, releases all machines and requests them again. */
+      /** A gang that waits longer for another machine, as this process sees it, releases all and requests them again. */
       replacementWaitMs: read.integer("JOB_REPLACEMENT_WAIT_MS", { fallback: 600_000, min: 1000, max: 24 * HOUR_MS }),
       /** Pause before a request is repeated that the ledger refused (too large, unknown pool). */
       refusedRetryMs: read.integer("JOB_REFUSED_RETRY_MS", { fallback: 30_000, min: 100, max: HOUR_MS }),

@@ -46,7 +46,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, so
   const name = config === undefined ? undefined : checkDnsLabel("NODE_SCALER_NAME", config.name);
   if (name !== undefined) problems.push(describeFault(name));
   const poolLabel = config?.poolLabel ?? POOL_LABEL;
-  /** YAML file of providers and pools. Without it, no pool is scaled. */
+  /** YAML file of providers and pools. Without it, nothing is scaled. */
   const file = gather(problems, () => readPools(env["NODE_SCALER_FILE"]?.trim(), { ...sources, poolLabel }));
   if (config === undefined || file === undefined || problems.length > 0)
     return throwFault({ code: "invalid_request", field: "configuration", reason: `\n${problems.join("\n")}` });
@@ -69,16 +69,16 @@ function readVariables(env: Readonly<Record<string, string | undefined>>): Omit<
   return readEnv(env, (read) => ({
     nats: readNatsAccess(read),
     kube: {
-      /** Kubeconfig file of the cluster. Unset: the service account of the pod. */
+      /** Kubeconfig file of the cluster. Without it, the service account of the pod. */
       kubeconfig: read.optional("MUSTER_KUBECONFIG"),
     },
-    /** Value of the label on the nodes of this scaler. Unique for each installation in a cluster. */
+    /** Label value of its nodes. Unique for each installation in a cluster. */
     name: read.text("NODE_SCALER_NAME", "muster"),
     /** Node label whose value is the name of the pool. */
     poolLabel: read.text("NODE_SCALER_POOL_LABEL", POOL_LABEL),
     /** A leader that is silent for this long is replaced. */
     lockTtlMs: read.integer("NODE_SCALER_LOCK_TTL_MS", { fallback: 5000, min: 300, max: 10 * MINUTE_MS }),
-    /** Maximum age of the watcher's mark that all nodes are known. Beyond it the scaler judges no node. */
+    /** Maximum age of the watcher's mark that all nodes are known. Beyond it no node is judged. */
     nodesFreshMs: read.integer("NODE_SCALER_NODES_FRESH_MS", { fallback: 120_000, min: 1000, max: DAY_MS }),
     intervals: {
       /** Interval of rounds that compute, boot and mark stops. Longer than the heartbeat. */
@@ -114,7 +114,7 @@ function readPools(path: string | undefined, sources: FileSources): PoolsFile {
   return throwFault({ code: "invalid_request", field: "NODE_SCALER_FILE", reason });
 }
 
-/** Checks that each interval is longer than the interval on which it depends, because a round decides on the results of an earlier one. */
+/** Checks that each interval is longer than the one on which it depends, because a round decides on the results of an earlier one. */
 function checkIntervals({ intervals, clientTimeoutMs }: Pick<Config, "intervals" | "clientTimeoutMs">) {
   const { poolMs, heartbeatMs } = intervals;
   if (poolMs > heartbeatMs && heartbeatMs > clientTimeoutMs) return undefined;

@@ -17,11 +17,11 @@ export type Config = {
   readonly quota: QuotaPolicy;
   readonly engine: EnginePolicy;
   readonly capacity: EngineCapacity;
-  /** The queue of leases of machines; undefined: no queue. */
+  /** The queue of leases of machines; undefined: none. */
   readonly queue: string | undefined;
   /** Undefined: no cluster; types that need one are not served. */
   readonly kube: KubeConfiguration | undefined;
-  /** The HTTP controller, an additional source of orders and receiver of results; undefined: no controller. */
+  /** The HTTP controller, an additional source of orders and receiver of results; undefined: none. */
   readonly controller: ControllerConfig | undefined;
   readonly cleanup: CleanupConfig;
   readonly lockTtlMs: number;
@@ -52,7 +52,7 @@ export type KubeConfiguration = Omit<LeaseCluster, "objects" | "accessOf"> & {
 };
 
 const DAY_MS = 86_400_000;
-/** Kubernetes restarts a container after up to 5 minutes. The first 4 exits of a container that keeps crashing fall within this time. */
+/** Kubernetes restarts a container after up to 5 minutes: the first 4 exits of one that keeps crashing fall within this time. */
 const CRASH_WINDOW = { fallback: 1_200_000, min: 1000, max: 7 * DAY_MS };
 /** Age of orders; the maximum is ten years. */
 const AGE = { min: 1000, max: 3650 * DAY_MS };
@@ -177,15 +177,15 @@ export function isEngineId(text: string): boolean {
 }
 
 function readQueue(read: EnvReader): string | undefined {
-  /** Queue of leases of machines (docs/queues-work.md#leases). Required once a Queue exists; without the setting, leases have no queue, and wait then. */
+  /** Queue of leases of machines (docs/queues-work.md#leases). Required once a Queue exists; without it, leases have no queue, and wait then. */
   if (read.optional("PROVISION_QUEUE") === undefined) return undefined;
   return read.matching("PROVISION_QUEUE", QUEUE);
 }
 
 function readKube(read: EnvReader): KubeConfiguration | undefined {
-  /** Kubeconfig file of the cluster of workloads. Unset: the cluster in which the engine runs, or no cluster. */
+  /** Kubeconfig file of the cluster of workloads. Without it, the cluster that the engine runs in, or none. */
   const kubeconfig = read.optional("MUSTER_KUBECONFIG");
-  /** Kubernetes sets this variable in every pod: if it is set, the engine runs in a cluster. */
+  /** Kubernetes sets it in every pod: the engine runs in a cluster. */
   const inCluster = read.optional("KUBERNETES_SERVICE_HOST") !== undefined;
   if (kubeconfig === undefined && !inCluster) return undefined;
   return {
@@ -245,7 +245,7 @@ function readController(read: EnvReader): ControllerConfig | undefined {
       url: read.httpUrl("PROVISION_HTTP_URL"),
       /** Sent to the controller as `Authorization: Bearer`. */
       token: read.optional("PROVISION_HTTP_TOKEN"),
-      /** Time limit of one request. A controller that delays a poll until it has news must answer within this time. */
+      /** Time limit of one request. A controller that delays a poll until it has news must answer within it. */
       timeoutMs: read.integer("PROVISION_HTTP_TIMEOUT_MS", { fallback: 30_000, min: 10, max: DAY_MS }),
       /** Maximum size of one response body, decompressed. */
       maxBytes: read.integer("PROVISION_HTTP_ANSWER_BYTES_MAX", { fallback: 33_554_432, min: 1024, max: 2 ** 30 }),

@@ -25,7 +25,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   const config = readEnv(env, (read) => ({
     nats: readNatsAccess(read),
     kube: {
-      /** Kubeconfig file of the cluster. Unset: the service account of the pod. */
+      /** Kubeconfig file of the cluster. Without it, the service account of the pod. */
       kubeconfig: read.optional("MUSTER_KUBECONFIG"),
       /** The namespace of the pods of sets. */
       namespace: read.text("MUSTER_NAMESPACE", "default"),
