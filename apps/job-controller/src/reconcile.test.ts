@@ -20,7 +20,7 @@ const PASS_POLICY = { ...POLICY, statusEveryMs: 1000, maxPostponeMs: 15_000 };
 
 const never = new AbortController().signal;
 
-/** A world in which steps succeed, except for those that a test makes fail. */
+/** A world in which steps succeed, except for the steps that a test makes fail. */
 function world(
   start: Partial<Snapshot>,
   more: Partial<PassDeps<ObservedJob>> = {},

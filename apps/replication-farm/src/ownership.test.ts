@@ -7,7 +7,7 @@ import { makeScan } from "./ownership.ts";
 
 const seen = { name: "web", revision: 1, read: { record: makeSet({ name: "web" }) } };
 
-/** A farm whose view contains the set, whatever the store contains. */
+/** A farm whose view contains the set, even if the store does not. */
 function lateView(isStored: () => boolean) {
   const locked: string[] = [];
   const stop = new AbortController();

@@ -201,7 +201,7 @@ const NAMES = [
     "toString",
   ],
 ];
-/** Generates any JSON, most often with names that the reader knows. */
+/** Generates any JSON, mostly with names that the reader knows. */
 const anyJson = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 5, withCrossShrink: true },

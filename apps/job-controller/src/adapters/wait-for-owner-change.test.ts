@@ -11,7 +11,7 @@ it("a wait ends with a change, with its timeout, and with its signal", async () 
   const rung = waitForOwnerChange(bell, OWNER, 3_600_000, stop.signal);
   bell.emit(OWNER);
   await rung;
-  // The timer of a wait alone keeps no process running.
+  // Keep the process running, because the timer of a wait does not.
   const alive = setInterval(() => undefined, 1000);
   await waitForOwnerChange(bell, OWNER, 1, stop.signal).finally(() => clearInterval(alive));
   const stopped = waitForOwnerChange(bell, OWNER, 3_600_000, stop.signal);

@@ -31,7 +31,7 @@ function look(status: JobStatus, member: PodFact, restartPolicy: RestartPolicy, 
   return planJob(makeSnapshot({ spec: job, status, replicas: [makeReplicaSeen("worker", [member])] }), POLICY).status;
 }
 
-/** Returns how the job of such a member ends, and after how many runs. */
+/** Returns how the job of a member that always exits with this code ends, and after how many runs. */
 function endOf(policy: RestartPolicy, code: number, backoffLimit: number): string {
   let status: JobStatus = NEW_STATUS;
   for (let run = 1; run <= MAX_RUNS; run += 1) {

@@ -51,7 +51,7 @@ const history = fc
   })
   .map((parts) => parts.flat());
 
-/** The count of an observer of all events. */
+/** The count of an observer that receives all events. */
 type Row = { times: number; lastEndMs: number; uid: string; done: boolean };
 
 it("counts each restart in a row exactly once, never shortens the pause, and fails the job beyond the limit", () => {
@@ -104,7 +104,7 @@ function checkCounts(world: World, rows: ReadonlyMap<string, Row>): void {
 
 type Seen = { readonly rows: ReadonlyMap<string, Row>; readonly seenPods: Map<string, string> };
 
-/** Checks that a replaced pod starts after the pause of the current row. */
+/** Checks that a replaced pod starts after the pause of the current series. */
 function checkPause(world: World, { component, uid }: PodFact, { rows, seenPods }: Seen): void {
   if (seenPods.get(component) === uid) return;
   seenPods.set(component, uid);

@@ -115,7 +115,7 @@ const anySpec: fc.Arbitrary<WorldSetup> = fc.oneof(
   }),
 );
 
-/** Generates specs of the same jobs, with members that share machines. */
+/** Generates specs of these jobs, with members that share machines. */
 const sharedSpec: fc.Arbitrary<WorldSetup> = fc
   .record({ given: anySpec, shares: fc.tuple(requests, requests) })
   .map(({ given: { of, maxMachines }, shares }) => {
@@ -163,7 +163,7 @@ it.each([
     fc.property(jobs, events(60, each), (given, happenings) => {
       const world = makeWorld(given);
       for (const event of happenings) applyEvent(world, event);
-      // The next pass sees the answers of the ledger to a step; a gang that releases all its machines takes four passes.
+      // The next pass receives the answers of the ledger to a step; a gang that releases all its machines takes four passes.
       for (let round = 0; round < 6; round += 1) runPass(world);
       const status = world.status;
       expect(runPass(world)).toEqual([]);

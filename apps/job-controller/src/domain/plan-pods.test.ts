@@ -24,7 +24,7 @@ function deleted(more: Partial<Snapshot>): string[] {
   return steps.flatMap((step) => (step.kind === "delete-pod" ? [step.pod] : []));
 }
 
-/** Builds a pod as a frozen leader creates it that continues after others have released the machine. */
+/** Builds a pod of a frozen leader, which creates it after other processes have released the machine. */
 const late = {
   replicas: [makeReplicaSeen("worker", [makePodFact("worker-0", { node: "foreign" }), makePodFact("worker-1")])],
 };

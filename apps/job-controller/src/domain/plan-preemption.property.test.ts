@@ -109,7 +109,7 @@ function countsOf({ status }: World) {
 it("a job that is preempted at any point of its life and granted again counts and ends as without the preemption", () => {
   fc.assert(
     fc.property(fc.array(turn, { minLength: 1, maxLength: 8 }), deadline, (turns, preemption) => {
-      // Long runs end the row of uncounted restarts in either world.
+      // Long runs end the series of uncounted restarts in either world.
       const policy = { ...makeWorld({ of: SPEC, maxMachines: Infinity }).policy, calmAfterMs: Infinity };
       const [undisturbed, disturbed] = [0, 1].map(() => makeWorld({ of: SPEC, maxMachines: Infinity }, policy));
       if (undisturbed === undefined || disturbed === undefined) throw new Error("two worlds");

@@ -15,7 +15,7 @@ function all(world: World, kind: "pod-binds" | "pod-runs" | "pod-goes"): void {
   for (let which = world.pods.length - 1; which >= 0; which -= 1) applyEvent(world, { kind, which });
 }
 
-/** Runs passes on a stopped clock until nothing changes. `dies` has the steps after which each earlier pass crashes. */
+/** Runs passes on a stopped clock until a pass changes no object. `dies` has the steps after which each earlier pass crashes. */
 function passes(world: World, dies: readonly number[]): void {
   for (const after of dies) {
     applyEvent(world, { kind: "crash-in-steps", after });

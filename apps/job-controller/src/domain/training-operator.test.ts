@@ -29,7 +29,7 @@ type Case = {
   readonly kind: Kind;
   readonly field: string;
   readonly container: string;
-  /** The replicas by type as manifests spell it. */
+  /** The replicas by type, spelled as in manifests. */
   readonly replicas: Readonly<Record<string, number>>;
   readonly port: { readonly name: string; readonly number: number } | undefined;
   readonly restartPolicy: string;

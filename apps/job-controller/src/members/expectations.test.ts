@@ -5,7 +5,7 @@ import { EXPECTATION_MS, makeExpectations, buildPodsKey, buildServicesKey, type 
 const PODS = buildPodsKey("uid-1", "worker");
 const SERVICES = buildServicesKey("uid-1", "worker");
 
-/** Whether nothing is outstanding for pods and services of these types. */
+/** Whether no change is outstanding for pods and services of these types. */
 function areSatisfied(expectations: Expectations, jobUid: string, types: readonly string[]): boolean {
   return types.every(
     (type) =>

@@ -31,7 +31,7 @@ const quota = new KubeError("POST", 403, { reason: "Forbidden", message: "exceed
 
 type Answers = { create?: Error; get?: MemberObject | Error; delete?: Error };
 
-/** Scripts answers; each call succeeds by default. */
+/** Scripts the answers of the API server; each call succeeds by default. */
 function world(answers: Answers) {
   const events: string[] = [];
   const asked: string[] = [];

@@ -15,7 +15,7 @@ import { buildDemands } from "./build-demands.ts";
 import { computeScaling } from "./compute.ts";
 import type { Demand } from "./demand.ts";
 
-/** Builds the same demands for each of the pools, the first one preferred. */
+/** Builds equal demands for each of the pools, the first pool preferred. */
 function anyOf(demands: readonly Demand[], ...pools: readonly string[]): Demand[] {
   return pools.flatMap((pool, option) => demands.map((demand) => ({ ...demand, pool, option })));
 }

@@ -67,7 +67,7 @@ it("decides the same in any order of its input", () => {
   );
 });
 
-/** Whether a waiting gang may be completed by a new standby node: it then takes or adds others. */
+/** Whether a new standby node may complete a waiting gang, which then takes or adds other nodes. */
 function mayServeWaiting({ waits, start }: ScalingPlan): boolean {
   return waits.some(({ code }) => code !== "RATE_LIMITED") && start.some(({ because }) => because === "STANDBY");
 }
@@ -75,7 +75,7 @@ function mayServeWaiting({ waits, start }: ScalingPlan): boolean {
 it("changes nothing in the world that it planned, unless boots were deferred", () => {
   check((snapshot, plan) => {
     if (plan.waits.some(({ code }) => code === "RATE_LIMITED") || mayServeWaiting(plan)) return;
-    // Standby nodes may be promised to waiting demands, for room or for spot instances, and then others become standby.
+    // Standby nodes may be promised to waiting demands, for room or for spot instances. Other nodes then become standby.
     const waiting = plan.waits.some(({ code }) => ["POOL_MAX", "GANG_INCOMPLETE", "UNAVAILABLE"].includes(code));
     const spares = !waiting && snapshot.limits.bootsPerRound > plan.start.length;
     const world = applyPlan(snapshot, plan, "next");

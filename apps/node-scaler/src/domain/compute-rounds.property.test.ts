@@ -19,7 +19,7 @@ function passTime(world: ScalingSnapshot, happens: (name: string) => boolean): S
 
 type Look = (plan: ScalingPlan, world: ScalingSnapshot) => void;
 
-/** Runs round after round for the same demands, until nothing changes. */
+/** Runs round after round for equal demands, until no plan changes a node. */
 function live(snapshot: ScalingSnapshot, happenings: readonly number[], look: Look): ScalingPlan {
   let world = snapshot;
   let quiet = 0;
@@ -33,7 +33,7 @@ function live(snapshot: ScalingSnapshot, happenings: readonly number[], look: Lo
     let number = round;
     world = passTime(applyPlan(world, plan, `round${round}`), () => {
       number += 7;
-      // In late rounds all of these happen.
+      // In late rounds all pending changes happen.
       return round > 20 || number % 10 < share;
     });
   }
@@ -69,7 +69,7 @@ it("boots nothing of a kind that it ended to make room, while the demands are un
     return (plan, world) => {
       for (const { spec, because } of plan.start) {
         const pool = world.pools.get(spec.pool);
-        // Standby nodes have the usual volume of the pool, whatever the provider: a node with another one did not stand by.
+        // Standby nodes have the usual volume of the pool, whatever the provider. A node with another volume did not stand by.
         const fixed = because === "STANDBY" || world.fixedSizeVolumes.has(pool?.provider ?? "");
         const same = ended.filter(
           (node) =>

@@ -26,7 +26,7 @@ function sizeOf(type: string): Amounts {
 
 type Existing = {
   readonly type: TypeName;
-  /** Undefined if nothing of it is granted. */
+  /** Undefined if no part of the node is granted. */
   readonly used: Amounts | undefined;
   readonly isOwn: boolean;
 };

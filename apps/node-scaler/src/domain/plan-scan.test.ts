@@ -26,7 +26,7 @@ const base: ScanSnapshot = {
   stops: new Map(),
 };
 
-/** Scans the same world twice and returns the steps of the second scan; the first has none. */
+/** Scans an unchanged world twice and returns the steps of the second scan; the first scan has none. */
 function twice(parts: Partial<ScanSnapshot>) {
   const first = planScan({ ...base, ...parts });
   expect(first.steps).toEqual([]);

@@ -64,7 +64,7 @@ const worlds: fc.Arbitrary<ScalingSnapshot> = fc
 
 type Place = { free: Amounts; isEmpty: boolean };
 
-/** The places that the ledger has once all started nodes are ready; `without` is left out. */
+/** Returns the places that the ledger has once all started nodes are ready, except the place of the node `without`. */
 function placesOf({ parts, machines, nodes }: ScalingSnapshot, plan: ScalingPlan, without?: string): Place[] {
   const rank = ({ status }: ScaledNode): number => (status.phase === "Available" ? 0 : 1);
   const empty = [

@@ -7,7 +7,7 @@ import type { Demand } from "./demand.ts";
 const KEY = "topology.kubernetes.io/zone";
 const topology = { key: KEY };
 const ZONES = ["a", "b", "c"];
-/** In the last world the pools create nothing. */
+/** In the last world the pools create no nodes. */
 const zones = ZONES.slice(0, 2);
 const joinedIn = (name: string, zone: string) => ({ joined: { name, labels: { [KEY]: zone }, taints: [] } });
 

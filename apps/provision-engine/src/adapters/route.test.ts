@@ -7,7 +7,7 @@ import { makeRouteHandlers } from "./route.ts";
 const { CleanupResourcesRequest, GetEngineRequest } = muster.provision.v1;
 const call = { deadlineMs: 1000, pageBytes: Infinity, signal: new AbortController().signal };
 
-/** All methods of a service, with the same answer. */
+/** Builds all methods of a service, with equal answers. */
 function saying(dependency: string): Handlers<typeof LeaseService> & Client<LeaseServiceOfEngine> {
   const refuse = () => Promise.reject(new FaultError({ code: "unavailable", dependency, retryAfterMs: 1 }));
   const methods = Object.keys(LeaseService.methods).map((name) => [name, refuse]);

@@ -78,7 +78,7 @@ it("changes a lease only for its own user or source, never shortens its time, an
         expect(next.expiresAtNs).toBeGreaterThanOrEqual(record.expiresAtNs);
         expect(next.renewal?.sequence ?? 0).toBeGreaterThanOrEqual(record.renewal?.sequence ?? 0);
         if (record.phase === "ENDED") expect(next.phase).toBe("ENDED");
-        // The same request once more has no further effect.
+        // A repeated request has no further effect.
         const again = decide(wish, next, 500n);
         const twice = again.kind === "change" ? transitionLease(next, again.change, 500n).next : undefined;
         expect((twice ?? next).phase).toBe(next.phase);

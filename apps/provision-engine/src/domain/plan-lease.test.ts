@@ -39,7 +39,7 @@ function plan(
   );
 }
 
-/** The plan for a snapshot, and the same one from its stored form. */
+/** Plans from a snapshot and from its stored form, and expects equal plans. */
 function planTwice(snapshot: LeaseSnapshot, nowNs: bigint): LeasePlan {
   const planned = planLease(snapshot, POLICY, nowNs);
   const stored = readDecision(writeDecision({ snapshot, policy: POLICY, nowNs }, planned));

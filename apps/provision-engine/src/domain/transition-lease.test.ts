@@ -25,7 +25,7 @@ const ending = (cause: EndingCause): LeaseChange => ({
 });
 const renewal: Renewal = { id: "1-1", engine: "main", user: "user", expiresAtNs: 2_000_000n, sequence: 1, signature };
 
-/** A lease in a phase, with the fields that it has there. */
+/** Builds a lease in a phase, with the fields that it has in this phase. */
 function inPhase(phase: LeasePhase): LeaseRecord {
   const over = phase === "ENDED" || phase === "FAILED";
   const had = phase === "ACTIVE" || phase === "DECOMMISSIONING" || phase === "ENDED";
@@ -203,7 +203,7 @@ describe("a lease that is over, without its data", () => {
     const again = transitionLease(reported("FAILED"), { kind: "resent", data }, NOW).next;
     expect(transitionLease(compact("FAILED"), { kind: "resent", data }, NOW).next).toEqual(again);
     expect(again).toMatchObject({ phase: "ORDERED", order: { data }, orderHash: undefined });
-    // A source that only asks for the answer brings no data.
+    // A source that only requests the answer sends no data.
     expect(transitionLease(compact("FAILED"), { kind: "resent" }, NOW).next).toMatchObject({
       phase: "FAILED",
       feedback: { result: true, deleted: true },

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { ExpiryHeap } from "./expiry-heap.ts";
 
-/** A slow model: takes the ended ones, the earliest first. */
+/** A slow model of the heap: takes the expired ids, the earliest first. */
 function takeOver(times: Map<string, bigint>, nowNs: bigint): bigint[] {
   const over = [...times].filter(([, atNs]) => nowNs > atNs);
   for (const [id] of over) times.delete(id);

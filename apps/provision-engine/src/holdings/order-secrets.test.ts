@@ -64,7 +64,7 @@ it("compares two orders by their opened data, though each is sealed separately",
   const pairs = [other, changed].map((each) => secrets.isSame(sealed(plain), sealed(each)));
   expect(sealed(plain).data).not.toBe(sealed(other).data);
   expect([...pairs, secrets.isSame(plain, other), secrets.isSame(plain, changed)]).toEqual([true, false, true, false]);
-  // Data that cannot be opened equal nothing.
+  // Data that cannot be opened never count as equal.
   expect(secrets.isSame(sealed(plain), { ...sealed(plain), data: sealed(other).data })).toBe(false);
 });
 

@@ -146,7 +146,7 @@ it("cancels a provisioner whose lease ends, but not for an earlier run, and star
   cancel(ending("1-3"));
   const unwanted = { ok: false, message: "", isWaiting: true };
   expect(await outcomes[2]).toMatchObject(unwanted);
-  // The event arrives late here; the record is read when the call's turn starts.
+  // The event arrives late in this test, so the call reads the record when its turn starts.
   stored.set("1-2", ending("1-2"));
   await new Promise(setImmediate);
   expect(begun).toEqual(["1-1"]);
@@ -260,6 +260,6 @@ it("keeps nothing in memory of finished calls", async () => {
     return process.memoryUsage().heapUsed / 1024;
   };
   const before = await kibAfter(3000);
-  // Any state left by a call would exceed half a KiB.
+  // Any state that each call keeps would exceed half a KiB.
   expect((await kibAfter(6000)) - before).toBeLessThan(1500);
 });

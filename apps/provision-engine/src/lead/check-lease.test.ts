@@ -118,7 +118,7 @@ it("checks active leases periodically, sooner if they are troubled or have lost 
   expect(checks.isDue("1-1", 450_000n * MS + 1n)).toBe(true);
   checks.done("1-1", false, 500_000n * MS);
   expect(checks.scheduled("1-1")).toBe(1_100_000n * MS);
-  // Pods that come and go do not cause constant checks.
+  // Pods that disappear repeatedly do not cause constant checks.
   checks.soon("1-1", 501_000n * MS);
   expect(checks.scheduled("1-1")).toBe(510_000n * MS);
   checks.soon("1-1", 520_000n * MS);

@@ -24,7 +24,7 @@ type Cleaning = {
   readonly mode?: CleanupMode;
   readonly objects?: readonly FoundObject[];
   readonly graceMs?: number;
-  /** Lists that fail before one succeeds. */
+  /** Number of lists that fail before one succeeds. */
   readonly failures?: number;
 };
 
@@ -130,7 +130,7 @@ it("removes objects without a record at the second sweep, after the grace period
   expect(world.removed).toEqual([]);
   expect(await look(false)).toEqual(["keep", "remove", "keep"]);
   expect(world.removed).toEqual(["1-2"]);
-  // The grace period restarts after a record existed for a while.
+  // The grace period restarts after a record has existed for a while.
   world.record("1-1", "ENDED");
   expect(await look(false)).toEqual(["suspect", "keep"]);
   stop.abort();
@@ -188,7 +188,7 @@ it("removes nothing if all records are lost, reports it, and continues after an 
   expect(held.brake).toMatchObject({ left: 3 });
   expect(held.steps.map((step) => step.kind)).toEqual(["suspect", "suspect", "suspect"]);
   expect(world.cleaner.brake()).toEqual(held.brake);
-  // More leftovers exist now than were confirmed.
+  // The cluster now has more leftovers than the client has confirmed.
   expect((await world.cleaner.sweep({ isDryRun: false, confirmed: 2 }, signal)).brake).toMatchObject({ left: 3 });
   expect(world.removed).toEqual([]);
   await world.cleaner.sweep({ isDryRun: false, confirmed: 3 }, signal);
@@ -251,7 +251,7 @@ it.each([
   const stop = new AbortController();
   const running = world.cleaner.run(stop.signal);
   await until("its own looks are over", () => Promise.resolve(world.removed.length === goes.length));
-  // A requested dry run removes nothing.
+  // A requested dry run removes no object.
   await world.cleaner.sweep(DRY, signal);
   await world.cleaner.sweep(DRY, signal);
   expect(world.removed).toEqual(goes);

@@ -20,7 +20,7 @@ it("counts a lease that begins after another one was observed, so that both toge
   const lead = { token: 9, signal: stop.signal, lost: stop.signal, isHeld: () => true };
   const deps = buildPassDeps(ops, lead, makeWaitingLeases(), makeCallPauses(ops.policy.pass.retry));
   const pass = makeLeasePasses(deps, ops.policy.pass);
-  // Both observe before either acts.
+  // Both passes observe before either acts.
   await Promise.all(ids.map((id) => pass(id, stop.signal)));
   expect(calls).toEqual(["provision 1-1"]);
   expect(ids.map((id) => ops.holdings.find(id)?.phase)).toEqual(["ACTIVE", "FAILED"]);

@@ -89,7 +89,7 @@ function worldBehind() {
     decommission: () => Promise.resolve(),
   };
   const holdings = openLeaseRegistry({}, {});
-  // The state that a replica learns without leading.
+  // A replica learns this state without leading.
   holdings.learn(LATE);
   const config = readConfig({ PROVISION_KEY: "11".repeat(32) });
   const ops: EngineOps = {

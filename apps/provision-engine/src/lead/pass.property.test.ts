@@ -45,7 +45,7 @@ async function play(world: World, made: readonly Step[]): Promise<void> {
   expect(world.broken, made.map(({ name }) => name).join(", ")).toEqual([]);
 }
 
-/** A settled world: everything desired exists, nothing else does, and all sources have their feedback. */
+/** Checks a settled world: exactly the desired objects exist, and all sources have their feedback. */
 async function settles(world: World): Promise<void> {
   await world.calm(IDS);
   // Deliver the last feedback.
@@ -106,7 +106,7 @@ it("keeps active leases, and nothing else after a sweep, even while leaders are 
   );
 });
 
-/** One lease is active, and a pass over the one that takes it over has begun; both last long. */
+/** Makes one lease active, and begins a pass over the lease that takes it over; both last long. */
 async function orderBoth(world: World): Promise<void> {
   for (const [at, lease] of ["1-1", "1-3"].entries()) {
     if (at > 0) await world.calm(["1-1"]);
@@ -183,7 +183,7 @@ it("a deposed leader that still removes a failed run cannot remove the next one"
   world.weather("half-made");
   world.order("1-1");
   await world.pass("1-1");
-  // Steps: read, write PROVISIONING, create half of the workload, write DECOMMISSIONING. Then its removal is the oldest call in flight.
+  // Steps: read, write PROVISIONING, create half of the workload, write DECOMMISSIONING. The removal of the workload is then the oldest call in flight.
   await steps(4, 0);
   world.depose();
   world.weather("well");

@@ -34,7 +34,7 @@ function telling() {
   let overtaking: ((id: string) => void) | undefined;
   let answers: PromiseWithResolvers<undefined> | undefined;
   let away = false;
-  // A signature with the key of that number.
+  // Results are signed with the key of this number.
   let key = 0;
   const results: (Result | undefined)[] = [];
   const published: string[] = [];
@@ -81,7 +81,7 @@ function telling() {
     policy: POLICY,
     digest,
     fence: 1,
-    // A hanging source is late immediately; all others answer in time.
+    // A hanging source is late immediately; all other sources answer in time.
     isInTime: async (answered: Promise<unknown>) => {
       if (answers !== undefined) return false;
       await answered;
@@ -206,7 +206,7 @@ it("removes the data of a lease in the same write that records its reported end,
   expect(feedback).toMatchObject({ result: false, deleted: false });
   expect([order.data, kept?.data, kept?.state]).toEqual(["", "", "ok"]);
   expect(orderHash).toEqual(hashOrder(unreported.order, digest));
-  // A sender that still has the order gets the same answer.
+  // A sender that still has the order gets an equal answer.
   world.change("1-1", { kind: "resent", data: unreported.order.data });
   await world.pass(60_000);
   expect(world.reported).toEqual(["1-1 1 result", "1-1 3 deleted", "1-1 4 deleted"]);

@@ -4,7 +4,7 @@ import { releaseTurnWhile, makeUserTurns } from "./user-turns.ts";
 
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** Work that runs until the test ends it, and how often other users started while each user waited. */
+/** Work that runs until the test ends it. Records how often other users started while each user waited. */
 function turning(atOnce: number) {
   const turns = makeUserTurns(atOnce);
   const begun: string[] = [];

@@ -135,7 +135,7 @@ it("takes orders while a slow controller gets reports of invalid entries", async
   expect(failed).toEqual(["refused", "refused", "refused"]);
 }, 5000);
 
-/** A user with a limit of one lease, which exists. */
+/** The second order of a user with a limit of one lease; the first lease exists. */
 const second = { ...ordered, order: { ...order, id: "1-2" } };
 const over = makeLeaseRecord({ order, phase: "ENDED" });
 const userWith = (first: LeaseRecord) => {
@@ -237,7 +237,7 @@ it("takes the later orders of a user only after a waiting one", async () => {
     jobs: (async function* () {
       await Promise.resolve();
       yield second;
-      // Another type starts only after the earlier orders are settled, so the first one waits by now.
+      // Another type starts only after the earlier orders are settled, so the first order waits by now.
       yield { ...ordered, order: { ...volume, id: "4-1", user: "another" } };
       holdings.learn({ record: over, revision: 2 });
       yield { ...ordered, order: { ...volume, id: "1-3" } };

@@ -12,7 +12,9 @@ const { Owner } = muster.common.v1;
 const { AcceptPreemptionReply, RequeueReply, Reservation, ReserveReply, UnreserveReply } = muster.reservation.v1;
 const { signal } = new AbortController();
 
-/** A ledger with reservations of these owners. `late`: this many late requests are granted only when the present reservation is about to be released. */
+/**
+ * A ledger with reservations of these owners. `late`: the number of late requests that are granted only shortly before the release of the present reservation.
+ */
 function ledgerOf(owners: readonly string[], late = 0) {
   const held = new Map(owners.map((id) => [id, 1]));
   let arriving = late;

@@ -116,7 +116,7 @@ function act(
   else if (what === "recover" && world.fresh.length > 0) world.fresh[which % world.fresh.length] = true;
   else if (what === "old-recovers" && world.old.length > 0) world.old[which % world.old.length] = true;
   else if (what === "old-falls-ill" && world.old.length > 0) world.old[which % world.old.length] = false;
-  // The old set's owner does the same: unhealthy pods first.
+  // The owner of the old set removes unhealthy pods first, too.
   else if (what === "remove" && world.old.length > world.oldDesired) {
     const ill = world.old.indexOf(false);
     world.old.splice(ill < 0 ? which % world.old.length : ill, 1);

@@ -129,7 +129,7 @@ it("two sets of the same nodes settle, and the younger one loses only nodes that
 
 type Turns = { readonly names: readonly string[]; readonly cordoned: readonly string[]; readonly ending: number };
 
-/** Executes the plans of both sets in turns, until no plan has changed anything for longer than a pod takes to end. */
+/** Executes the plans of both sets in turns, until no plan has had an effect for longer than a pod takes to end. */
 function takeTurns(sets: ReplicaSet[], { names, cordoned, ending }: Turns): ReplicaSet[] {
   const sights = names.map((name) => ({
     name,

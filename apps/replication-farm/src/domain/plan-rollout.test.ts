@@ -231,7 +231,7 @@ class World {
 
   /** The minimum of healthy replicas after any removal. */
   least(): number {
-    // Pods that an undo has begun to remove may still go once the undo is undone.
+    // Pods that an undo has begun to remove may still end once the undo is undone.
     const { undone, minimum } = this.last;
     return (undone === 0 ? minimum : Math.min(minimum, this.#old)) - this.#illMeanwhile;
   }
@@ -314,7 +314,7 @@ class World {
     this.nodes.push(`m${this.#nodesEver}`);
   }
 
-  /** The update is over, and the rest is in its final state. */
+  /** The update is over, and both sets are in their final state. */
   isAtRest(): boolean {
     const [set, ...others] = this.sets.values();
     const isWhole = this.healthy() === set?.spec.replicasDesired && this.pods.length === this.healthy();
@@ -410,7 +410,7 @@ describe("an update, its sets and their pods, in any order, with changing nodes,
     moves: fc.array(fc.record({ what, which: fc.nat({ max: 11 }) }), { maxLength: 120 }),
   });
 
-  /** Two steps before the old set carries out the first one; then it removes healthy pods from cordoned nodes. */
+  /** Makes two steps before the old set carries out the first one; then the old set removes healthy pods from cordoned nodes. */
   const twoStepsAtOnce: Start = {
     old: 4,
     target: 2,
@@ -444,7 +444,7 @@ describe("an update, its sets and their pods, in any order, with changing nodes,
           expect(new Set(world.pods.map(({ node }) => node)).size).toBe(world.pods.length);
           const most = Math.max(old, target);
           expect(world.wanted()).toBeLessThanOrEqual(most);
-          // The new node of a transfer adds one.
+          // The new node of a transfer adds one placement.
           for (const { placements } of world.sets.values()) expect(placements.length).toBeLessThanOrEqual(most + 1);
         };
         for (const which of ill) step("ill", which);

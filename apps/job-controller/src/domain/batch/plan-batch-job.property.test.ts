@@ -39,7 +39,7 @@ function settle(world: PlannedBatchWorld, isDone: () => boolean): void {
 }
 
 const completions = fc.integer({ min: 1, max: 5 });
-/** A round of `settle` takes less time, so that work which starts without disturbance is ready in time. */
+/** Exceeds the time of a round of `settle`, so that work which starts without disturbance is ready in time. */
 const READY_TIMEOUT_MS = 200;
 const readyTimeoutMs = fc.constantFrom(undefined, READY_TIMEOUT_MS);
 const job = fc.tuple(completions, readyTimeoutMs).map(

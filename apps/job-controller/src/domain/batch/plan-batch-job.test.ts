@@ -63,7 +63,7 @@ function waiting(components: readonly string[], more: Partial<Extract<UnitSeen, 
 }
 const extra = (component: string): string => `${ID}--${component}`;
 
-/** Foreign pods have taken the room of a place. */
+/** A place whose room foreign pods have taken. */
 const CROWDED = {
   ...{ component: "pod-0", node: "n1", resources: [], foreign: { pods: 1, examples: [] } },
   ...{ sinceMs: NOW - 1000, isLost: true },
