@@ -88,7 +88,7 @@ async function followRuns(deps: LogDeps, start: Place, waitMs: number, signal: A
   let place = start;
   let pod = "";
   for (;;) {
-    // The state is read before the log, so that the read includes everything written until the end of the job.
+    // Read the state before the log, so that the read includes all output until the end of the job.
     const isFinished = deps.isFinished();
     const newest = deps.newest();
     const isNewest = place.run === "" || place.run === newest?.id;

@@ -36,7 +36,7 @@ type ListRequest = {
   readonly labelSelector?: string;
 };
 
-/** The dependencies of answering users. Everything that returns a promise rejects with FaultError. */
+/** The dependencies of answering users. Every function that returns a promise rejects with FaultError. */
 export type RequestDeps<View> = {
   readonly kinds: readonly Kind[];
   readonly defaults: KindDefaults;
@@ -58,7 +58,7 @@ export type RequestDeps<View> = {
   readonly encode: (found: FoundJob<View>) => Uint8Array;
   /** Rejects with already_exists if another request created a job of that name and kind. */
   readonly create: (kind: Kind, manifest: JobManifest, requestId: string) => Promise<FoundJob<View>>;
-  /** Validates at the API server; rejects as `create` does, and creates nothing. */
+  /** Validates the job at the API server; rejects as `create` does, and creates no job. */
   readonly tryCreate: (kind: Kind, manifest: JobManifest) => Promise<void>;
   /** Returns the maximum of machines of scaled pools; undefined if the ledger does not answer. */
   readonly maxima: () => Promise<ReadonlyMap<string, number> | undefined>;

@@ -22,7 +22,7 @@ export type ProviderBlock = {
 
 export type PoolsFile = { readonly providers: readonly ProviderBlock[]; readonly pools: readonly PoolPolicy[] };
 
-/** One problem: its path, the value, and what would be valid. */
+/** One problem: its path, the value, and the valid form. */
 type Problem = { readonly path: readonly PropertyKey[]; readonly message: string };
 
 const MIB = 2 ** 20;
@@ -38,7 +38,7 @@ const OWN_LABELS = "muster.dev/";
 /** Prefixes of taints which state that a node is not ready, cordoned or under pressure. */
 const CONDITION_TAINTS = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"];
 
-/** Reads the text of the file of pools; throws one fault that names every problem with its path, its value, and what would be valid. */
+/** Reads the text of the file of pools; throws one fault that names every problem with its path, its value, and the valid form. */
 export function readPoolsFile(
   text: string,
   sources: {

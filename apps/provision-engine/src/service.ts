@@ -65,7 +65,7 @@ async function openClusterOf(
   );
 }
 
-/** Serves the requests to this engine, and those that any engine can answer or route. */
+/** Serves the requests to this engine, and requests that any engine can answer or route. */
 async function serveRequests(
   { config, version, logger }: ServiceContext<Config>,
   bus: NatsBus,

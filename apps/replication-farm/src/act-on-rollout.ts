@@ -13,7 +13,7 @@ const NO_OWNER = 0;
 
 type Written = Extract<RolloutPlan, { kind: "step" }>;
 
-/** Carries out the plan of the set's rolling update. `none`: nothing was written. `failed`: its end waits for the audit stream. */
+/** Carries out the plan of the set's rolling update. `none`: no record was written. `failed`: the end of the update waits for the audit stream. */
 export async function actOnRollout(
   deps: PassDeps,
   owned: SetOwnership,

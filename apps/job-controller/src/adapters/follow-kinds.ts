@@ -93,7 +93,7 @@ export function followKinds(deps: FollowDeps): {
         ending.delete(kind.kind);
         await end().catch((error: unknown) => failures.push(error));
       }
-      // A failed check of one kind does not prevent the others; until the check succeeds, the list of jobs is incomplete.
+      // A failed check of one kind does not prevent the checks of other kinds. Until the check succeeds, the list of jobs is incomplete.
       failures.push(...asked.flatMap((answer) => (answer.status === "rejected" ? [answer.reason as unknown] : [])));
       if (failures.length > 0) throw failures[0];
       return KINDS.filter((kind) => !runtimes.has(kind.kind) && !refused.has(kind));

@@ -63,7 +63,7 @@ const GATHER_MS = 100;
 const NO_RIGHT =
   "the controller has no right to read queues and namespaces: deploy/kubernetes/job-controller.yaml grants it";
 
-/** Follows nothing before `discover`. */
+/** Opens the queues; follows no queue before `discover`. */
 export function openQueues(deps: FollowQueuesDeps): Queues {
   const { calls, namespace, logger } = deps;
   const changes = makeBell();

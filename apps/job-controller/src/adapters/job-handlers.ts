@@ -373,7 +373,7 @@ async function createJob(
   calls: KubeCalls,
   { kind, resource, dryRun = false }: Creation,
 ): Promise<JobResource | undefined> {
-  // The installed definition decides which fields exist; kubectl validates the same way by default.
+  // The installed definition decides which fields exist; kubectl validates like this by default.
   const query = { fieldValidation: "Strict", ...(dryRun && { dryRun: "All" }) };
   try {
     return await calls.create<JobResource>(buildJobPlace(kind, resource.metadata), resource, { query });

@@ -173,7 +173,7 @@ async function askMaxima(calls: MachinesDeps["calls"]): ReturnType<Machines["max
   }
 }
 
-/** Calls the ledger with the id of the unit's known reservation; does nothing for an unknown unit. */
+/** Calls the ledger with the id of the unit's known reservation; has no effect for an unknown unit. */
 function preemptionCalls(ledger: LedgerClient): Pick<Machines, "accept" | "requeue"> {
   return {
     accept: async (unitId) => {

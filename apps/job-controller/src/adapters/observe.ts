@@ -74,7 +74,7 @@ type Ignored = { readonly pod: V1Pod; readonly because: string };
 
 const KEYS = { labels, annotations };
 
-/** Observes a job: adopts and releases members, and reads companions that may be missing. Everything else comes from caches. */
+/** Observes a job: adopts and releases members, and reads companions that may be missing. All other facts come from caches. */
 export async function observeJob(deps: ObserveDeps, runtime: KindRuntime, job: JobRow): Promise<Observation> {
   const { controller, kind } = runtime;
   const { metadata, status } = job;

@@ -12,7 +12,7 @@ type Change = { readonly before: V1Pod | undefined; readonly after: V1Pod | unde
 
 /** Ends of pods that no status records yet, so that a deletion of the pod loses no end. */
 export type PodEnds = {
-  /** Starts to record ends, with the pods that exist; a replica that does not lead records none. Disposal forgets everything. */
+  /** Starts to record ends, with the pods that exist; a replica that does not lead records none. Disposal drops all records. */
   begin(there: readonly V1Pod[]): Disposable;
   /** Records a change; the caller passes every change of a pod. */
   seen(change: Change): void;

@@ -38,7 +38,7 @@ type Followed = { readonly kind: PodGroupKind; readonly groups: Informer<Row> };
 /** The default name of Volcano's scheduler. */
 const VOLCANO = "volcano";
 
-/** Follows nothing before `discover`. */
+/** Opens the groups; follows no group before `discover`. */
 export function openPodGroups({ kube, calls, namespace, changed, logger }: PodGroupsDeps): PodGroups {
   const followed = new Map<string, Followed>();
 

@@ -42,7 +42,7 @@ export function readUncountedEnd({ name, state, lastState }: V1ContainerStatus):
   return end === undefined || end.exitCode === 0 || end.reason === STATUS_LOST ? [] : readEnd(name, end);
 }
 
-/** Describes why a container does not start or restart; undefined if nothing is wrong. */
+/** Describes why a container does not start or restart; undefined without a trouble. */
 export function findPodTrouble({ name, state, lastState }: V1ContainerStatus): PodTrouble | undefined {
   const { reason = "", message = "" } = state?.waiting ?? {};
   if (STARTING.has(reason)) return undefined;

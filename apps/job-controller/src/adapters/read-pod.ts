@@ -18,7 +18,7 @@ const PHASES: ReadonlySet<string> = new Set<PodFact["phase"]>(["Pending", "Runni
 const SCHEDULED = "PodScheduled";
 const NAME_FIELD = "metadata.name";
 
-/** The part of a pod that the cache keeps: its owner, and what the rules need. Never throws, whatever the pod contains. */
+/** The part of a pod that the cache keeps: its owner, and the fields that the rules need. Never throws, whatever the pod contains. */
 export function keepPod({ metadata = {}, spec, status }: V1Pod): V1Pod {
   const { name, namespace, uid, resourceVersion, labels, ownerReferences, creationTimestamp, deletionTimestamp } =
     metadata;

@@ -3,7 +3,7 @@ import { isFinished, type JobStatus } from "./job-status.ts";
 import type { PodFact, Snapshot } from "./snapshot.ts";
 
 /**
- * Whether the decided status contains everything about the end of a pod. False while the spec, which defines the meaning of the end, is unreadable. Also false
+ * Whether the decided status contains all facts about the end of a pod. False while the spec, which defines the meaning of the end, is unreadable. Also false
  * while the end still has to restart the gang, because only the next attempt records the restart.
  */
 export function isEndRecorded(pod: PodFact, spec: Snapshot["spec"], status: JobStatus): boolean {

@@ -29,7 +29,7 @@ const LABEL_KEYS = {
   jobRoleLabelKey: `${API_GROUP}/job-role`,
 };
 
-/** Muster's own Job; deploy/crds/muster.dev_jobs.yaml defines the same for the API server, and explains each field. */
+/** Muster's own Job; deploy/crds/muster.dev_jobs.yaml defines it for the API server, and explains each field. */
 export const JOB_KIND: Kind = {
   group: API_GROUP,
   version: "v1",

@@ -1,6 +1,6 @@
 import type { Container, JobSpec, Member } from "./job.ts";
 
-/** One error in a manifest: the field, and what would be valid. */
+/** One error in a manifest: the field, and the valid form. */
 export type Problem = { readonly field: string; readonly reason: string };
 
 /** Settings of the controller that complete a manifest. */

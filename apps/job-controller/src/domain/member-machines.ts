@@ -102,7 +102,7 @@ export function isMisplaced(snapshot: Snapshot, pod: PodFact, { machines, held }
   return (pod.node === undefined && own !== undefined && own.node !== place) || isStray(pod, held);
 }
 
-/** Whether the member cannot use its machine. Kubernetes places no pod on an unschedulable node, but a pod that runs there stays. */
+/** Whether the member cannot use its machine. Kubernetes places no pod on an unschedulable node, but a running pod stays on it. */
 export function isLostTo(snapshot: Snapshot, component: string, node: string): boolean {
   const { nodesLost, nodesUnschedulable = [], crowded = [], rejections, nowMs } = snapshot;
   if (nodesLost.includes(node) || isCrowdedOut(crowded, component, node)) return true;

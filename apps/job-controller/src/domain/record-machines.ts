@@ -53,7 +53,7 @@ function recordWait(status: JobStatus, { code, text }: Because, policy: JobPolic
   return transitionConditions(status, change, nowMs);
 }
 
-/** Describes the reserved machines, and what is missing: a right, or machines for single members. */
+/** Describes the reserved machines, and the missing right or machines for single members. */
 function describeGrant(
   { units, job, companionsRefused }: Snapshot,
   gang: GrantedUnit,

@@ -8,7 +8,7 @@ const NAMES_SHOWN = 3;
 /** Notes members that cannot be created because foreign pods have their names; only the deletion of those pods helps. */
 export function recordNames({ namesTaken, nowMs, units, job }: Snapshot, status: JobStatus): JobStatus {
   const gang = units.find(({ id }) => id === buildOwnerId(job));
-  // A ledger that does not answer has released nothing.
+  // A ledger that does not answer has released no machines.
   const isHeld = gang?.state === "granted" || (gang?.state === "unknown" && isTrue(status, "PodNamesTaken"));
   if (!isHeld || namesTaken.length === 0) return removeCondition(status, "PodNamesTaken");
   const shown = namesTaken.slice(0, NAMES_SHOWN).map(({ pod, owner }) => `pod ${pod} belongs to ${owner}`);

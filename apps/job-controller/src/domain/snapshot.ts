@@ -199,7 +199,7 @@ export type JobPolicy = {
   /** A failed pod is recreated after this pause, doubled for each earlier failure of its type up to the maximum. */
   readonly restartBackoffMs: number;
   readonly maxRestartBackoffMs: number;
-  /** A job fails if one of its members ends more often than this in a row without counting against backoffLimit. */
+  /** A job fails if one of its members ends more often than this consecutively without counting against backoffLimit. */
   readonly maxUncountedRestarts: number;
   /** A member's count restarts at 0 after the member has run for this time. */
   readonly calmAfterMs: number;

@@ -29,7 +29,7 @@ const ENDS: ReadonlySet<ConditionType> = new Set(["Succeeded", "Failed", "Suspen
 const MAX_MESSAGE_LENGTH = 1024;
 
 /**
- * Returns the status with this condition, its message truncated. An equal condition changes nothing, not even a time. A finished job never changes: a second
+ * Returns the status with this condition, its message truncated. An equal condition has no effect, not even on a time. A finished job never changes: a second
  * outcome is ignored.
  */
 export function transitionConditions(status: JobStatus, wanted: ConditionChange, nowMs: number): JobStatus {

@@ -23,7 +23,7 @@ export type Expectations = {
   creationObserved(key: string, name: string): void;
   /** Records a deletion under any key. Each deletion is expected under at most one key, the last. */
   deletionObserved(uid: string): void;
-  /** True if nothing is outstanding under the key. */
+  /** True if no change is outstanding under the key. */
   satisfied(key: string): boolean;
   /** True if no pod of the job is outstanding, of any replica type, even one outside the spec. */
   podsSatisfied(jobUid: string): boolean;

@@ -134,7 +134,7 @@ function depsOfLeader(
   };
 }
 
-/** Wraps a write so that a leader that was frozen writes nothing after its leadership. */
+/** Wraps a write so that a leader that was frozen does not write after its leadership. */
 function whileHeld<Input>(isHeld: () => boolean, write: (input: Input) => Promise<void>) {
   return async (input: Input): Promise<void> => {
     checkHeld(isHeld);

@@ -51,7 +51,7 @@ export type ScalingSnapshot = {
   /** Policies by pool name. */
   readonly pools: ReadonlyMap<string, PoolPolicy>;
   readonly unavailable: readonly Unavailability[];
-  /** The images by pool; empty if the provider has its own. A pool without an entry boots nothing. */
+  /** The images by pool; empty if the provider has its own. A pool without an entry boots no node. */
   readonly bootImages: ReadonlyMap<string, string>;
   /** Names of the providers for which a node's volume must have the requested size. */
   readonly fixedSizeVolumes: ReadonlySet<string>;

@@ -45,7 +45,7 @@ export type KubeNode = {
 
 export type KubeNodes = {
   readonly byName: ReadonlyMap<string, KubeNode>;
-  /** True if the list is complete and current; false if a missing or unready node proves nothing. */
+  /** True if the list is complete and current; false if a missing or unready node does not prove its loss. */
   readonly known: boolean;
 };
 

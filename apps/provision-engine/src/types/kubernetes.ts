@@ -174,7 +174,7 @@ export function makeKubernetesWorkload(
     const { size } = requireData(KUBERNETES, lease);
     const { role } = slices;
     const namespace = buildSliceNamespaceName(getOrigin(lease).id);
-    // Kubernetes accepts a binding to a missing role, which would grant nothing.
+    // Kubernetes accepts a binding to a missing role, which would grant no rights.
     if ((await objects.find(KINDS.clusterRole, { name: role }, signal)) === undefined)
       throwFault({ code: "not_found", kind: "ClusterRole", id: role });
     await objects.ensure(lease, KINDS.namespace, buildNetworkNamespace(namespace), signal);

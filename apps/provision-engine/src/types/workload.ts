@@ -133,7 +133,7 @@ export type LeaseObjects = {
     at: { readonly name: string; readonly namespace?: string },
     signal: AbortSignal,
   ): Promise<Object | undefined>;
-  /** The objects of one kind that belong to this run, including those that Kubernetes created. */
+  /** The objects of one kind that belong to this run, including objects that Kubernetes created. */
   list<Object extends KubeObject>(
     lease: Lease,
     kind: ObjectKind,

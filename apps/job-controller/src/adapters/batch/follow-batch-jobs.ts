@@ -50,13 +50,13 @@ export type BatchWorld = AsyncDisposable & {
   priorityOf(classNames: readonly string[]): number;
   /** Returns the work with this owner id; owner ids are unique. */
   jobsOf(ownerId: string): readonly JobRow[];
-  /** Calls the listener with the key of the work after each change of it or of one of its pods; `goneUid` is set if the work was deleted. */
+  /** Calls the listener with the key of the work after each change of the work or of one of its pods; `goneUid` is set if the work was deleted. */
   onChange(listener: (key: string, goneUid: string | undefined) => void): void;
   /** Whether every cache that decides about this kind has been complete once; caches that the service may not list stay empty. */
   isComplete(kind: BatchKind): boolean;
   /** Returns the age of the oldest cache that decides about this kind. */
   ageMs(kind: BatchKind): number;
-  /** The lists that this service may not read; undefined: it may read everything. */
+  /** The lists that this service may not read; undefined: it may read all of them. */
   refused(): string | undefined;
 };
 

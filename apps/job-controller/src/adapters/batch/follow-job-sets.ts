@@ -26,7 +26,7 @@ type JobSetOptions = {
   readonly onError: (error: unknown, retryInMs: number) => void;
 };
 
-/** While it loads definitions, the API server may report an installed one as missing once, so a second answer must confirm the absence. */
+/** An API server that is still loading definitions may report an installed one as missing once, so a second answer confirms the absence. */
 const ABSENCES = 2;
 const MIN_BACKOFF_MS = 500;
 

@@ -13,7 +13,7 @@ export type ObservedBatchJob = {
   /** The answer of the ledger about the gang; undefined if the ledger has no request. */
   readonly machines: SeenMachines | undefined;
   readonly isPreempted: boolean;
-  /** Why the next pass requests nothing. */
+  /** Why the next pass requests no machines. */
   readonly wait: BatchWait | undefined;
 };
 

@@ -204,7 +204,7 @@ function planReleases(
     .map(({ id }) => ({ kind: "release", unitId: id, because }));
 }
 
-/** Plans for a Job without a queue, which Muster no longer manages: nothing holds back its pods, and its machines are released while they run. */
+/** Plans for a Job without a queue, which Muster no longer manages: no gate holds back its pods, and its machines are released while they run. */
 function planLeave({ job, pods, units }: BatchSnapshot): BatchStep[] {
   const because = "label-removed";
   const releases = units

@@ -31,7 +31,7 @@ export function readStartProgress(text: string | undefined): StartProgress {
   };
 }
 
-/** Builds the value of the annotation; undefined if there is nothing to record. */
+/** Builds the value of the annotation; undefined without progress to record. */
 export function formatStartProgress(progress: StartProgress): string | undefined {
   const { startMs, regrouping, readyTimeouts, lastReadyTimeoutMs } = progress;
   const json = {

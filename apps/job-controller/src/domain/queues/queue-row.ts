@@ -39,7 +39,7 @@ export function readQueueRow({ metadata = {}, spec, status }: QueueObject): Queu
   return { name, uid, resourceVersion, generation, isDeleting, finalizers, record: readQueue(name, spec), status };
 }
 
-/** The record that the ledger follows: a queue that is being deleted admits nothing. */
+/** The record that the ledger follows: a queue that is being deleted admits no work. */
 export function getRecord({ record, isDeleting }: QueueRow): QueueRecord {
   return isDeleting ? { ...record, problem: DELETING } : record;
 }

@@ -26,7 +26,7 @@ export type QueueRecord = {
   readonly pastUseHalfLifeMs: number;
   /** True if its work may request not to be preempted. */
   readonly permitsNonPreemptible: boolean;
-  /** The reason why the queue admits nothing; empty if it admits work. */
+  /** The reason why the queue admits no work; empty if it admits work. */
   readonly problem: string;
 };
 
@@ -37,7 +37,7 @@ type PreemptionPolicy = {
   readonly fairSharing: Preemptible;
   /** Preempts work of the same queue. */
   readonly withinQueue: Preemptible;
-  /** Undefined if a request that must borrow preempts nothing in other queues to reclaim. */
+  /** Undefined if a request that must borrow preempts no work of other queues to reclaim. */
   readonly whileBorrowing: { readonly maxPriority: number | undefined } | undefined;
 };
 

@@ -19,7 +19,7 @@ export type ClusterApiAccess = {
   read(deployment: string, signal: AbortSignal): Promise<HeldDeployment>;
   /** Rejects with a conflict if the MachineDeployment has changed since it was read. */
   write(held: HeldDeployment, holdings: HeldNodes, signal: AbortSignal): Promise<void>;
-  /** Writes as `write` does, and retries on a conflict. `decide` is called for each attempt, and returns its argument if nothing changes. */
+  /** Writes as `write` does, and retries on a conflict. `decide` is called for each attempt, and returns its argument if no node changes. */
   change(
     deployment: string,
     signal: AbortSignal,

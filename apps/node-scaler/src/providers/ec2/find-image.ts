@@ -1,7 +1,7 @@
 import type { DescribeImagesCommandInput, Image } from "@aws-sdk/client-ec2";
 import type { DatedImage } from "../newest-image.ts";
 
-/** Builds the filters. `id` and `owner` are EC2's own parameters; everything else is a filter of DescribeImages: `name`, `architecture`, `tag:team`. */
+/** Builds the filters. `id` and `owner` are EC2's own parameters; every other property is a filter of DescribeImages: `name`, `architecture`, `tag:team`. */
 export function buildImageFilters(properties: Readonly<Record<string, string>>): DescribeImagesCommandInput {
   const { id, owner, ...filters } = properties;
   return {
