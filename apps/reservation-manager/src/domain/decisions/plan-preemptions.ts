@@ -32,7 +32,10 @@ type PreemptionPlan = {
 /** Limit of concurrent beneficiaries, because the future is built with each of them. Further requests wait until one of them is granted. */
 export const MAX_BENEFICIARIES = 32;
 
-/** Limit of requests per class for which victims are searched. Only a class whose first requests were preempted themselves has more than one. */
+/**
+ * Limit of requests per class for which victims are searched. The search examines more than one request only in a class whose first requests were preempted
+ * themselves.
+ */
 export const MAX_FIRST_PLACES = 8;
 
 /** A limit that prevents a preemption which the queues permit. */
