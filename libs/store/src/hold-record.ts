@@ -152,7 +152,7 @@ function notRenewed(ttlMs: number): FaultError {
   return new FaultError({ code: "deadline_exceeded", operation: "the renewal", timeoutMs: ttlMs });
 }
 
-/** Others observe the release immediately. If it fails, they wait for the time to live. */
+/** Releases the record, which other processes observe immediately. If the release fails, they wait for the time to live. */
 async function release(record: HeldRecord, revision: number): Promise<void> {
   try {
     await record.giveUp(revision);
@@ -163,7 +163,7 @@ async function release(record: HeldRecord, revision: number): Promise<void> {
   }
 }
 
-/** Whether work threw this because it was stopped. */
+/** Whether the work threw this error because it was stopped. */
 function isStopError(error: unknown): boolean {
   const code = findFault(error)?.code;
   if (code === "unavailable" || code === "cancelled" || code === "conflict") return true;
