@@ -343,7 +343,7 @@ function tlsOptions({ caFile, client }: NonNullable<NatsAccess["tls"]>) {
   return { ...(caFile !== undefined && { caFile }), ...client };
 }
 
-/** The addresses of the servers: no more, because a URL may hold a password, and thrown errors are logged. */
+/** Returns only the addresses of the servers, because a URL may contain a password, and thrown errors are logged. */
 export function listAddresses(url: string): string {
   const addresses = url.split(",").map((server) => {
     const full = server.includes("://") ? server.trim() : `nats://${server.trim()}`;
