@@ -19,7 +19,7 @@ export function getTraceparent(from: Context = context.active()): string {
   return w3cHeaders(from).get("traceparent") ?? "";
 }
 
-/** The context that a W3C traceparent names; the root context when it is empty or none. */
+/** The context that a W3C traceparent names; the root context if the text is empty or no traceparent. */
 export function parseTraceparent(traceparent: string): Context {
   return w3c.extract(ROOT_CONTEXT, new Map([["traceparent", traceparent]]), getter);
 }
