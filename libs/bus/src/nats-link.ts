@@ -184,7 +184,9 @@ export class NatsLink {
     if (!this.up) void this.#closeIfAway();
   }
 
-  /** Waits for work that needs the server, at most limitMs and only until the connection is closed, because the client library then never settles the work. */
+  /**
+   * Waits for work that needs the server, at most limitMs. Stops waiting when the connection is closed, because the client library then never settles the work.
+   */
   async within(limitMs: number, work: Promise<unknown>): Promise<void> {
     await within(limitMs, Promise.race([work, this.connection.closed()]));
   }

@@ -17,7 +17,7 @@ export type RateLimits = {
   /** Rate limit of all keys together: retries per second, after a burst of `burst`. */
   readonly perSecond: number;
   readonly burst: number;
-  /** A key waits no longer than this for the limit of all keys, so that many failing keys do not hold up a new one. */
+  /** Maximum wait of a key for the limit of all keys, so that many failing keys do not delay a new one. */
   readonly maxWaitMs: number;
 };
 

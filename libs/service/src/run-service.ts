@@ -39,8 +39,8 @@ type ServiceDefinition<Config> = {
   readonly name: string;
   readonly readConfig: (env: Readonly<Record<string, string | undefined>>) => Config;
   /**
-   * Runs until the context's signal. A retryable fault (NATS or the API server does not answer, or has no room) is logged and shown by /readyz, and `run` is
-   * called again after a pause; it must dispose of its resources. Any other error, or an early return, ends the process with exit code 1.
+   * Runs until the context's signal. A retryable fault (NATS or the API server does not answer, or has no room) is logged and reported by /readyz. Then `run`
+   * is called again after a pause; it must dispose of its resources. Any other error, or an early return, ends the process with exit code 1.
    */
   readonly run: (context: ServiceContext<Config>) => Promise<void>;
 };

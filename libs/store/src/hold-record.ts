@@ -43,8 +43,8 @@ export type RecordHold = {
 const NEXT_RENEWAL = { renewed: 1 / 3, unknown: 1 / 10, behind: 0, taken: 0 } as const;
 
 /**
- * Runs the work while renewing the record, and releases it afterwards unless another owner has it. Aborts the signal of the work once the time to live has
- * passed since the last successful renewal was sent, or immediately when another owner has taken the record.
+ * Runs the work while renewing the record, and releases it afterwards unless another owner has it. Aborts the signal of the work immediately when another owner
+ * has taken the record. Otherwise aborts it once the time to live has passed since the last successful renewal was sent.
  */
 export async function holdRecord(
   context: HoldContext,

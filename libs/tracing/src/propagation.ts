@@ -24,7 +24,7 @@ export function parseTraceparent(traceparent: string): Context {
   return w3c.extract(ROOT_CONTEXT, new Map([["traceparent", traceparent]]), getter);
 }
 
-/** Builds the context of a span that no process has recorded, such as one with ids derived from a name, so that every process adds to the same trace. */
+/** Builds the context of a span that no process has recorded, for example with ids derived from a name. Every process then adds to one trace. */
 export function buildContextOfIds(ids: { readonly traceId: string; readonly spanId: string }): Context {
   return trace.setSpanContext(ROOT_CONTEXT, { ...ids, traceFlags: TraceFlags.SAMPLED, isRemote: true });
 }

@@ -237,8 +237,8 @@ function isDrained({ path }: QueueNode): boolean {
 }
 
 /**
- * Withdraws preemptions that no longer serve a request. A beneficiary that would not be granted in the future is dropped. Work whose owner has not begun to end
- * it stays if its beneficiary is granted, cancelled or dropped, or if its queue is no longer drained.
+ * Withdraws preemptions that no longer serve a request. A beneficiary that would not be granted in the future is dropped. Work stays if its owner has not begun
+ * to end it and its beneficiary is granted, cancelled or dropped, or its queue is no longer drained.
  */
 export function planWithdrawals(start: World, atMs: number): readonly LedgerEvent[] {
   const events: LedgerEvent[] = [];

@@ -40,7 +40,7 @@ export type Ledger = {
   readonly queue: WaitingQueue;
   /** Node -> sequence of the reservation that holds it as a whole. */
   readonly holders: SortedMap<string, number>;
-  /** Node -> the parts of it that are held. */
+  /** Node -> its held parts. */
   readonly parts: SortedMap<string, readonly MachinePart[]>;
   /** Owner kind -> granted reservations. */
   readonly grantedByKind: SortedMap<string, number>;

@@ -488,7 +488,7 @@ export function getNodeStanding(facts: NodeFacts, record: MachineRecord): Standi
   return findUncountedUse(facts, record) === undefined ? "free" : "foreign";
 }
 
-/** Returns the node as rooms list it for grants in parts; undefined: no part of it may be granted, even if amounts are free. */
+/** Returns the node in the form that rooms list for grants in parts. Undefined: no part of the node may be granted, even if amounts are free. */
 export function findPartialNode(facts: NodeFacts, record: MachineRecord, standing: Standing): PartialNode | undefined {
   const { allocatable } = facts;
   if (allocatable === undefined || (standing !== "shared" && standing !== "foreign")) return undefined;

@@ -15,8 +15,8 @@ export type QuotaWorld = {
 export type PairShortage = { readonly pair: string; readonly requested: number; readonly available: number };
 
 /**
- * Returns what the queue could use in addition: its unused guarantee, plus its tree's free quota up to its borrowing limit. Negative where use exceeds quota.
- * The formula is that of Kueue's resource nodes.
+ * Returns the amount that the queue could use in addition: its unused guarantee, plus its tree's free quota up to its borrowing limit. Negative if use exceeds
+ * quota. The formula is that of Kueue's resource nodes.
  */
 export function computeFreeQuota(node: QueueNode, pair: string, world: QuotaWorld): number {
   const free = computeFreeQuotaOfTree(node, pair, world);

@@ -142,7 +142,7 @@ export function hasOthersOf(need: PoolNeed, needs: readonly PoolNeed[]): boolean
   return needs.length > 1 && needs.some((other) => other !== need && other.pool === need.pool);
 }
 
-/** The request of a reservation, all of it or nothing. */
+/** The request of a reservation, granted completely or not at all. */
 export type Gang = Pick<Reservation, "needs" | "topology">;
 
 /** A gang with its needs grouped by pool. */
