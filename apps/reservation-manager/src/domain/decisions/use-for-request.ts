@@ -14,9 +14,9 @@ import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
 type Request = { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: QueuePosition };
 
 /**
- * Returns the use with which the quota and the share of a request are compared. Later requests of a queue cannot take the quota that covers its first covered
- * request. If work that passed this request uses the quota, that work counts as borrowing: the queue with the request does not exceed its quota. `use`: the
- * present use, or the use once preempted work has left.
+ * Returns the use with which the quota and the share of a request are compared. The first request that the queue's own quota covers keeps this quota, even if
+ * later requests of the queue pass it. Work that passed it and uses the quota counts as borrowing: the queue with the request does not exceed its quota. `use`:
+ * the present use, or the use once preempted work has left.
  */
 export function getUseForRequest(
   request: Request,
