@@ -31,7 +31,7 @@ export type LedgerDeps = {
   readonly pause: (signal: AbortSignal, ms?: number) => Promise<void>;
 };
 
-/** A reservation now, or when it ended. `preempted`: its owner must end the work, or need not any more. */
+/** A reservation now, or when it ended. `preempted`: its preemption began, or was withdrawn. */
 export type ReservationChange = {
   readonly kind: "granted" | "preempted" | "released";
   readonly reservation: Reservation;

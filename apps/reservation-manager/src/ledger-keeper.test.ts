@@ -148,7 +148,7 @@ it.each([
   expect(await reserve("w", "borrower", 8, "b")).toBe("granted");
   expect(await reserve("y", "owner", 4)).toBe("WAITING_FOR_QUOTA");
   expect(await reserve("z", "borrower", 2)).toBe("KEPT_FOR_OWNER");
-  // The request waits as well, and leaves the kept quota to borrowers.
+  // The new request also waits, and leaves the kept quota to borrowers.
   expect(await reserve("v", "owner", 4, "b", 1)).toBe("WAITING_FOR_QUOTA");
   expect((await written(log, keeper.get(makeOwner("z")))).reservation.grant?.machines[0]?.node).toBe("a1");
 });
@@ -164,7 +164,7 @@ it("grants quota to borrowers in the same decision that ends the reason to keep 
   expect(await reserve("x", "borrower", 5)).toBe("granted");
   expect(await reserve("y", "owner", 4)).toBe("WAITING_FOR_QUOTA");
   expect(await reserve("z", "borrower", 1)).toBe("KEPT_FOR_OWNER");
-  // Once it is granted, the owner's quota no longer covers the first request, which then borrows as others do.
+  // Once this request is granted, the owner's quota no longer covers the first request, which then borrows as others do.
   expect(await reserve("v", "owner", 1)).toBe("granted");
   expect((await written(log, keeper.get(makeOwner("z")))).reservation.grant?.machines[0]?.node).toBe("a1");
 });

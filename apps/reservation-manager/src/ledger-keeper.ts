@@ -146,7 +146,7 @@ export class LedgerKeeper {
   }
 
   /**
-   * Grants what a new request makes possible. Its grant, or its precedence in its queue, may end the reason why quota or machines are kept for a waiting
+   * Grants requests that fit after a new request. Its grant, or its precedence in its queue, may end the reason why quota or machines are kept for a waiting
    * request.
    */
   #settleBehind(
@@ -357,7 +357,7 @@ export class LedgerKeeper {
     this.#wake.resolve(undefined);
   }
 
-  /** Grants what fits after every change, until the signal is aborted. Rejects with defects only. */
+  /** Grants requests that fit after every change, until the signal is aborted. Rejects with defects only. */
   async run(signal: AbortSignal): Promise<void> {
     const stop = (): void => this.#wake.resolve(undefined);
     signal.addEventListener("abort", stop, { once: true });
@@ -422,7 +422,7 @@ export class LedgerKeeper {
     return { reservation, because: explainWaiting(reservation, world, findHolds(world, this.#policy, nowMs)) };
   }
 
-  /** Applies changes of queues; once the ledger has all queues, grants what fits. One log entry never mixes both. */
+  /** Applies changes of queues. Once the ledger has all queues, grants requests that fit. One log entry never mixes both. */
   #settle(world: World, nowMs: number, plan = settleGrants): Settlement {
     const stated = this.#deps.queues();
     const { queues } = world.ledger;

@@ -16,7 +16,7 @@ type TrailQuery = { readonly limit: number; readonly before: number | undefined 
 
 type TrailPage<Item> = {
   readonly items: readonly Item[];
-  /** Start of this page, to pass for the next one; undefined: no older items exist. */
+  /** Start of this page; the query for the next page passes it as `before`. Undefined: no older items exist. */
   readonly before: number | undefined;
 };
 

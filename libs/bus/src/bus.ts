@@ -1,6 +1,6 @@
 /**
  * The port for all traffic on the bus. `connectNats` and `makeMemoryBus` implement it and pass the same test suite. Application code uses the typed functions
- * (`makeClient`, `serve`, `publishEvent`, `consumeEvents`) and never builds headers.
+ * (`makeClient`, `serveMethods`, `publishEvent`, `consumeEvents`) and never builds headers.
  */
 export type Bus = AsyncDisposable & {
   /** Maximum bytes of one message, headers included: `max_payload` of the server. */
@@ -78,7 +78,7 @@ export type ServiceIdentity = {
 export type Endpoint = {
   readonly name: string;
   readonly subject: string;
-  /** Limit of requests in flight; one more is refused with limit_exceeded and a retry hint. */
+  /** Limit of requests in flight; further requests are refused with limit_exceeded and a retry hint. */
   readonly concurrency: number;
   /** Exempts services from the rate of a user; only `concurrency` limits them. Default false. */
   readonly hot?: boolean;

@@ -237,7 +237,7 @@ class MemoryConsumer {
     });
   }
 
-  /** Has no effect on a delivery that has ended or was redelivered since. */
+  /** Sets the time of the next delivery. Has no effect on a delivery that has ended or was redelivered since. */
   #keep(sequence: number, attempt: number, forMs: number): void {
     if (this.#pending.get(sequence)?.attempt !== attempt) return;
     this.#pending.set(sequence, { attempt, dueMs: this.#timers.now() + forMs });

@@ -82,7 +82,7 @@ describe("faults on the wire", () => {
     const known = muster.common.v1.Fault.encode({ code: number, reason: "NEW_THING", message: "a new thing" }).finish();
     const bytes = Uint8Array.from([...known, 0x9a, 0x06, 0x02, 0x0a, 0x00]);
     const fault = decodeFault(bytes, number, "");
-    // Pool faults share their number with plainer ones: only the number is kept.
+    // Pool faults share their number with simpler faults: only the number is kept.
     const plain = WIRE_CODE[fault.code] === number || (number === 9 && fault.code === "invalid_request");
     expect(plain).toBe(true);
     expect(Object.values(fault)).toContain("a new thing");

@@ -139,8 +139,8 @@ export function tryDecode<Type extends AnyMessageType>(type: Type, payload: Uint
 }
 
 /**
- * Copies the default values (zero, empty, false) of a message and its nested messages to own properties. A decoded message has them only on its prototype,
- * where `{ ...message }` and `({ id, ...rest }) =>` lose them although the types promise them.
+ * Copies the default values (zero, empty, false) of a message and its nested messages to own properties. A decoded message has them only on its prototype.
+ * There, `{ ...message }` and `({ id, ...rest }) =>` lose them although the types promise them.
  */
 export function copyDefaults(message: object): void {
   // `for in` also visits the properties of a prototype.

@@ -32,13 +32,13 @@ type NatsOptions = NatsAccess & {
   /** Called when the connection is lost or restored, and on problems with its use. */
   readonly onStatus?: (status: BusStatus, detail: string) => void;
   /**
-   * Replicas of every stream and bucket opened over this connection; another number is changed to it. Default: new ones have one replica, existing ones are
-   * left unchanged.
+   * Number of replicas of every stream and bucket that is opened over this connection. Existing ones with another number are changed. Default: new ones have
+   * one replica, existing ones stay unchanged.
    */
   readonly replicas?: number;
   /** Requests that each user may make of each service on this connection; more are refused. Default: no limit. */
   readonly requestRate?: RequestRate;
-  /** Aborted when the owner stops: a server that is away then gets little more time. Calls in flight finish while the server is up. */
+  /** Aborted when the owner stops. From then on, the wait for an unreachable server is short. Calls in flight finish while the server is reachable. */
   readonly signal?: AbortSignal;
   /** Disposing waits this long for messages in flight, then drops them. Default 10 s. */
   readonly drainMs?: number;
@@ -49,7 +49,7 @@ export type NatsBus = Bus & {
   readonly connection: NatsConnection;
   /** Discovers every replica of every service that answers. */
   services(): Promise<DiscoveredService[]>;
-  /** The signals that listeners of each answering service were too slow for; empty when they keep up. */
+  /** Returns the signals that slow listeners of each answering service lost; empty if none was lost. */
   droppedSignals(): Promise<DroppedSignals[]>;
 };
 

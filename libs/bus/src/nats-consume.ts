@@ -86,7 +86,7 @@ async function keepPulling(consuming: Consuming, slots: ConsumeSlots, stop: Abor
       if (!first) await ensureConsumer(consuming);
       await pullUntilBroken(consuming, slots, stop);
     } catch {
-      // The stream or the server is away: retried below without end, because consumers outlive their streams.
+      // The stream is missing or the server is unreachable. The loop below retries without limit, because consumers outlive their streams.
     }
     failures = performance.now() - startMs > HEALTHY_MS ? 1 : failures + 1;
     await pause(computeBackoffMs(failures, RESTART), stop);
@@ -205,7 +205,7 @@ function toDelivery({ link, options }: Consuming, message: Msg): Delivery {
     const say = (): void => {
       link.connection.publish(reply, verb);
     };
-    // If this is not sent in time, the server redelivers the message.
+    // If this reply is not sent in time, the server redelivers the message.
     if (link.up) say();
     else
       void link.whenUp(options.ackWaitMs).then((up) => {

@@ -184,7 +184,9 @@ export class NatsLink {
     if (!this.up) void this.#closeIfAway();
   }
 
-  /** Waits for work that needs the server, at most limitMs and only until the connection is closed, because the client library then never settles the work. */
+  /**
+   * Waits for work that needs the server, at most limitMs. Stops waiting when the connection is closed, because the client library then never settles the work.
+   */
   async within(limitMs: number, work: Promise<unknown>): Promise<void> {
     await within(limitMs, Promise.race([work, this.connection.closed()]));
   }
@@ -343,7 +345,7 @@ function tlsOptions({ caFile, client }: NonNullable<NatsAccess["tls"]>) {
   return { ...(caFile !== undefined && { caFile }), ...client };
 }
 
-/** The addresses of the servers: no more, because a URL may hold a password, and thrown errors are logged. */
+/** Returns only the addresses of the servers, because a URL may contain a password, and thrown errors are logged. */
 export function listAddresses(url: string): string {
   const addresses = url.split(",").map((server) => {
     const full = server.includes("://") ? server.trim() : `nats://${server.trim()}`;

@@ -30,7 +30,7 @@ const REPLICA = /^[A-Z0-9]{1,64}$/;
 /** Time after a reconnect in which a responder with the request in flight usually answers. */
 const ANSWERED_AFTER_LOSS_MS = 500;
 
-/** Requests that share one inbox. Those of the client library create an Error for every answer, which is a quarter of the cost, and cannot be cancelled. */
+/** Requests that share one inbox. A request of the client library cannot be cancelled, and creates an Error for every answer, a quarter of its cost. */
 export class NatsRequests {
   readonly #link: NatsLink;
   readonly #inbox: string;
@@ -121,7 +121,7 @@ export class NatsRequests {
     return promise;
   }
 
-  /** Pings the replicas. If the last ping found no new replica, any replica receives the request: this user may lack the right to ping. */
+  /** Pings the replicas. If the last ping found no new replica, sends the request to any replica, because this user may lack the right to ping. */
   #findReplica(token: string, service: string): void {
     const waiting = this.#waiting.get(token);
     if (waiting === undefined || !this.#link.up) return;
@@ -130,7 +130,7 @@ export class NatsRequests {
     this.#link.connection.publish(subjects.ping(service), "", { reply: `${this.#inbox}.${PING}${token}` });
   }
 
-  /** Sends the request to the first replica that answers the ping and has not received the request for this reason. */
+  /** Sends the request to the first replica that answers the ping and has not received the request after an earlier ping. */
   #foundReplica(token: string, pong: Msg): void {
     const waiting = this.#waiting.get(token);
     if (waiting?.pinged !== true) return;

@@ -12,7 +12,7 @@ import type { NatsLink } from "./nats-link.ts";
 import { isInbox, OTHERS, findInboxUser, type RequestRate } from "./request-rates.ts";
 import { toFaultReply } from "./wire-headers.ts";
 
-/** Maximum wait of a reply for a lost connection; its caller has given up by then. */
+/** Maximum wait of a reply for a lost connection. After this time, the caller no longer waits. */
 const REPLY_WAIT_MS = 30_000;
 const REPLY_RETRY = { firstMs: 20, maxMs: 500 };
 /** The server reports a missing receiver immediately. Without a report in this time, the reply has arrived. */
@@ -117,8 +117,8 @@ function makeRequestHandler(link: NatsLink, answer: EndpointAnswers["answer"]): 
 }
 
 /**
- * The connection, without requests whose reply subject is not an inbox. A caller may name any reply subject, and the service may publish to buckets, the log
- * and administrative APIs that the caller may not. This also covers requests that the services library answers itself.
+ * Returns the connection without requests whose reply subject is not an inbox. A caller may name any reply subject, and the service may publish to buckets, the
+ * log and administrative APIs that the caller may not. This also covers requests that the services library answers itself.
  */
 function answeringInboxes(link: NatsLink, service: string): NatsConnection {
   const { connection } = link;

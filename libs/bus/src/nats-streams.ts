@@ -87,7 +87,7 @@ async function defaultIfMissing<Result, Absent>(
   }
 }
 
-/** Builds the request to the server; the rest are its defaults. */
+/** Builds the configuration of a stream. Omitted fields have the server's defaults. */
 export function buildStreamConfig(stream: StreamConfig): Partial<JetStreamConfig> & { name: string } {
   const { name, subjects, retention } = stream;
   const common = {

@@ -55,7 +55,7 @@ export function openListener(
   };
 }
 
-/** For people: the problem and its remedy. */
+/** Describes the problem and its remedy for an operator. */
 export function describeSlowListener({ subject, maxPending, dropped }: SlowListener): string {
   const what = `${maxPending} signals of ${subject} wait for their handler; ${dropped} dropped`;
   return `${what}; it has to do less for each, or allow for more to wait`;

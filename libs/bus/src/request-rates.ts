@@ -1,4 +1,4 @@
-/** Requests, or units of another resource, that one user may take of one service process: `measureRate` after a burst of `burst`. */
+/** Requests, or units of another resource, that one user may take of one service process: `perSecond` after a burst of `burst`. */
 export type RequestRate = { readonly perSecond: number; readonly burst: number };
 
 type RateDecision =
@@ -7,8 +7,8 @@ type RateDecision =
   | { readonly kind: "refuse"; readonly retryAfterMs: number };
 
 /**
- * Decides on a bucket of `burst` tokens that gains `measureRate`. `fullAtMs`, the time at which it is full again, is its whole state. Times are monotonic
- * milliseconds; -Infinity is an unused bucket.
+ * Decides on a bucket of `burst` tokens that gains `perSecond` tokens per second. Its whole state is `fullAtMs`, the time at which the bucket is full again.
+ * Times are monotonic milliseconds; -Infinity is an unused bucket.
  */
 export function decideRate(
   { perSecond, burst }: RequestRate,

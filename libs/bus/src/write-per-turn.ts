@@ -4,8 +4,8 @@ import type { NatsConnection } from "@nats-io/nats-core";
 type Writer = { flushPending: () => void };
 
 /**
- * Writes to the socket once per turn of the event loop. The client library writes after each microtask, so a service that answers a batch would make a system
- * call per message, which costs more than the message.
+ * Writes to the socket once per turn of the event loop. The client library writes after each microtask. A service that answers a batch would make a system call
+ * per message, which costs more than the message.
  */
 export function writePerTurn(connection: NatsConnection): void {
   const writer: unknown = "protocol" in connection ? connection.protocol : undefined;

@@ -488,7 +488,7 @@ export async function catchFault(call: Promise<unknown>): Promise<Fault> {
   throw new Error("expected a fault", { cause: outcome });
 }
 
-/** The refusal of a call, which a slow machine may also deliver too late. */
+/** Returns the refusal of a call. Retries, because a slow machine may deliver the refusal too late. */
 function refusedBy(call: () => Promise<unknown>): Promise<Fault> {
   return until("the call is refused", async () => {
     const fault = await catchFault(call());

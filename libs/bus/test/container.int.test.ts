@@ -8,7 +8,7 @@ const WITHOUT_HEADERS: Headers = new Map();
 const identity = { name: "echo", version: "1.0.0", description: "" };
 const events = { name: "EVENTS", subjects: ["event.*"], retention: "limits" } as const;
 const consuming = { stream: "EVENTS", durable: "worker", subject: "event.*", maxInFlight: 1, ackWaitMs: 60_000 };
-/** The image may have to be pulled first. */
+/** Allows for a pull of the image. */
 const SLOW = { timeout: 300_000 };
 /** Time for a server to write its state; without it, Docker kills the server. */
 const STOP = { timeout: 30_000 };

@@ -404,7 +404,7 @@ function deadOf(area: string): ConsumeOptions {
   return { stream: streams.dead.name, durable: `dead-${area}`, subject, maxInFlight: 8, ackWaitMs: 20_000 };
 }
 
-/** A durable consumer delivers a new message next, so everything before it has ended. */
+/** Asserts that the next delivery is a new message, so all earlier messages have ended. */
 async function expectNothingLeft(bus: Bus, consuming: ConsumeOptions, subject: string): Promise<void> {
   const { sequence } = await bus.publish(subject, nothing, { messageId: crypto.randomUUID() });
   const rest = collect();

@@ -77,7 +77,7 @@ it("hides the death of replicas with calls in flight from callers", async () => 
 
 it("sends the request to another replica if one does not answer, with the remaining time, and takes the first answer", async () => {
   const asked: { name: string; leftMs: number }[] = [];
-  /** Number of requests that are never answered. */
+  /** Number of requests that the replica never answers. */
   let ignored = 1;
   const handlersOf = (name: string) =>
     answered({

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { runController, type ControllerOptions, type ControllerLead, type Reconcile } from "./controller.ts";
 import { workQueue } from "./work-queue.ts";
 
-/** A controller on a clock that the test owns, whose pauses are the longest. */
+/** Builds a controller on a clock that the test advances, with the longest pauses. */
 function controlled(reconcile: Reconcile, more: Partial<ControllerOptions> = {}) {
   const clock = makeVirtualClock();
   const queue = workQueue({ clock, random: () => 1 - Number.EPSILON });

@@ -151,7 +151,7 @@ async function measuredPass(
   options.queue.done(key);
 }
 
-/** Never rejects. */
+/** Runs one pass, schedules its retry or requeue, and returns its outcome. Never rejects. */
 async function pass(options: ControllerOptions, key: string, signal: AbortSignal): Promise<PassOutcome> {
   const { queue, reconcile, lead } = options;
   if (lead?.isHeld() === false) return "stopped";
@@ -184,7 +184,7 @@ function retry({ queue, onError }: ControllerOptions, key: string, error: unknow
   }
 }
 
-/** Whether a pass threw this because it ended its own calls at the stop. */
+/** Whether a pass threw this error because it ended its own calls at the stop. */
 function isAbortError(error: unknown): boolean {
   return error instanceof Error && error.name === "AbortError";
 }

@@ -1,6 +1,6 @@
 import type { SettableClock } from "@muster/backoff";
 
-/** Keys that are due at some time. */
+/** Keys, each with the time at which it is due. */
 type DelayedKeys = {
   readonly size: number;
   /** The time at which the key is due; undefined: it does not wait. */
@@ -12,7 +12,7 @@ type DelayedKeys = {
 
 type Entry = { readonly key: string; readonly atMs: number };
 
-/** The heap is rebuilt once entries that an earlier time has replaced exceed the keys by this number. */
+/** Limit of stale entries, which an earlier time has replaced, beyond the number of keys. Above it, the heap is rebuilt. */
 const MAX_STALE_ENTRIES = 64;
 
 /** Passes each key to `due` at its time, in order of the times; all keys share one alarm. */

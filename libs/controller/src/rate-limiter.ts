@@ -3,7 +3,7 @@ import { computeBackoffMs } from "@muster/backoff";
 type RateLimiter = {
   /** Returns the pause of a failed key in milliseconds. Counts one more failure of that key, and one retry of all keys together. */
   delayMs(key: string): number;
-  /** Counts a failure of a key whose retry is already due at some time. */
+  /** Counts a failure of a key whose retry is already scheduled. */
   noteFailure(key: string): void;
   /** Failures of the key since it was last forgotten. */
   failures(key: string): number;
@@ -17,11 +17,14 @@ export type RateLimits = {
   /** Rate limit of all keys together: retries per second, after a burst of `burst`. */
   readonly perSecond: number;
   readonly burst: number;
-  /** A key waits no longer than this for the limit of all keys, so that many failing keys do not hold up a new one. */
+  /** Maximum wait of a key for the limit of all keys, so that many failing keys do not delay a new one. */
   readonly maxWaitMs: number;
 };
 
-/** client-go's: 5 ms x 2^n up to 1000 s a key, 10 a second after a burst of 100 for all. The jitter and `maxWaitMs` are not client-go's. */
+/**
+ * The limits of client-go: per key 5 ms x 2^n up to 1000 s, for all keys 10 retries per second after a burst of 100. client-go has no jitter and no
+ * `maxWaitMs`.
+ */
 export const DEFAULT_RATE_LIMITS: RateLimits = {
   firstMs: 5,
   maxMs: 1_000_000,

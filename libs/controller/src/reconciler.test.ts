@@ -8,7 +8,7 @@ type Plan = { readonly steps: readonly PlannedStep[] };
 const GROW = { kind: "grow", because: "too-small" };
 const never = new AbortController().signal;
 
-/** Brings a number up to three, one a round. */
+/** Raises a number to three, by one per round. */
 function growing(start: number, more: Partial<ControllerParts<number, Plan>> = {}) {
   const world = { size: start, rounds: [] as number[] };
   const reconcile = makeReconciler<number, Plan>({

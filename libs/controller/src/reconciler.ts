@@ -15,7 +15,7 @@ export type ControllerParts<Seen, Plan extends { readonly steps: readonly Planne
   /** Names the tracer. */
   readonly tracer: string;
   readonly observe: (key: string, signal: AbortSignal) => Promise<ObservedInput<Seen>>;
-  /** Pure. */
+  /** Plans the steps; pure. */
   readonly plan: (seen: Seen) => Plan;
   /** Carries out the plan. "again": observe immediately, because nothing else reports the changes of the steps. */
   readonly act: (seen: Seen, plan: Plan, round: PassRound) => Promise<ReconcileResult | "again">;
@@ -30,7 +30,7 @@ export type PassRound = {
   readonly signal: AbortSignal;
 };
 
-/** A pass that changes something in each of this many rounds has failed: its plan does not converge. */
+/** Maximum rounds of a pass. A pass that changes state in each of them has failed, because its plan does not converge. */
 const MAX_ROUNDS = 16;
 /** Steps of a plan that its span lists. */
 const MAX_LISTED_STEPS = 50;

@@ -4,8 +4,8 @@ import { systemClock, type Clock } from "@muster/backoff";
 const PARTS = 16;
 
 /**
- * Passes each key that `keys` returns to `add` once in every period, however keys come and go. Each has its own moment in the period, so that the passes are
- * spread over it. `keys` is called 16 times a period. Returns the function that stops it. Throws a plain Error for a period that is no positive number.
+ * Calls `add` with each key of `keys` once per period, also while keys appear and disappear. Each key has its own part of the period, so that the passes are
+ * spread over it. Calls `keys` 16 times per period. Returns the function that stops the resync. Throws a plain Error for a period that is no positive number.
  */
 export function startResync(options: {
   readonly everyMs: number;

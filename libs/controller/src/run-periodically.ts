@@ -23,7 +23,7 @@ export type PeriodicWork = {
 };
 
 /**
- * Repeats work that concerns everything, not one key, until the stop; rounds never overlap. Rejects with what `onError` throws, and without `onError` with the
+ * Repeats work that concerns all keys together, until the stop; rounds never overlap. Rejects with the error that `onError` throws; without `onError`, with the
  * first failure. A round in flight at the stop may finish; its failure is not reported.
  */
 export async function runPeriodically(options: PeriodicWork): Promise<void> {

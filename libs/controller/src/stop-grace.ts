@@ -36,7 +36,7 @@ export function openStopGrace({
   return { signal: cut.signal, [Symbol.dispose]: () => undo.dispose() };
 }
 
-/** Calls once when the signal is aborted, also when it was before. Returns the way to stop listening. */
+/** Calls `call` once when the signal is aborted, also if it already is. Returns the function that stops listening. */
 export function onAbort(signal: AbortSignal | undefined, call: () => void): () => void {
   if (signal?.aborted === true) call();
   else signal?.addEventListener("abort", call, { once: true });

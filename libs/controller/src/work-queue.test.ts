@@ -106,7 +106,7 @@ function model() {
   };
 }
 
-/** A queue and its model side by side; after each command both are compared. */
+/** Builds a queue and its model, and compares both after each command. */
 function pair(clock: VirtualClock) {
   const queue = workQueue({ clock, limits, random: () => 1 - Number.EPSILON });
   const wanted = model();

@@ -216,7 +216,7 @@ type Entry = { readonly key: string; readonly priority: QueuePriority; readonly 
 /** Keys that are ready for a worker, first come first served within their priority. */
 function readyKeys(now: () => number) {
   const known = new Map<string, Entry>();
-  // The entry of a key that became high stays in the low line, and is stepped over there.
+  // A key that became high keeps its entry in the low line, where the entry is skipped.
   const lines = { high: line<Entry>(), low: line<Entry>() };
   let highInARow = 0;
   let waitedMs = 0;

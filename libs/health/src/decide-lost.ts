@@ -11,8 +11,9 @@ export type NodeFact = {
 export type LostReason = "gone" | "not-ready" | "unschedulable";
 
 /**
- * Returns why a node is lost to the work that holds it; undefined: it is not. A node is lost when it is missing, has been not ready for too long, or has been
- * unschedulable for as long without a pod of the work. The wait lets the node scaler uncordon a node that is held. `undefined` as node: it is unknown.
+ * Returns why a node is lost to the work that holds it; undefined: it is not. A node is lost when it is missing or has been not ready for too long. A node
+ * without a pod of the work is also lost when it has been unschedulable for as long. The wait lets the node scaler uncordon a node that is held. An undefined
+ * node counts as missing.
  */
 export function decideLost(
   node: NodeFact | undefined,
@@ -39,7 +40,7 @@ const LOST: Readonly<Record<LostReason, string>> = {
   unschedulable: "is cordoned or tainted",
 };
 
-/** Example: "node worker-3 is gone". */
+/** Describes a lost node with the reason: "node worker-3 is gone". */
 export function describeLost(node: string, because: LostReason): string {
   return `node ${node} ${LOST[because]}`;
 }

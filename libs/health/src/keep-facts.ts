@@ -1,7 +1,8 @@
 import type { ContainerFacts, ContainerStatusFacts, PodFacts } from "./pod-facts.ts";
 
 /**
- * The part of a pod that `decidePodHealth` reads, with the same verdict. A pod has some 10 KiB, and a cache of ten thousand pods keeps only this part.
+ * Returns the part of a pod that `decidePodHealth` reads, so that the verdict stays equal. A pod has some 10 KiB, and a cache of ten thousand pods keeps only
+ * this part.
  */
 export function keepFacts({ metadata, spec, status }: PodFacts): PodFacts {
   return compact({

@@ -57,10 +57,11 @@ const RULES: readonly ((judged: Judged) => PodVerdict | undefined)[] = [
 
 /**
  * Judges the health of a pod by its main container; other containers do not matter while the pod exists. An end is an outcome only if the kubelet does not
- * restart the container. Under restartPolicy Never any end is, also the previous end of a container that was restarted by accident. Under OnFailure only an end
- * with 0 is, under Always none. A restarted container is judged by its current state, so that the verdict does not depend on observing the moment between two
- * runs; CrashLoopBackOff ends the wait. A container that cannot start (StartError) has failed under any policy. A pod that is being deleted, or whose node is
- * gone, has failed unless its main container had succeeded before. Later reports, such as an exit with 0 after SIGTERM, are no success.
+ * restart the container. Under restartPolicy Never, every end is an outcome, also the previous end of a container that was restarted by accident. Under
+ * OnFailure, only an end with 0 is an outcome; under Always, no end is. A restarted container is judged by its current state, so that the verdict does not
+ * depend on observing the moment between two runs; CrashLoopBackOff ends the wait. A container that cannot start (StartError) has failed under any policy. A
+ * pod that is being deleted, or whose node is gone, has failed unless its main container had succeeded before. Later reports, such as an exit with 0 after
+ * SIGTERM, are no success.
  */
 export function decidePodHealth(pod: PodFacts, policy: HealthPolicy): PodVerdict {
   const containers = pod.spec?.containers ?? [];
@@ -264,7 +265,7 @@ function isRestarted(pod: PodFacts, end: Termination): boolean {
 
 type Disruption = { readonly reason: string; readonly message: string; readonly atMs: number | undefined };
 
-/** The disruption that ends the pod where its owner does not: an eviction, a preemption, a missing node. */
+/** The disruption that ends the pod independently of its owner: an eviction, a preemption, a missing node. */
 function findDisruption(pod: PodFacts): Disruption | undefined {
   const condition = pod.status?.conditions?.find(
     ({ type, status }) => type === "DisruptionTarget" && status === "True",

@@ -19,7 +19,7 @@ export type Rejection = {
   readonly untilMs: number;
 };
 
-/** A node that has no room frees some in this time, such as that of a terminating pod. */
+/** Within this time, a full node usually frees some room, such as that of a terminating pod. */
 const LOST_MS = 30_000;
 /** A rejection counts as recent for this time afterwards. */
 const RECENT_MS = 10 * 60_000;
@@ -56,7 +56,7 @@ export function findRejection(
   return rejections?.findLast((each) => each.component === component && each.node === node);
 }
 
-/** Whether the machine is lost to the component, because it has just rejected a pod of it. */
+/** Whether the machine is lost to the component, because it has just rejected a pod of the component. */
 export function isRejecting(
   rejections: readonly Rejection[] | undefined,
   place: { readonly component: string; readonly node: string },

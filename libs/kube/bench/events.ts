@@ -11,7 +11,7 @@ const VARIANTS = ["client-node", "informer", "informer and controller"] as const
 
 export type ReaderResult = { readonly events: number; readonly cpuMs: number; readonly wallMs: number };
 
-/** The cost of a change of a pod, from the wire to a callback or an empty pass, each way in a process of its own. This process is the server. */
+/** Measures the cost of a change of a pod, from the wire to a callback or an empty pass. Each way runs in its own process. This process is the server. */
 export async function compareEvents(): Promise<void> {
   const pods = Array.from({ length: PODS }, (_, at) => JSON.stringify(makeRealisticPod(at)));
   const items = pods.join(",");

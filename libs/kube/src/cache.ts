@@ -76,7 +76,7 @@ export function makeCache<Object extends KubeObject, Kept>(
 
 type IndexedRows<Kept> = Pick<Cache<KubeObject, Kept>, "get" | "list" | "byIndex"> & {
   keys(): readonly string[];
-  /** Throws the error of an index for it. */
+  /** Throws the error of an index for this object. */
   check(kept: Kept): void;
   set(key: string, row: Row<Kept>): CacheChange<Kept>[];
   drop(key: string): CacheChange<Kept>[];

@@ -21,7 +21,7 @@ export function decideCredential(known: Credential, status: number, nowMs: numbe
   return { refusedAtMs, isRefused: known.isRefused || nowMs - refusedAtMs >= REFUSED_AFTER_MS };
 }
 
-/** The listeners by configuration, because a KubeConfig has no field for one, and the clients of one API server share only that object. */
+/** The listeners by configuration. A KubeConfig has no field for a listener, and the clients of one API server share only that object. */
 const watches = new WeakMap<KubeConfig, (status: number) => void>();
 
 /** Records the status of an answer that is not retried immediately. */

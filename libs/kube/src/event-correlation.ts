@@ -59,8 +59,8 @@ const MAX_MESSAGE_LENGTH = 1024;
 const COMBINED = "(combined from similar events): ";
 
 /**
- * Decides which event of the API an occurrence belongs to. Counts equal events, and combines many that differ only in their message. Writes none for a while
- * for an object with too many events. Remembers a limited number of them.
+ * Decides which event of the API an occurrence belongs to. Counts equal events, and combines many that differ only in their message. Withholds events of an
+ * object that exceeds its rate limit. Remembers a limited number of events, groups and objects.
  */
 export function makeEventCorrelation(
   limits: EventLimits,

@@ -7,7 +7,7 @@ import { KubeError } from "./kube-error.ts";
 const target: EventTarget = { apiVersion: "v1", kind: "Pod", namespace: "ns", name: "p", uid: "1" };
 const event = (message: string) => ({ type: "Normal" as const, reason: "Made", message });
 
-/** A recorder, and the events of an API server that fails as `trouble` states: never, before the effect, or after it. */
+/** Builds a recorder, and the events of an API server that fails as `trouble` states: never, before the effect, or after it. */
 function recorded(more: Partial<EventRecorderOptions> = {}) {
   const clock = makeVirtualClock();
   const stored = new Map<string, { message: string; count: number }>();

@@ -25,7 +25,7 @@ type EventRecorder = AsyncDisposable & {
 
 type EventStats = {
   readonly written: number;
-  /** Events counted in their event but not written, because the object has exceeded its rate limit. */
+  /** Occurrences that were counted but not written, because the object has exceeded its rate limit. */
   readonly rateLimited: number;
   /** Events lost because too many were waiting. */
   readonly dropped: number;
@@ -200,7 +200,7 @@ function buildEvent(name: string, occurrence: Occurrence, component: string, ins
   return event;
 }
 
-/** Returns false instead of rejecting with this fault. */
+/** Returns whether the call succeeded: false for a fault with this code. Rejects with other errors. */
 async function isDoneUnless(code: "not_found" | "already_exists", call: Promise<unknown>): Promise<boolean> {
   const done = call.then(() => true);
   return (await unlessFault(done, code)) ?? false;

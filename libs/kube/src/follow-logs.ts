@@ -9,7 +9,7 @@ export type LogFollowers = Disposable & {
    * FaultError limit_exceeded when too many logs are followed.
    */
   read(log: FollowedLog, range: LogRange, waitMs: number, signal: AbortSignal): Promise<FollowedPart>;
-  /** Whether the bytes at the offset can still be read although the pod may be gone: a client has recently read up to it. */
+  /** Whether the bytes at the offset can still be read although the pod may be gone: true if a client has recently read up to the offset. */
   keeps(log: FollowedLog, offset: number): boolean;
 };
 

@@ -8,7 +8,7 @@ export type KeyIndex<Kept> = {
 };
 
 /**
- * Creates an empty index. It computes values again instead of storing them. A value with one key, the usual case, has no set, because a set needs more memory
+ * Creates an empty index, which recomputes values instead of storing them. A value with one key, the usual case, has no set, because a set needs more memory
  * than the rest.
  */
 export function makeKeyIndex<Kept>(by: (kept: Kept) => readonly string[]): KeyIndex<Kept> {

@@ -9,7 +9,7 @@ import { parseStatus } from "./kube-http.ts";
 const CONNECTIONS_KEPT_MS = 5 * 60_000;
 /** Interval at which tokens are read again; after a refusal they are read immediately. */
 const TOKEN_KEPT_MS = 10_000;
-/** Maximum answer. A list comes in pages; one page of 500 large pods has about 10 MiB. */
+/** Maximum size of an answer. A list is read in pages; one page of 500 large pods has about 10 MiB. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 export type HttpRequest = {
@@ -117,7 +117,7 @@ async function renew(config: KubeConfig, known: Access | undefined, nowMs: numbe
   return { headers, dispatcher: context.getDispatcher() ?? new Agent(), tokenAtMs: nowMs, connectedAtMs: nowMs };
 }
 
-/** The time limit of one call. `over` is the error that has ended it; `cut` is then called, and the work sets it. */
+/** The time limit of one call. `over`: the error that has ended the call. `cut`: called with this error; the work sets this function. */
 type CallTime = { over: Error | undefined; cut: (why: Error) => void };
 
 const NOTHING_TO_CUT = (): void => undefined;
@@ -213,7 +213,7 @@ function flat(headers: Readonly<Record<string, string | string[] | undefined>>):
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]));
 }
 
-/** Starts at most `maxInFlight`; the others wait in order. */
+/** Starts at most `maxInFlight` requests concurrently; further requests wait in order. */
 function limitInFlight(maxInFlight: number): { take(start: (release: () => void) => void): void } {
   const waiting: ((release: () => void) => void)[] = [];
   let inFlight = 0;

@@ -9,7 +9,7 @@ import { KubeError, MalformedAnswerError, type KubeStatus } from "./kube-error.t
 const HEADER_TIMEOUT_MS = 30_000;
 /** TCP keep-alive, with which the kernel detects a lost host. */
 const TCP_KEEPALIVE_MS = 30_000;
-/** Maximum line. etcd stores objects of up to 1.5 MiB; an event carries one. */
+/** Maximum length of a line. etcd stores objects of up to 1.5 MiB, and an event carries one object. */
 const MAX_LINE_LENGTH = 16 * 1024 * 1024;
 const MAX_ERROR_BODY_LENGTH = 64 * 1024;
 
@@ -17,7 +17,7 @@ export type Query = Readonly<Record<string, string | number | boolean | undefine
 
 /**
  * Sends one GET with client-node's connection and credentials, and resolves with the answer once its header has status 200. Rejects with KubeError for any
- * other status, with a network error, or with the signal's reason. node:http and not fetch: client-node makes a new connection pool for each fetch. `agents`
+ * other status, with a network error, or with the signal's reason. Uses node:http, because client-node makes a new connection pool for each fetch. `agents`
  * keep connections for further short answers; a watch has a connection of its own.
  */
 export async function openGet(

@@ -9,7 +9,7 @@ type KubeContext = {
 };
 
 /**
- * Loads the kubeconfig of a service. After the API server has refused its credential (401) for 10 s, the log records it once, and the check `kubernetes` of
+ * Loads the kubeconfig of a service. Once the API server has refused its credential (401) for 10 s, the log records the refusal once. The check `kubernetes` of
  * /readyz reports it until it ends. The service continues, and uses a renewed credential without a restart.
  */
 export function loadServiceKube(

@@ -65,7 +65,7 @@ export function openPodDefaults(
     Promise.race([limitRanges.synced, refused[0].promise]),
     Promise.race([runtimeClasses.synced, refused[1].promise]),
   ]).then(() => (isSynced = true));
-  // A caller that never awaits it must not crash because of its rejection.
+  // A caller that never awaits `synced` must not crash because of its rejection.
   synced.catch(() => undefined);
   return {
     current: (namespace = followed ?? "") => {

@@ -24,7 +24,7 @@ export function apiServers(): readonly ApiServerCase[] {
 
 const EMBEDDED = join(import.meta.dirname, "../../../tools/devcluster/src/main.ts");
 
-/** Starts a separate process instead of importing the embedded API server, because that depends on this library. */
+/** Starts a separate process, because the embedded API server depends on this library and cannot be imported here. */
 async function startEmbedded({ directory }: { readonly directory: string }) {
   const child = spawn(process.execPath, [EMBEDDED, "--directory", directory, "--pools", ""], {
     stdio: ["pipe", "pipe", "inherit"],

@@ -8,7 +8,7 @@ export const DEFAULT_QUEUE_LABEL = `${API_GROUP}/default-queue`;
 /** State in the record of a queue whose deletion was requested. */
 export const DELETING = "it is being deleted";
 
-/** Code of the wait of work whose queue is not known. */
+/** Wait code of work whose queue is unknown. */
 export const QUEUE_UNKNOWN = "QUEUE_UNKNOWN";
 
 /** The queue whose quota work uses. */
@@ -19,7 +19,7 @@ export type QueueChoice =
   | { readonly kind: "queue"; readonly name: string; readonly maxPriority?: number | undefined }
   /** The request waits with the code QUEUE_UNKNOWN; `message`: the queue, and the valid names. */
   | { readonly kind: "unknown"; readonly message: string }
-  /** The queues are not listed yet: no request is sent before. */
+  /** The queues are not listed yet, so no request may be sent. */
   | { readonly kind: "unlisted" };
 
 /** The fields of a Queue that decide about work. */
@@ -77,7 +77,7 @@ export function chooseQueue(
   );
 }
 
-/** The Queues by name, as the job-controller publishes them. `entries`: of the view of the bucket `queues`. */
+/** Indexes the Queues by name, as the job-controller publishes them. `entries`: the entries of the view of the bucket `queues`. */
 export function indexQueues(
   entries: readonly { readonly value: SeenQueue["record"] & { readonly problem: string } }[],
 ): ReadonlyMap<string, SeenQueue> {

@@ -41,7 +41,7 @@ function describeShort({ resource, requested, largest }: ShortResource): string 
 
 function describeQuota({ queue, pool, resource, requested, most }: Extract<Fault, { code: "quota_exceeded" }>): string {
   const [needed, available] = [requested, most].map((amount) => printAmount(resource, amount));
-  // A leaf with quotas uses only what they name.
+  // A leaf with quotas uses only the resources that they name.
   const remedy = most === 0 ? `add ${resource} to its quota for the pool` : "request less, or raise its quota";
   return `the queue ${queue} can have ${available} of ${resource} in pool ${pool} at most, ${needed} are needed: ${remedy}`;
 }

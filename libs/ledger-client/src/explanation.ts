@@ -21,9 +21,9 @@ type SeenPool = {
   readonly unusable: number;
   /** The unusable nodes that the ledger names, with the reason of each; absent: it names none. */
   readonly unusableNodes?: readonly { readonly reason: string }[];
-  /** The maximum size to which the node scaler may scale it; 0: it is not scaled. */
+  /** The maximum size to which the node scaler may scale the pool; 0: the pool is not scaled. */
   readonly elasticMax: number;
-  /** `KIND/ID` of the owners that hold its machines. */
+  /** `KIND/ID` of the owners that hold machines of the pool. */
   readonly holders: readonly string[];
 };
 

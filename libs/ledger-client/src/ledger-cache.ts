@@ -170,7 +170,7 @@ function rememberEnds() {
   };
 }
 
-/** Includes the owner, because a recreated ledger restarts its numbers. */
+/** Includes the owner, because a recreated ledger restarts its numbering and reuses ids. */
 function buildReservationKey({ ownerId, id }: ReservationKey): string {
   return `${ownerId} ${id}`;
 }

@@ -17,7 +17,7 @@ export type ReservationCalls = Client<typeof ReservationService>;
 type ReserveOptions = CallOptions & {
   /** A higher priority is granted first. */
   readonly priority?: number;
-  /** Label of nodes; all machines must be nodes with the same value of it. */
+  /** Node label. All machines must be nodes with one value of this label. */
   readonly topology?: string | undefined;
   /** The queue whose quota it uses; absent: no quota limits it. An existing reservation keeps its queue. */
   readonly queue?: string | undefined;
@@ -38,7 +38,7 @@ export type LedgerCalls = {
    * with other needs.
    */
   reserve(ownerId: string, needs: readonly Need[], options?: ReserveOptions): Promise<Reservation>;
-  /** Returns why the ledger would let the request wait; undefined: it would grant it. Rejects if it would refuse it. Stores nothing. */
+  /** Returns why the ledger would queue the request; undefined: it would grant the request. Rejects if the ledger would refuse the request. Stores nothing. */
   check(
     ownerId: string,
     needs: readonly Need[],
@@ -48,9 +48,11 @@ export type LedgerCalls = {
   ask(ownerId: string, options?: CallOptions): Promise<Reservation | undefined>;
   /** Releases exactly this reservation, or its position in the queue. Returns false if it has already ended. */
   release(ownerId: string, reservationId: string, options?: CallOptions): Promise<boolean>;
-  /** Call before the owner ends preempted work. Returns the ledger's state then: without an accepted preemption, the work continues. */
+  /** Call before the owner ends preempted work. Returns the reservation after the call: without an accepted preemption, the work continues. */
   acceptPreemption(ownerId: string, reservationId: string, options?: CallOptions): Promise<Reservation | undefined>;
-  /** Call once that work has ended: frees the machines, and the reservation waits again at its old place. Returns the ledger's state then. */
+  /**
+   * Call once the preempted work has ended. Releases the machines, and the reservation waits again at its former place. Returns the reservation after the call.
+   */
   requeue(ownerId: string, reservationId: string, options?: CallOptions): Promise<Reservation | undefined>;
   /** Lists every reservation of the owner kind, page by page. */
   list(options?: CallOptions): AsyncIterable<ReservationPage>;

@@ -12,7 +12,7 @@ export type LedgerClient = AsyncDisposable & {
   /** The reservations of the group in the order of owner ids. */
   inGroup(group: string): readonly SeenReservation[];
   groups(): ReadonlySet<string>;
-  /** Returns the owner's reservation, which is another one if it was requested with other needs. */
+  /** Returns the owner's reservation. If the owner already had one with other needs, returns that one. */
   reserve(...request: Parameters<LedgerCalls["reserve"]>): Promise<Reservation | undefined>;
   release: LedgerCalls["release"];
   acceptPreemption: LedgerCalls["acceptPreemption"];
@@ -60,7 +60,7 @@ export async function openLedgerClient({
     const known = cache.get(ownerId);
     const reservation = await answer();
     if (reservation !== undefined) cache.put(reservation);
-    // A later one may have been requested meanwhile.
+    // End only the known reservation, because a later one may have been requested meanwhile.
     else if (known !== undefined) cache.end(known);
     return reservation;
   };
@@ -109,7 +109,7 @@ export async function openLedgerClient({
   };
 }
 
-/** A list that fails half way proves no end. */
+/** Reads the list into the cache. A list that fails before its last page proves no end of a reservation. */
 async function list(cache: LedgerCache, pages: ReturnType<LedgerCalls["list"]>): Promise<void> {
   const listing = cache.beginList();
   const listed: Reservation[] = [];

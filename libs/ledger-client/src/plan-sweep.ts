@@ -1,6 +1,6 @@
 /** A reservation, or an object in the cluster, that names its owner. */
 export type OwnedObject = {
-  /** No other object ever has it. */
+  /** Unique: no other object ever has this uid. */
   readonly uid: string;
   /** The other installation that made the object; undefined for our own objects. */
   readonly otherInstallation?: string | undefined;
@@ -20,7 +20,7 @@ export type SweepStep<Item> = {
   readonly because: string;
 };
 
-/** Returns the step without its removal. `but` names what prevents it. */
+/** Returns the step without its removal. `but` names the obstacle to the removal. */
 export function withholdRemoval<Item>({ object, because }: SweepStep<Item>, but: string): SweepStep<Item> {
   return { kind: "suspect", object, because: `${because}, but ${but}` };
 }

@@ -27,11 +27,11 @@ export type WaitReason = {
   readonly requested: number;
   /** The number of `requested` that are parts of machines. */
   readonly parts: number;
-  /** These two change while the reservation waits; a cache does not follow them. */
+  /** `available` and `ahead` change while the reservation waits; a cache does not follow them. */
   readonly available: number;
   /** Describes the nodes of the pool that count; undefined: each node without taints. */
   readonly nodes?: string | undefined;
-  /** The label whose one value all machines need, if the reservation waits for that. */
+  /** Set if the reservation waits for a topology: the label that needs one value on all machines. */
   readonly topology?: string | undefined;
   /** The queue of the reservation, if the code concerns queues. */
   readonly queue?: string | undefined;
@@ -148,7 +148,7 @@ function readSelection(message: muster.reservation.v1.NodeSelection | undefined)
   return message === undefined ? {} : { selection: compactNodeSelection(message) };
 }
 
-/** The needs in a message of requests, with each selection and each list of pools once. */
+/** Converts the needs for a request message, which contains each selection and each list of pools once. */
 export function toWireNeeds(
   needs: readonly Need[],
 ): Pick<muster.reservation.v1.ReserveRequest.$Properties, "needs" | "nodeSelections" | "poolLists"> {

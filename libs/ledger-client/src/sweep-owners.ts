@@ -25,9 +25,9 @@ export type SweepOptions<Item extends OwnedObject> = {
   /** Changes steps that depend on other steps. It must not remove an object that is in use. */
   readonly refine?: (steps: readonly SweepStep<Item>[]) => readonly SweepStep<Item>[];
   readonly brake?: (steps: readonly SweepStep<Item>[]) => SweepBrake | undefined | Promise<SweepBrake | undefined>;
-  /** Whether a removal cannot lose anything: neither the brake nor a dry run prevents it. */
+  /** Whether the removal loses no data. Neither the brake nor a dry run prevents a harmless removal. */
   readonly isHarmless?: (step: SweepStep<Item>) => boolean;
-  /** Objects of one kind are removed before those of the next kind that is found. */
+  /** Returns the kind of an object. Objects of one kind are removed before objects of the next kind in the list. */
   readonly kindOf?: (object: Item) => string;
   /** Removes exactly this object, unless it is no longer left over or still contains one that could not be removed. Returns the outcome. */
   readonly remove: (step: SweepStep<Item>) => Promise<SweepStep<Item>>;

@@ -47,7 +47,7 @@ export function checkLabelKey(field: string, value: string): Checked {
   );
 }
 
-/** The label of nodes whose one value all machines of an owner have. */
+/** Checks a topology: the key of a node label that has one value on all machines of an owner. */
 export function checkTopology(field: string, value: string): Checked {
   if (checkLabelKey(field, value) === undefined) return undefined;
   return wrong(field, `must be the label of nodes, such as topology.kubernetes.io/zone, not "${value}"`);

@@ -6,7 +6,7 @@ export type Owner = { readonly kind: string; readonly id: string };
 
 /** Separates the id of an owner from the name of a part that holds machines itself: `train-0a1b--worker-7` is a part of `train-0a1b`. */
 export const PART_SEPARATOR = "--";
-/** Kinds whose parts are of the kind itself: their ids have no separator of their own. */
+/** Kinds whose parts have the kind of their owner, because owner ids of these kinds contain no separator. */
 const KINDS_WITH_PARTS: ReadonlySet<string> = new Set([JOB, ...BATCH_KINDS, "replica-set"]);
 /** Ends the kind of parts that a limit of their owner's kind does not count: `session-part`. */
 const PART_KIND = "-part";

@@ -5,7 +5,7 @@ import type { Owner } from "./owners.ts";
 /** Kind of the owners of machines for sessions. */
 export const SESSION = "session";
 
-/** The length of a label. A session whose owner id is its name has a shorter one, because names of its pods are longer than its name. */
+/** Maximum length of a DNS label. A session name that is an owner id is shorter, because the names of the session's pods are longer than its name. */
 const ELSEWHERE_CHARACTERS = 63;
 const MAX_NAMESPACE_PART = 11;
 const MAX_NAME_PART = 12;
@@ -42,7 +42,10 @@ function hashNamespace(namespace: string): string {
   return hash(namespace).slice(0, NAMESPACE_HASH_CHARACTERS);
 }
 
-/** Cryptographic, because users of a namespace that has the hash of another one could pass their pods off as pods of its sessions. */
+/**
+ * Hashes cryptographically. With a weak hash, users could choose a namespace whose hash equals that of another, and pass their pods off as pods of its
+ * sessions.
+ */
 function hash(text: string): string {
   return createHash("sha256").update(text).digest("hex");
 }

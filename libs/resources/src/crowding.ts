@@ -9,7 +9,7 @@ export type ComponentPlace = {
   readonly requests: () => Requests;
 };
 
-/** A node as far as it decides whether a pod fits there. */
+/** The facts about a node that decide whether a pod fits there. */
 export type PlaceLoad = {
   /** The amounts that pods can request, less the overhead. */
   readonly allocatable: Requests;
@@ -26,7 +26,7 @@ export type CrowdedComponent = {
   readonly resources: readonly { readonly resource: string; readonly requested: number; readonly free: number }[];
   readonly foreign: { readonly pods: number; readonly examples: readonly string[] };
   readonly sinceMs: number;
-  /** True after it lasted too long: the machine counts as lost. */
+  /** True if the crowding has lasted too long: the machine counts as lost. */
   readonly isLost: boolean;
 };
 

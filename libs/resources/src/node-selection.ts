@@ -88,7 +88,7 @@ function matches({ operator, values = [] }: NodeSelectorRequirement, value: stri
   }
 }
 
-/** NaN, which is neither more nor less than 0, where one of the texts is no integer. */
+/** Compares two integers. Returns NaN, which is neither more nor less than 0, if one of the texts is no integer. */
 function compareIntegers(one = "", other = ""): number {
   const isInteger = (text: string): boolean => /^[+-]?\d+$/.test(text);
   return isInteger(one) && isInteger(other) ? Number(one) - Number(other) : NaN;
@@ -110,7 +110,7 @@ export function findUntolerated(taints: readonly Taint[], tolerations: readonly 
     .find((taint) => !tolerations.some((toleration) => isTolerated(toleration, taint)));
 }
 
-/** The nodes of the selection that also match the requirement; of all nodes without a selection. */
+/** Returns a selection of the nodes that also match the requirement; without a selection, of all nodes that match it. */
 export function restrictSelection(
   selection: NodeSelection | undefined,
   requirement: NodeSelectorRequirement,
@@ -118,7 +118,7 @@ export function restrictSelection(
   return restrictTerms(selection, { matchExpressions: [requirement] });
 }
 
-/** The nodes of the selection without the nodes of these names; of all nodes without a selection. */
+/** Returns the selection without the nodes of these names; without a selection, all nodes but these. */
 export function excludeNodes(selection: NodeSelection | undefined, names: readonly string[]): NodeSelection {
   return restrictTerms(selection, { matchFields: [{ key: "metadata.name", operator: "NotIn", values: names }] });
 }
@@ -144,7 +144,7 @@ export type SelectableNode = {
   readonly name: string;
   readonly labels: Labels;
   readonly taints: readonly Taint[];
-  /** Less its overhead. Absent: not known. */
+  /** The allocatable amounts, less the node's overhead. Absent: unknown. */
   readonly allocatable?: Amounts | undefined;
 };
 
@@ -155,7 +155,7 @@ export function acceptsNode(selection: NodeSelection | undefined, node: Selectab
   return isMatch && findUntolerated(node.taints, selection?.tolerations ?? []) === undefined;
 }
 
-/** Whether a node of this size holds the minimum of the selection. One of unknown size holds none. */
+/** Whether a node of this size holds the minimum of the selection. A node of unknown size holds no minimum. */
 export function canHoldMinimum(selection: NodeSelection | undefined, allocatable: Amounts | undefined): boolean {
   const minimum = getMinimum(selection);
   return minimum === undefined || (allocatable !== undefined && canFit(minimum, allocatable));
@@ -172,7 +172,7 @@ export function getMinimum(selection: NodeSelection | undefined): Amounts | unde
   return amounts;
 }
 
-/** The nodes of the selection that also hold these requests; of all nodes without a selection. */
+/** Returns a selection of the nodes that also hold these requests; without a selection, of all nodes that hold them. */
 export function withMinimum(
   selection: NodeSelection | undefined,
   minimum: Readonly<Record<string, number>>,
@@ -252,7 +252,7 @@ export function indexSelections(needs: readonly { readonly selection?: NodeSelec
   return { selections: [...known.values()].map(({ selection }) => selection), indexes };
 }
 
-/** The maximum of the text that describes a selection: it is in conditions and explanations. */
+/** Maximum length of the description of a selection, which conditions and explanations contain. */
 const MAX_DESCRIPTION_LENGTH = 200;
 
 /** Describes a selection: `disk=ssd, zone in (a, b); holds cpu 4500m, memory 8Gi; tolerates gpu`. A longer text ends in an ellipsis. */

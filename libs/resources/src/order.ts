@@ -2,7 +2,7 @@ import type { Amounts } from "./amounts.ts";
 
 const keys = new WeakMap<Amounts, string>();
 
-/** Equal for equal amounts, whatever the order of their resources; an amount of 0 is as none. The amounts must not change afterwards. */
+/** Builds a key that is equal for equal amounts, in any order of their resources. An amount of 0 counts as missing. The amounts must not change afterwards. */
 export function buildAmountsKey(amounts: Amounts): string {
   const known = keys.get(amounts);
   if (known !== undefined) return known;

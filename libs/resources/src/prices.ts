@@ -5,7 +5,7 @@ export function formatPrice(micros: number): string {
   return String(Math.round(micros / 100) / 10_000);
 }
 
-/** Describes what these nodes cost together in an hour. Undefined if no node has a price. */
+/** Describes the price of these nodes together per hour. Undefined if no node has a price. */
 export function describePrices(nodes: readonly Priced[]): string | undefined {
   const prices = nodes.flatMap(({ pricePerHourMicros = 0 }) => (pricePerHourMicros > 0 ? [pricePerHourMicros] : []));
   if (prices.length === 0) return undefined;

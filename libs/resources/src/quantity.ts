@@ -2,10 +2,10 @@ const FORM = /^([+-]?)(\d+(?:\.\d*)?|\.\d+)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|
 const DECIMAL = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/** The number 1 in the unit of quantities here. */
+/** The number 1 as a parsed quantity, which counts 10^-9. */
 export const NANO = 1_000_000_000n;
 
-/** A quantity of Kubernetes as a whole number of 10^-9, exact; undefined where the text is none. */
+/** Parses a quantity of Kubernetes exactly, as a whole number of 10^-9; undefined if the text is no quantity. */
 export function parseQuantity(text: string): bigint | undefined {
   const [whole, sign = "", digits = "", suffix = ""] = FORM.exec(text) ?? [];
   if (whole === undefined) return undefined;
@@ -40,7 +40,7 @@ function isBytes(resource: string): boolean {
   return resource === "memory" || resource === "ephemeral-storage" || resource.startsWith("hugepages-");
 }
 
-/** The shortest text for a quantity in the manner of another: by powers of 1024 where that is, else by those of 1000. */
+/** Returns the shortest text for a quantity: by powers of 1024 if `like` ends with such a suffix and the quantity is whole, otherwise by powers of 1000. */
 export function printQuantity(nano: bigint, like = ""): string {
   if (nano === 0n) return "0";
   if (like.endsWith("i") && nano % NANO === 0n) {

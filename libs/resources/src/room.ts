@@ -18,7 +18,7 @@ export function sumUse(requests: Amounts, pods = 1): Amounts {
   return new Map(requests).set("pods", (requests.get("pods") ?? 0) + pods);
 }
 
-/** Subtracts amounts, never below 0. Omits a resource that only the second ones name. */
+/** Subtracts amounts, never below 0. Omits resources that only `less` names. */
 export function subtractAmounts(amounts: Amounts, less: Amounts): Amounts {
   const left = new Map<string, number>();
   for (const [resource, amount] of amounts) left.set(resource, Math.max(0, amount - (less.get(resource) ?? 0)));
@@ -44,7 +44,7 @@ export function canFit(requests: Amounts, free: Amounts): boolean {
 
 /**
  * The mean of the fractions of cpu and memory in use, from 0 to 1: the score MostAllocated of kube-scheduler. Shared needs go to the node with the highest
- * one, ties by name, so that whole machines stay free. A resource that the node lacks is left out of the mean.
+ * score, ties by name, so that whole machines stay free. A resource that the node lacks is left out of the mean.
  */
 export function computeAllocatedFraction(free: Amounts, allocatable: Amounts): number {
   let sum = 0;

@@ -16,8 +16,8 @@ export type WrittenPodSpec = {
 };
 
 /**
- * The requests of a pod with this spec, sorted by resource, without amounts of 0, as admission with these defaults leaves them. An overhead in the spec is the
- * same that the RuntimeClass has, and counts once.
+ * The requests of a pod with this spec, sorted by resource, without amounts of 0, as admission with these defaults leaves them. An overhead in the spec is that
+ * of the RuntimeClass, and counts once.
  */
 export function computeSpecRequests(spec: WrittenPodSpec, defaults: PodDefaults = NO_DEFAULTS): Requests {
   const overhead = defaults.overheads.get(toText(spec.runtimeClassName));

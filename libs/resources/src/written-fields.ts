@@ -5,12 +5,12 @@ export function isObject(value: unknown): value is PlainObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The objects of a list; none if it is no list. */
+/** Returns the objects of a list; empty if the value is no list. */
 export function toObjects(value: unknown): readonly PlainObject[] {
   return Array.isArray(value) ? value.filter(isObject) : [];
 }
 
-/** Empty for anything but a text. */
+/** Returns a text; empty for a value of any other type. */
 export function toText(value: unknown): string {
   return typeof value === "string" ? value : "";
 }

@@ -2,7 +2,7 @@ import { throwFault } from "@muster/faults";
 
 /** Reads one typed value at a time and remembers the errors. */
 export type EnvReader = {
-  /** Text that is not empty; without a fallback the variable must be there. */
+  /** Text that is not empty; without a fallback the variable must be set. */
   text(name: string, fallback?: string): string;
   optional(name: string): string | undefined;
   /** Text of one form; `needed` describes the form. */
@@ -14,7 +14,7 @@ export type EnvReader = {
   url(name: string, fallback?: string): string;
   /** Reads a URL of http or https without a user and a password: errors and logs contain the URL. */
   httpUrl(name: string): string;
-  /** A whole number between min and max; the unit is the end of the name. */
+  /** A whole number between min and max; the end of the name states the unit. */
   integer(name: string, options: { readonly fallback?: number; readonly min: number; readonly max: number }): number;
   flag(name: string, fallback: boolean): boolean;
   oneOf<Word extends string>(name: string, words: readonly Word[], fallback: Word): Word;

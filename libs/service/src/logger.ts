@@ -17,7 +17,7 @@ export type Logger = {
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** Characters. Lines of one turn that are longer than this together are written before its end. */
+/** Maximum characters of the waiting lines. Beyond it, the lines of a turn are written before its end. */
 const MAX_WAITING_LENGTH = 8192;
 
 export function createLogger(options: {
@@ -40,7 +40,7 @@ export function createLogger(options: {
   return withoutSecrets(lines, output.flush);
 }
 
-/** Standard error. A write for each line would cost a busy service more than all the rest of the line. */
+/** Writes the lines of one turn to standard error together. A write per line would cost a busy service more than the rest of the line. */
 function linesPerTurn(): { readonly write: (line: string) => void; readonly flush: () => void } {
   // Synchronous, so that the last lines of a dying process are written. Not its own buffer: its `flushSync` never returns once the pipe has no reader.
   const stream = destination({ fd: 2, sync: true });

@@ -5,7 +5,7 @@ import type { Logger } from "./logger.ts";
 const MAX_NAMED = 10;
 
 /**
- * Builds the report of a sweep that keeps objects of other installations; each sweep passes the installation id of each such object. Logs every change of their
+ * Builds the report of a sweep that keeps objects of other installations. Each sweep passes the installation id of each kept object. Logs every change of their
  * number, and exports the number as a metric by `what`, which has few values. `own`: id of this installation.
  */
 export function reportForeignObjects(

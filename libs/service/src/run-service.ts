@@ -39,8 +39,8 @@ type ServiceDefinition<Config> = {
   readonly name: string;
   readonly readConfig: (env: Readonly<Record<string, string | undefined>>) => Config;
   /**
-   * Runs until the context's signal. A retryable fault (NATS or the API server does not answer, or has no room) is logged and shown by /readyz, and `run` is
-   * called again after a pause; it must dispose of its resources. Any other error, or an early return, ends the process with exit code 1.
+   * Runs until the context's signal. A retryable fault (NATS or the API server does not answer, or has no room) is logged and reported by /readyz. Then `run`
+   * is called again after a pause; it must dispose of its resources. Any other error, or an early return, ends the process with exit code 1.
    */
   readonly run: (context: ServiceContext<Config>) => Promise<void>;
 };
@@ -48,12 +48,12 @@ type ServiceDefinition<Config> = {
 /** The exit code that a shell and Kubernetes report for SIGKILL. */
 const KILLED = 137;
 
-/** The check that holds until the service has named its own readiness checks. */
+/** The check that fails until the service has added its own readiness checks. */
 const STARTING = "started";
 
 /** Pause after a run that a dependency has ended. */
 const NEXT_RUN = { firstMs: 500, maxMs: 10_000 };
-/** The pause after a run that lasted this long is a first one. */
+/** After a run that lasted this long, the back-off starts from its first pause. */
 const SETTLED_MS = 60_000;
 
 /**
@@ -117,7 +117,7 @@ export async function runService<Config>(definition: ServiceDefinition<Config>):
   }
 }
 
-/** Runs the service, again after each failure of a dependency: a restart of the process would meet the same failure. */
+/** Runs the service, and reruns it after each failure of a dependency, because a restart of the process would meet the same failure. */
 async function runUntilStopped<Config>(
   { run }: ServiceDefinition<Config>,
   context: ServiceContext<Config>,
@@ -133,8 +133,8 @@ async function runUntilStopped<Config>(
 }
 
 /**
- * Opens a part of a start, again after each failure of a dependency, which the log and /readyz report, while the parts that `run` opened before stay open.
- * Rejects with any other error, and with FaultError cancelled once the service stops.
+ * Opens one part of a start, and retries after each failure of a dependency. The log and /readyz report the failure, and the parts that `run` opened before
+ * stay open. Rejects with any other error, and with FaultError cancelled once the service stops.
  */
 export function retryStart<Result>(
   context: Pick<ServiceContext<unknown>, "logger" | "signal" | "alsoCheck">,
@@ -219,12 +219,12 @@ function stopOnSignals(logger: Logger, timeoutMs: number): { signal: AbortSignal
       return;
     }
     logger.info({ signal: name }, "stopping");
-    // A part that hangs must not hold the process: Kubernetes would kill it a little later anyway, without a line in the log.
+    // A part that hangs must not delay the end of the process: Kubernetes would kill it a little later, without a line in the log.
     timer = setTimeout(() => endNow(logger, `not stopped after ${timeoutMs} ms`), timeoutMs).unref();
     controller.abort();
   };
   process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
-  // A supervisor that started us with a channel takes us along when it is gone, however it ended.
+  // Stop with the supervisor that started this process with a channel, however the supervisor ended.
   const onOrphaned = (): void => {
     onSignal("SIGTERM");
   };
@@ -241,9 +241,9 @@ function stopOnSignals(logger: Logger, timeoutMs: number): { signal: AbortSignal
 
 function endNow(logger: Logger, because: string): void {
   logger.error({ because }, "ending immediately");
-  // SIGKILL to ourselves cannot be held up by an exit handler or an open handle.
+  // No exit handler or open handle can delay a SIGKILL to this process.
   process.kill(process.pid, "SIGKILL");
-  // The first process of a container is spared it, and comes here.
+  // The kernel ignores this signal for the first process of a container, which continues here.
   // eslint-disable-next-line no-restricted-syntax -- nothing to return to: what hangs would hang on
   process.exit(KILLED);
 }

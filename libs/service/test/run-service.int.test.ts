@@ -35,7 +35,7 @@ function start(
       .map((line) => JSON.parse(line) as Record<string, unknown>);
   const address = () =>
     until("it has logged its address", () => lines().find((line) => line["msg"] === "started")?.["http"] as string);
-  // The whole output has been read. The event "close" does not come where the test has closed the channel.
+  // Resolves when the whole output has been read. The event "close" is not emitted if the test has closed the channel.
   const read = child.stderr === null ? undefined : once(child.stderr, "close");
   const exit = once(child, "exit").then(async (how: unknown[]) => {
     await read;

@@ -85,7 +85,9 @@ export function openClaims(context: ClaimContext): Claims {
   };
 }
 
-/** Makes one attempt; returns the token, or undefined if another session has the lock or was faster. The watch reports that, and its end. */
+/**
+ * Makes one attempt; returns the token, or undefined if another session has the lock or was faster. The watch reports the other session's lock and its release.
+ */
 async function claim(context: ClaimContext, key: string): Promise<number | undefined> {
   const { bucket, observer, session, holder, held } = context;
   const observed = observer.current();
@@ -103,7 +105,7 @@ async function claim(context: ClaimContext, key: string): Promise<number | undef
     const code = findFault(error)?.code;
     if (code !== "conflict" && code !== "already_exists") throw error;
   }
-  // This session may have written it, with a lost answer.
+  // This session may have written the record, although the answer was lost.
   const found = await bucket.get(buildLockKey(key));
   return found !== undefined && readClaim(found.value) === session ? found.revision : undefined;
 }

@@ -15,7 +15,7 @@ export function makeProtoCodec<Type extends AnyMessageType>(type: Type): Codec<M
   };
 }
 
-/** JSON, so that `nats kv get` shows it. Decodes other bytes as undefined, which the reader interprets. */
+/** Encodes JSON, so that `nats kv get` shows it. Decodes bytes that are no JSON as undefined, which the reader interprets. */
 export const jsonText: Codec<unknown> = {
   encode: (value) => new TextEncoder().encode(JSON.stringify(value)),
   decode: (bytes) => {

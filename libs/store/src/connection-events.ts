@@ -40,9 +40,9 @@ export async function waitForConnection(connection: NatsConnection, signal: Abor
 }
 
 /**
- * Sends a request once the connection is up, and rejects with unavailable as soon as it is lost. Otherwise both would wait for their time limit, because the
- * client discards messages while it reconnects and does not fail requests that can no longer be answered. Also rejects if the connection is not restored within
- * timeoutMs; then nothing was sent.
+ * Sends a request once the connection is up, and rejects with unavailable as soon as the connection is lost. Without this check, both would wait for their time
+ * limit: the client discards messages while it reconnects, and does not fail requests that lost their answer. Also rejects if the connection is not restored
+ * within timeoutMs; then nothing was sent.
  */
 export async function requestOnce<Reply>(
   connection: NatsConnection,

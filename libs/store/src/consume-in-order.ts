@@ -100,7 +100,7 @@ type Hear = (error: Error | null, message: Msg) => void;
 type Consumer = {
   /** The server of the consumer; undefined with a single server. */
   readonly server: string | undefined;
-  /** Earlier messages are delivered first. */
+  /** Sets the receiver of messages. Messages that arrived earlier are delivered first. */
   hear(by: Hear): void;
   end(): void;
 };
@@ -178,7 +178,7 @@ function buildStart(
 /** The state of a stream: its leading server, where there are several, and the subjects that have messages. */
 type There = { readonly leader: string | undefined; readonly subjects: Set<string> };
 
-/** Counts by reading the subjects: a subject with a new message moves behind newer ones during the pass, and the server's pending count lags. */
+/** Counts the subjects by reading them. A subject with a new message moves behind newer ones during the pass, and the server's pending count lags. */
 async function countSubjects(
   connection: NatsConnection,
   manager: JetStreamManager,

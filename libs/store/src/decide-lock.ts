@@ -2,7 +2,7 @@
 export type LockRecord = {
   /** Name of the holder, for operators; empty after a release. */
   readonly holder: string;
-  /** Id of one call of `lead`: a restarted process of the same name has another id. */
+  /** Id of one call of `runWhileLeader`: a restarted process of the same name has another id. */
   readonly session: string;
   /** The holder stops if it could not renew its record for this many milliseconds. */
   readonly ttlMs: number;

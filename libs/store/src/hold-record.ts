@@ -43,8 +43,8 @@ export type RecordHold = {
 const NEXT_RENEWAL = { renewed: 1 / 3, unknown: 1 / 10, behind: 0, taken: 0 } as const;
 
 /**
- * Runs the work while renewing the record, and releases it afterwards unless another owner has it. Aborts the signal of the work once the time to live has
- * passed since the last successful renewal was sent, or immediately when another owner has taken the record.
+ * Runs the work while renewing the record, and releases it afterwards unless another owner has it. Aborts the signal of the work immediately when another owner
+ * has taken the record. Otherwise aborts it once the time to live has passed since the last successful renewal was sent.
  */
 export async function holdRecord(
   context: HoldContext,
@@ -152,7 +152,7 @@ function notRenewed(ttlMs: number): FaultError {
   return new FaultError({ code: "deadline_exceeded", operation: "the renewal", timeoutMs: ttlMs });
 }
 
-/** Others observe the release immediately. If it fails, they wait for the time to live. */
+/** Releases the record, which other processes observe immediately. If the release fails, they wait for the time to live. */
 async function release(record: HeldRecord, revision: number): Promise<void> {
   try {
     await record.giveUp(revision);
@@ -163,7 +163,7 @@ async function release(record: HeldRecord, revision: number): Promise<void> {
   }
 }
 
-/** Whether work threw this because it was stopped. */
+/** Whether the work threw this error because it was stopped. */
 function isStopError(error: unknown): boolean {
   const code = findFault(error)?.code;
   if (code === "unavailable" || code === "cancelled" || code === "conflict") return true;

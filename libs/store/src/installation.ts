@@ -21,8 +21,8 @@ const codec: Codec<string> = {
 };
 
 /**
- * The id of the installation whose state this NATS stores. It is a DNS label, the same for all services while the state or a backup of it exists. Creates a
- * missing id; concurrent callers all receive the same one. Rejects as a bucket does, and with a plain Error for a malformed id.
+ * Returns the id of the installation whose state this NATS stores: a DNS label, equal for all services while the state or a backup exists. Creates a missing
+ * id; concurrent callers all receive one id. Rejects as a bucket does, and with a plain Error for a malformed id.
  */
 export async function readInstallationId(connection: NatsConnection): Promise<string> {
   const limits = { maxBytes: BUCKET_BYTES, maxValueBytes: VALUE_BYTES };

@@ -5,7 +5,7 @@ import type { Entry } from "./watch.ts";
 export type Modification<Input> =
   { readonly kind: "put"; readonly value: Input } | { readonly kind: "delete" } | { readonly kind: "unchanged" };
 
-/** The outcome of `modify`, and the entry in the bucket since; undefined: no such key. When unchanged on `known`, the entry is `known` itself. */
+/** The outcome of `modify`, and the entry after it; undefined: the key does not exist. If `decide` keeps `known` unchanged, the entry is `known` itself. */
 type Modified<Value, Input> =
   | { readonly kind: "put"; readonly entry: Entry<Input> }
   | { readonly kind: "delete"; readonly entry: undefined }

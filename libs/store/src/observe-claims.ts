@@ -19,7 +19,7 @@ export type ClaimsObserver = AsyncDisposable & {
   changes(): number;
   /** Called when a session appears or dies, when a lock changes, and when the watch ends; not when a session is renewed. Returns the function that stops. */
   onChange(listener: () => void): () => void;
-  /** Resolves at the next such change, after the time, or when the signal is aborted. */
+  /** Resolves at the next change that `onChange` reports, after the time, or when the signal is aborted. */
   changed(signal: AbortSignal, withinMs?: number): Promise<void>;
   /** Reads whether the session has ended, which is final: the id of a session is never reused. */
   isGone(session: string): Promise<boolean>;

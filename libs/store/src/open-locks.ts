@@ -10,7 +10,7 @@ type LocksConfig<Value> = {
   readonly codec: Codec<Value>;
   /** Maximum size of the whole bucket in bytes. */
   readonly maxBytes: number;
-  /** How long its content lives without renewal: a request that takes a large part of that is given up. */
+  /** Time for which the content of the bucket lives without renewal. A request that takes a large part of this time is cancelled. */
   readonly ttlMs: number;
   readonly signal: AbortSignal;
 };

@@ -66,18 +66,18 @@ type SessionsOptions = {
 /** Enough for about 300,000 locks. */
 const CLAIMS_BYTES = 64 * 1024 * 1024;
 /**
- * Delay before the next session after a lost or failed one. It grows with each short-lived session, because others took over its work and released it for
- * nothing.
+ * Delay before the next session after a lost or failed one. It grows with each short-lived session, because each makes other processes take over its work and
+ * release it again.
  */
 const NEXT_SESSION = { firstMs: 500, maxMs: 30_000 };
 /** A session that lived this long is not short-lived. */
 const SETTLED_MS = 60_000;
 
 /**
- * Runs `work` with a live session, with a new one after a loss, until the signal. Locks cost no writes while their session lives; a silent session loses all of
- * them, and the others are notified. A stop releases the locks and the session immediately. The next session starts only after the work of the last one has
- * returned. Work that returns by itself ends the session. Rejects with the error of `work`, unless its signal was aborted, and with FaultError limit_exceeded
- * (`about` too large, bucket full) or unavailable (connection closed for good).
+ * Runs `work` with a live session until the signal, and with a new session after a loss. Locks cost no writes while their session lives. A silent session loses
+ * all of them, and the other sessions are notified. A stop releases the locks and the session immediately. The next session starts only after the work of the
+ * last one has returned. Work that returns by itself ends the session. Rejects with the error of `work`, unless its signal was aborted, and with FaultError
+ * limit_exceeded (`about` too large, bucket full) or unavailable (connection closed for good).
  */
 export async function withSessions(
   connection: NatsConnection,

@@ -39,7 +39,7 @@ export function countLock(lock: string, state: "waiting" | "leading" | "live" | 
   instruments().locks.add(1, { "muster.lock": lock, "muster.lock.state": state });
 }
 
-/** Created on first use, because telemetry starts after this module is loaded; and again for a new telemetry provider. */
+/** Creates the instruments on first use, because telemetry starts after this module is loaded. Recreates them for a new telemetry provider. */
 function instruments(): Instruments {
   const by = metrics.getMeterProvider();
   if (made?.by !== by) {

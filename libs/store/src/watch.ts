@@ -79,7 +79,7 @@ export async function* watchBucket<Value>(
   }
 }
 
-/** Aborts `found` once a reported key is missing, until it is disposed. A failed check is repeated with the next one. */
+/** Checks until disposed, and aborts `found` once a reported key is missing. A failed check is repeated with the next one. */
 function checkForMissing<Value>(
   { checkMs, present, signal }: WatchTarget<Value>,
   reported: ReadonlyMap<string, number>,

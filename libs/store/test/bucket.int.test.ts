@@ -283,7 +283,7 @@ describe("modifying", () => {
     await fc.assert(
       fc.asyncProperty(additionsOfWriters, async (additions) => {
         const key = makeFreshName("sum");
-        // A sum of 0 has no key: writers create and delete it, too.
+        // A sum of 0 has no key, so that writers also create and delete the key.
         const add = (addition: number) =>
           bucket.modify(key, (current) => {
             const gpus = (current?.gpus ?? 0) + addition;
@@ -352,7 +352,7 @@ describe("watching", () => {
     await until("it is gone", () => watched.changes.includes("delete a"));
     expect(await bucket.list()).toEqual([]);
     await bucket.create("a", { name: "again" });
-    // A slow test may read it only after it has expired again.
+    // A slow test may read the key only after it has expired again.
     await until("it is there again", () => watched.changes.includes("put a again"));
     await watched.stop();
   });

@@ -31,7 +31,7 @@ await runWhileLeader(
       );
     });
     report({ token: leadership.token });
-    // Keeps its journal when the lead is over, like a writer that does not know when to stop.
+    // Keeps its journal open after the lead is over, like a writer that does not stop.
     await new Promise(() => undefined);
   },
 );

@@ -7,9 +7,9 @@ export type Link = AsyncDisposable & {
   readonly server: TestNats;
   /** Closes its connections and refuses new ones. */
   cut(): void;
-  /** Silently drops all traffic, or only answers, as when a cable is pulled. */
+  /** Silently drops all traffic, or only the answers, as when a cable is pulled. */
   freeze(what?: "all" | "answers"): void;
-  /** Freezes the answers as soon as this text was sent to the server; resolves then. */
+  /** Freezes the answers as soon as this text was sent to the server. Resolves at that moment. */
   freezeAfter(text: string): Promise<void>;
   mend(): void;
 };

@@ -19,7 +19,7 @@ it("keeps the lock, the log and the buckets when their leader server dies", asyn
     reconnectTimeWait: 50,
   });
   const codec = makeJsonCodec<number>();
-  // Created with one replica, as on an installation that grows.
+  // Created with one replica, as on an installation that adds servers later.
   await openBucket(connection, { name: "grown", codec });
   keepReplicas(connection, 3);
   const bucket = await openBucket(connection, { name: "grown", codec });
@@ -46,7 +46,7 @@ it("keeps the lock, the log and the buckets when their leader server dies", asyn
       }
     },
   );
-  // May count twice where the answer was lost, and never less than the acknowledged writes.
+  // Counts twice if an answer was lost, and never less than the acknowledged writes.
   const bump = async (): Promise<boolean> => {
     const entry = await bucket.get("count");
     if (entry === undefined) await bucket.create("count", 1);
@@ -58,7 +58,7 @@ it("keeps the lock, the log and the buckets when their leader server dies", asyn
   await until("some is written", () => written.length > 20);
   for (const stream of ["KV_grown", `KV_${buckets.locks}`, "KV_snapshots", "replicated"]) {
     expect({ stream, replicas: (await streams.info(stream)).config.num_replicas }).toEqual({ stream, replicas: 3 });
-    // A stream with added replicas is no safer than one without them until they have caught up.
+    // Until added replicas have caught up, the stream is no safer than without them.
     await until(`all replicas of ${stream} are current`, async () => {
       const others = (await streams.info(stream)).cluster?.replicas ?? [];
       return others.length === 2 && others.every(({ current }) => current);

@@ -111,7 +111,7 @@ class Wire {
   }
 }
 
-/** Records which session took which lock, and whether it believes that it holds it. */
+/** Records which session took which lock, and whether the session believes that it holds the lock. */
 class Witness {
   readonly grants: { readonly lock: string; readonly token: number; readonly by: Session; left: boolean }[] = [];
 

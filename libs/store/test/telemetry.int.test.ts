@@ -72,7 +72,7 @@ it("exports the size of each bucket once, and delays no scrape while the server 
   expect(seen("muster_bucket_limit")).toEqual([10_000]);
   expect(seen("muster_bucket_size")).toEqual([expect.closeTo(7100, -2)]);
   await server.kill();
-  // The wait of a request for NATS to come back.
+  // The request waits until NATS is reachable.
   const asked = connection.request("$JS.API.INFO", "", { timeout: 5000 }).catch(() => "asked");
   const scraped = scrapeMetrics(telemetry);
   expect(await Promise.race([scraped.then(() => "scraped"), asked])).toBe("scraped");

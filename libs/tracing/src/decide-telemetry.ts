@@ -1,11 +1,11 @@
 type TelemetryPlan = {
   /** The SDK for Node, or without it spans that are not recorded and metrics that are only scraped. */
   readonly by: "sdk" | "hand";
-  /** Spans are recorded and exported. */
+  /** True if spans are recorded and exported. */
   readonly spans: boolean;
   /** True if metrics are also sent over OTLP. */
   readonly metrics: boolean;
-  /** Metrics are counted at all. */
+  /** True if metrics are recorded. */
   readonly measures: boolean;
 };
 

@@ -65,7 +65,7 @@ function otlpReader(env: Env): IMetricReader {
   });
 }
 
-/** The default for a value that is no time, as the SDK has it for its own variables. */
+/** Parses milliseconds. Returns the fallback for a value that is no time, as the SDK does for its own variables. */
 function parseMilliseconds(text: string | undefined, fallback: number): number {
   const value = Number(text);
   return value > 0 && Number.isFinite(value) ? value : fallback;

@@ -19,12 +19,12 @@ export function getTraceparent(from: Context = context.active()): string {
   return w3cHeaders(from).get("traceparent") ?? "";
 }
 
-/** The context that a W3C traceparent names; the root context when it is empty or none. */
+/** The context that a W3C traceparent names; the root context if the text is empty or no traceparent. */
 export function parseTraceparent(traceparent: string): Context {
   return w3c.extract(ROOT_CONTEXT, new Map([["traceparent", traceparent]]), getter);
 }
 
-/** Builds the context of a span that no process has recorded, such as one with ids derived from a name, so that every process adds to the same trace. */
+/** Builds the context of a span that no process has recorded, for example with ids derived from a name. Every process then adds to one trace. */
 export function buildContextOfIds(ids: { readonly traceId: string; readonly spanId: string }): Context {
   return trace.setSpanContext(ROOT_CONTEXT, { ...ids, traceFlags: TraceFlags.SAMPLED, isRemote: true });
 }

@@ -34,7 +34,7 @@ export async function inSpan<Result>(
   }
 }
 
-/** Records a span that is over. `startMs` and `endMs` are milliseconds since 1970, also of before this process. */
+/** Records a span that has ended. `startMs` and `endMs` are Unix milliseconds, which may precede the start of this process. */
 export function recordSpan(
   tracer: string,
   name: string,

@@ -21,7 +21,7 @@ export type Telemetry = AsyncDisposable & {
   answerScrape(request: IncomingMessage, response: ServerResponse): void;
 };
 
-/** A collector that does not answer must not hold up the end of a process. */
+/** Maximum wait for a collector, so that a silent one does not delay the end of the process. */
 const FLUSH_TIMEOUT_MS = 3000;
 
 /**
@@ -58,7 +58,7 @@ export async function startTelemetry(identity: {
           resolve();
         });
       });
-      // A collector that is away is not this process's failure: its spans are lost, the work is not.
+      // An unreachable collector is no failure of this process, so its spans are dropped without an error.
       await Promise.race([started.shutdown().catch(() => undefined), late]);
       for (const api of [context, propagation, trace, metrics, logs]) api.disable();
     },

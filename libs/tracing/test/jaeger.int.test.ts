@@ -5,7 +5,7 @@ import { parseTraceparent, inSpan, startTelemetry } from "../src/index.ts";
 import { startJaeger, type Jaeger } from "./some-jaeger.ts";
 
 let jaeger: Jaeger | string;
-// An image may have to be fetched first.
+// The image may have to be pulled first.
 beforeAll(async () => {
   jaeger = await startJaeger();
 }, 300_000);

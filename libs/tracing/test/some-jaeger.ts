@@ -26,7 +26,7 @@ export async function startJaeger(): Promise<Jaeger | string> {
   throw new Error(`traces cannot be sent to Jaeger: ${lack}; MUSTER_TESTS_WITHOUT=compose leaves this out`);
 }
 
-/** Undefined where PATH has none. */
+/** Starts the `jaeger` of PATH; undefined if PATH has none. */
 async function startProgram(): Promise<Jaeger | undefined> {
   const [grpc, http, query, admin, ...others] = await findFreePorts(11);
   const addresses = {

@@ -5,13 +5,13 @@ import type { View } from "@muster/store";
 type MarkOptions = {
   /** Maximum age of a valid mark in milliseconds. */
   readonly freshMs: number;
-  /** Never set, unlike the wall clock. */
+  /** Monotonic milliseconds: unlike the wall clock, this clock is never set. */
   readonly monotonicMs?: () => number;
 };
 
 /**
  * Follows the watcher's mark that all nodes are known, and returns whether it is valid at a wall-clock time. A mark that a fast clock has written stays recent
- * after its watcher has stopped, so it must also be renewed. Call it once for each view, which it follows until that is closed.
+ * after its watcher has stopped, so it must also be renewed. Follows the view until the view is closed, so call this function once per view.
  */
 export function followMark(
   marks: Pick<View<unknown>, "onChange">,

@@ -20,7 +20,8 @@ export type Nodes = {
     },
   ): ReadonlyMap<string, LostReason>;
   /**
-   * The ones of `names` on which pods can be started now, by pods with the tolerations of the node. None while the watcher or its bucket is not current.
+   * Returns the nodes of `names` on which pods with the given tolerations for the node can start now. Returns none while the watcher or its bucket is not
+   * current.
    */
   usableAmong(
     names: Iterable<string>,
@@ -53,7 +54,7 @@ export async function openNodes(
   return { ...viewNodes({ states, marks, lostAfterMs }), [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose]() };
 }
 
-/** Does the same on existing views of the caller. */
+/** Builds `Nodes` as `openNodes` does, on existing views of the caller. */
 export function viewNodes({
   states,
   marks,

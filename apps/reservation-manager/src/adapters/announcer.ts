@@ -27,7 +27,7 @@ const WIRE = {
   released: { subject: subjects.reservationReleased, type: muster.reservation.v1.ReservationReleased },
 };
 
-/** Events per batch; only the last one is acknowledged. Well below the server's limit of pending messages per stream. */
+/** Events per batch. Only the last event is acknowledged. The number is well below the server's limit of pending messages per stream. */
 const BATCH = 1000;
 /** Limit of queued events while NATS is unreachable. They are hints, so the oldest are dropped beyond it. */
 const MAX_WAITING = 100_000;

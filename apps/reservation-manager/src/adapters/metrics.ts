@@ -17,7 +17,7 @@ export type LedgerMetrics = Disposable & {
   preemption(news: PreemptionNews): void;
 };
 
-/** A preemption lasts as long as the grace of the preempted work, up to one hour. */
+/** Histogram buckets. A preemption lasts as long as the grace of the preempted work, up to one hour. */
 const PREEMPTION_SECONDS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600];
 
 /** `counts` is undefined while another replica leads: only the leader reports gauges, so that sums over replicas are right. */

@@ -16,7 +16,7 @@ export type NodeView = {
   follow(keeper: Pick<LedgerKeeper, "observe" | "nodesMarked">): () => void;
 };
 
-/** Call it once per view; it follows the view until the view is closed. */
+/** Follows the view until the view is closed. Call this function once per view. */
 export function makeNodeView(
   nodes: Pick<View<NodeEntry>, "get" | "entries" | "onChange">,
   { poolLabel, nodesFreshMs }: Pick<Config, "poolLabel" | "nodesFreshMs">,

@@ -29,8 +29,8 @@ export type DemandRequest = {
 };
 
 /**
- * Requests that wait for machines, in queue order. `more` counts the requests beyond the limit of the list; one that accepts several pools may count once for
- * each. `rooms`: further grants that the limit of each owner kind permits.
+ * Requests that wait for machines, in queue order. `more` counts the requests beyond the limit of the list; a request that accepts several pools may count once
+ * per pool. `rooms`: further grants that the limit of each owner kind permits.
  */
 export type DemandList = {
   readonly reports: readonly { readonly reservation: Reservation; readonly because: WaitReason | undefined }[];
@@ -54,7 +54,7 @@ export function buildDemand(world: World, policy: HoldPolicy, nowMs: number, req
     const because = explainWaiting(reservation, world, holds);
     return { reservation: withPoolsOf(reservation, options), because };
   });
-  // A full list counts each request once, a lower bound. Otherwise each request was counted once for each of its options.
+  // A full list subtracts each listed request once, which is a lower bound. A shorter list subtracts it once per option, as `countDemand` counts it.
   const counted =
     listed.length >= request.limit
       ? listed.length
@@ -105,7 +105,7 @@ function findParts(ledger: Ledger, pools: readonly string[]): readonly Part[] {
   return parts;
 }
 
-/** A candidate for the next entry. The requests behind it in its class follow it, and with `heads` the first ones of later classes. */
+/** A candidate for the next entry. Its successors are the requests behind it in its class and, with `heads`, the first requests of later classes. */
 type Turn = { readonly waiting: WaitingClass; readonly heads: WaitingKind["heads"] | undefined };
 
 /** Merges the parts in queue order: the next candidates of a listed request's class and part follow it. */

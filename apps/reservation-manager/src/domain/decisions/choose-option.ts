@@ -23,8 +23,8 @@ function demandOf({ owner, topology, queue, notPreemptible }: Reservation, needs
 }
 
 /**
- * Chooses the option to grant: without an obstacle, with the nearest sufficient quota, then the preferred one. So a request uses the quota that its queue owns
- * in any pool before it borrows in the preferred pool.
+ * Chooses the option to grant. Of the options without an obstacle, the nearest sufficient quota decides, then the order of preference. So a request uses the
+ * quota that its queue owns in any pool before it borrows in the preferred pool.
  */
 export function chooseOption<Chosen extends Pick<Option, "demand" | "place">>(
   options: readonly Chosen[],

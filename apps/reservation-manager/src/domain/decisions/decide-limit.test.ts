@@ -15,7 +15,7 @@ import { findReservation } from "../ledger/ledger.ts";
 
 const nodes = Array.from({ length: 6 }, (_, index) => makeNode(`a${index}`, "a"));
 
-/** Submits requests of one machine each in this order, all with this limit. */
+/** Submits these requests in order, each for one machine and with this limit. */
 function runOf(limit: number, ...ids: readonly string[]): LedgerRun {
   const run = startRun(nodes);
   for (const id of ids) stepRun(run, { kind: "reserve", request: makeRequest(id, ["a"], { concurrencyLimit: limit }) });

@@ -7,7 +7,7 @@ import type { WaitReason } from "./explain-waiting.ts";
 import type { PreemptionLimit } from "./plan-preemptions.ts";
 import type { PoolAmounts } from "./summarise-pools.ts";
 
-/** The first entries of a list, and the number of the others. */
+/** The first entries of a list, and the number of omitted entries. */
 export type TruncatedList<Entry> = { readonly listed: readonly Entry[]; readonly more: number };
 
 /** An owner with the number of its machines, in one pool or in all. */

@@ -57,8 +57,8 @@ function findQuotaHold(queue: string, { world, trees }: QuotaSearch): HeldQuota 
 }
 
 /**
- * Finds the hold in force: for the oldest overdue request of the highest priority, among those that do not borrow if any exist. Skips requests that free
- * machines cannot help: those that their concurrency limit or queue stops, and those larger than their pool is or can become now.
+ * Finds the hold in force: for the oldest overdue request of the highest priority. Requests that do not borrow come before borrowers. Skips requests that free
+ * machines cannot help: requests that their concurrency limit or queue stops, and requests that exceed the size that their pool has or can reach now.
  */
 function findMachineHold(search: HoldSearch): MachineHold | undefined {
   const { world, overdueSinceMs } = search;
@@ -66,7 +66,7 @@ function findMachineHold(search: HoldSearch): MachineHold | undefined {
   return findHoldInTrees(search, world.ledger.trees, () => true, first);
 }
 
-/** Searches these trees only. Returns the first request in order of a hold. */
+/** Returns the first request of these trees in the order of holds (`compareHolds`). */
 function findHoldInTrees(
   search: HoldSearch,
   trees: WaitingTrees,
@@ -132,7 +132,7 @@ function findHoldWithoutQueue(world: World, overdueSinceMs: number): MachineHold
   for (let head = heads.first(); head !== undefined;) {
     const [place, waiting] = head;
     if (place.createdAtMs >= overdueSinceMs) {
-      // The head is the oldest of its priority or comes after it, so nothing of this priority has waited longer.
+      // This head is not overdue, and the later requests of its priority are younger: continue with the next lower priority.
       head = heads.first(findFirstPlace(place.priority - 1));
     } else {
       const hold = holdFor({ waiting, place, isBorrowing: false }, () => true, world);
@@ -143,7 +143,7 @@ function findHoldWithoutQueue(world: World, overdueSinceMs: number): MachineHold
   return undefined;
 }
 
-/** `areOffersEqual`: whether machines may be kept for another option of the request as well. */
+/** `isAlike`: whether machines may be kept for another option of the request as well. */
 function holdFor(
   { waiting, place, isBorrowing }: HoldOrder & { readonly waiting: WaitingClass },
   isAlike: (other: WaitingClass, at: QueuePosition) => boolean,
@@ -168,8 +168,8 @@ function listSimilarNeeds(
 }
 
 /**
- * Selects the needs to keep machines for: of those that are possible, the ones in the pools and domain where most of them fit now. Younger work gets no kept
- * machine, so the choice stays first while its machines become free.
+ * Selects the needs to keep machines for: of the possible lists, the one whose pools and domain fit the most needs now. Younger work gets no kept machine, so
+ * this list stays first while its machines become free.
  */
 function selectNeedsToHold(gangs: readonly PoolGang[], machines: Machines): readonly PoolNeed[] | undefined {
   const possible = gangs

@@ -118,7 +118,7 @@ type KeptMachines = {
   readonly isBorrowing: boolean;
 };
 
-/** Returns a shortage of a borrower beside the quota of the request that machines are kept for, because they would be kept for nothing without its quota. */
+/** Returns a borrower's shortage beside the quota of the request that machines are kept for. Without that quota, the kept machines would be useless. */
 export function findQuotaOfHold(
   demand: QueueDemand,
   place: QueuePosition,

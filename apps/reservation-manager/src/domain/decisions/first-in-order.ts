@@ -38,7 +38,7 @@ type Candidate = QueuedRequestRank & { readonly waiting: WaitingClass };
 /** A request that names a queue, with the parts of its rank and the use after its grant. */
 export type QueuedRequestRank = Pick<QueueRank, "isLast" | "place"> & {
   readonly node: QueueNode;
-  /** As `levelOf`. */
+  /** As `computeQuotaLevel`. */
   readonly level: number;
   /** The use of the tree after the grant. */
   readonly use: QueueUse["tree"];

@@ -62,9 +62,9 @@ export type OverdueHolds = {
 export type Demand = Pick<WaitingClass, "ownerKind" | "needs" | "topology" | "queue" | "notPreemptible">;
 
 /**
- * POOL_AVAILABILITY: too few are free. HELD_FOR_OLDER: enough are free, but kept for an older request. POOLS_NOT_KNOWN_YET: the known nodes are incomplete or
- * outdated, so free ones may be gone. CONCURRENCY_LIMIT: the owner's kind has as many grants as it may have. WAITING_FOR_TOPOLOGY: enough are free, but not in
- * one domain.
+ * POOL_AVAILABILITY: too few machines are free. HELD_FOR_OLDER: enough are free, but kept for an older request. POOLS_NOT_KNOWN_YET: the known nodes are
+ * incomplete or outdated, so free machines may no longer exist. CONCURRENCY_LIMIT: the owner's kind has reached its limit of grants. WAITING_FOR_TOPOLOGY:
+ * enough machines are free, but not in one domain.
  */
 type MachineCode = "POOL_AVAILABILITY" | "HELD_FOR_OLDER" | "POOLS_NOT_KNOWN_YET" | "WAITING_FOR_TOPOLOGY";
 
@@ -312,8 +312,8 @@ function fitsListBehind(needs: readonly PoolNeed[], machines: Machines, hold: Ma
 }
 
 /**
- * Assigns a node to each need: first parts (`placeShared`), then whole machines, the first free ones (`FreeKey`). With a topology, all in the first domain
- * where they fit. Only for needs without an obstacle. `ahead`: the hold that they are behind.
+ * Assigns a node to each need: first to parts (`placeShared`), then the first free nodes (`FreeKey`) to whole machines. With a topology, all nodes are in the
+ * first domain where the needs fit. The needs must have no obstacle. `ahead`: the hold that the needs are behind.
  */
 export function assignMachines(
   { needs, topology, queue }: Gang & Pick<Reservation, "queue">,
@@ -363,7 +363,10 @@ function setNode(nodes: Map<Need, string>, need: Need, node: string | undefined)
   nodes.set(need, node);
 }
 
-/** Returns the hold if this request is behind it: within one queue by priority and age, between queues after requests that do not borrow. */
+/**
+ * Returns the hold if this request is behind it. Within one queue, priority and age decide. Between queues, borrowers are behind requests that do not borrow,
+ * then priority and age decide.
+ */
 export function findHoldAhead(
   demand: QueueDemand,
   place: QueuePosition,

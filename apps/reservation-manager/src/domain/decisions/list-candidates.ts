@@ -111,7 +111,7 @@ export function compareLosses(candidates: readonly Candidate[]): readonly Candid
   return members.length === 0 ? candidates : [...members, ...candidates.filter((each) => !isBeyondMinimum(each))];
 }
 
-/** Splits two paths at their first common queue: the other path below it, and its child on the own path. */
+/** Splits two paths at their first common queue. Returns the part of the other path below that queue, and the child of that queue on the own path. */
 export function splitPaths(
   own: QueueNode,
   other: QueueNode,
@@ -122,7 +122,7 @@ export function splitPaths(
   return { below: other.path.slice(0, at), child };
 }
 
-/** The needed pairs that all these queues borrow: the candidate's queue and its ancestors below the first common one with the request's queue. */
+/** Returns the needed pairs that all these queues borrow: the candidate's queue and its ancestors below the first queue common with the request. */
 function borrowedPairs(
   { needed, world }: QuotaNeed,
   below: readonly QueueNode[],
@@ -138,7 +138,7 @@ export function withoutUse(use: QueueUse["tree"], { node, use: amounts }: Candid
   return withTreeUse(use, node, amounts, -1);
 }
 
-/** The work of one queue that borrows, given a use that decreases. */
+/** Finds the work of one queue that still borrows while the use decreases from call to call. */
 export class Borrower {
   readonly node: QueueNode;
   readonly #need: QuotaNeed;

@@ -12,7 +12,7 @@ export type PageRequest = {
 /** `next` is set if more reservations follow. */
 type Page = { readonly reservations: readonly Reservation[]; readonly next: string | undefined };
 
-/** Returns one page of the ledger in the order of owners, so a reservation that begins or ends between two pages neither hides nor repeats another. */
+/** Returns one page of the ledger in the order of owners. A reservation that begins or ends between two pages neither hides nor repeats another. */
 export function buildPage(ledger: Ledger, { kind, after, limit }: PageRequest): Page {
   const prefix = kind === undefined ? "" : `${kind}!`;
   const from = after === undefined || after < prefix ? prefix : after;

@@ -3,7 +3,7 @@ import { canHoldMinimum, matchesNode, findUntolerated, type Taint } from "@muste
 import type { Machines, NodeFacts } from "../ledger/machines.ts";
 import type { PoolNeed } from "../ledger/reservation.ts";
 
-/** Limit of names in a fault, which people read and which travels in one message. */
+/** Limit of names in a fault, so that it stays readable and fits into one message. */
 const MAX_NAMED = 3;
 
 /** Adds the cordons and taints that exclude nodes of the fault's pool from these needs. Visits every node. */

@@ -78,7 +78,7 @@ function planRound(
     // Skipped requests may fit without the hold, and come before the rest of this walk.
     if (heldBefore !== holds.machines?.place.sequence && heldBefore !== step.sequence) break;
     if (waiting.queue !== undefined) continue;
-    // The request's other options are among the candidates.
+    // Begin the next round, because the candidates still contain the request's other options.
     if (place.option !== undefined) break;
     const next = waiting.places.first(findNextRequest(place));
     if (next !== undefined) candidates = candidates.set(next[0], waiting);

@@ -11,7 +11,7 @@ const COUNTS_PER_HALF_LIFE = 32;
 const MIN_INTERVAL_MS = 1000;
 /** Limit of queues per count, so that it fits into a log entry; the queues with the largest past shares are counted. */
 export const MAX_COUNTED_QUEUES = 4000;
-/** Above any share that a queue can have for long. A queue that borrows although its tree can lend nothing has an infinite share. */
+/** Maximum counted share, above any share that a queue can have for long. A queue that borrows although its tree can lend nothing has an infinite share. */
 const MAX_MILLIONTHS = 1_000_000_000;
 
 export type PastUsePlan = {
@@ -22,9 +22,8 @@ export type PastUsePlan = {
 
 /**
  * Adds current borrowing to past borrowing, for queues below one with a half-life: past · 2^(-t/h) + share · (1 - 2^(-t/h)) after the time t, as the fair-share
- * usage of Slurm decays.
- *
- * Shares between two counts are not seen. After a pause, two intervals of the current share are added, and the pause still decays the past.
+ * usage of Slurm decays. Changes of a share between two counts are not measured. After a pause, two intervals of the current share are added, and the pause
+ * still decays the past.
  */
 export function planPastUse(world: World, nowMs: number): PastUsePlan {
   const events: LedgerEvent[] = [];

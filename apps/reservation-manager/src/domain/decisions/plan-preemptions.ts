@@ -32,7 +32,10 @@ type PreemptionPlan = {
 /** Limit of concurrent beneficiaries, because the future is built with each of them. Further requests wait until one of them is granted. */
 export const MAX_BENEFICIARIES = 32;
 
-/** Limit of requests per class for which victims are searched. Only a class whose first requests were preempted themselves has more than one. */
+/**
+ * Limit of requests per class for which victims are searched. The search examines more than one request only in a class whose first requests were preempted
+ * themselves.
+ */
 export const MAX_FIRST_PLACES = 8;
 
 /** A limit that prevents a preemption which the queues permit. */
@@ -234,8 +237,8 @@ function isDrained({ path }: QueueNode): boolean {
 }
 
 /**
- * Withdraws preemptions that no longer serve a request. A beneficiary that would not be granted in the future is dropped. Work whose owner has not begun to end
- * it stays if its beneficiary is granted, cancelled or dropped, or if its queue is no longer drained.
+ * Withdraws preemptions that no longer serve a request. A beneficiary that would not be granted in the future is dropped. Work stays if its owner has not begun
+ * to end it and its beneficiary is granted, cancelled or dropped, or its queue is no longer drained.
  */
 export function planWithdrawals(start: World, atMs: number): readonly LedgerEvent[] {
   const events: LedgerEvent[] = [];

@@ -14,7 +14,7 @@ import { planPreemptions, planWithdrawals, type PreemptionLimit, type PreemptSte
 
 export type SettleStep = GrantStep | PreemptStep;
 
-/** Events after which no waiting request fits; not yet so if the plan reached its limit (`complete`). */
+/** Events after which no waiting request fits. If `complete` is false, the plan reached its limit and more requests may fit. */
 export type Settlement = {
   readonly steps: readonly SettleStep[];
   readonly complete: boolean;
@@ -87,8 +87,8 @@ type FirstGrants = {
 };
 
 /**
- * Grants beneficiaries in their order, each if nothing is kept for an earlier one and if later ones keep their machines. A grant does not use work that it
- * spares: its victims whose end has not begun.
+ * Grants beneficiaries in order. A grant requires that nothing is kept for an earlier beneficiary and that later ones keep their machines. A grant spares its
+ * victims whose end has not begun, so it does not use their machines.
  */
 function grantBeneficiaries(start: World, { machinesPerPlan }: GrantPolicy, nowMs: number): FirstGrants {
   const steps: GrantStep[] = [];

@@ -21,7 +21,7 @@ function anyOf(pool: string, ...otherPools: readonly string[]): readonly Need[] 
   return [{ component: "c0", pool, otherPools }];
 }
 
-/** Needs that take all cpu of a machine as a part, so that only cpu has to be in the quota. */
+/** Needs that take all cpu of a machine as a part, so that the quota has to name only cpu. */
 function cpuOf(pool: string, ...otherPools: readonly string[]): readonly Need[] {
   return [{ component: "c0", pool, ...(otherPools.length > 0 && { otherPools }), shared: toAmounts({ cpu: 8 }) }];
 }

@@ -12,7 +12,7 @@ import {
 import { startRun } from "../../../test/random-world.ts";
 import { evolveLedger, type Ledger } from "../ledger/ledger.ts";
 
-/** The same worlds in every run. MUSTER_PREEMPTION_WORLDS gives others. */
+/** Number of random worlds. If unset, every run tests the same worlds. */
 const WORLDS = process.env["MUSTER_PREEMPTION_WORLDS"];
 
 /** Runs the ledger without the reference, which may place work differently when machines are scarce. */

@@ -12,7 +12,7 @@ import {
 import { startRun } from "../../../test/random-world.ts";
 
 /**
- * The same worlds in every run. MUSTER_PREEMPTION_WORLDS gives others. In about one of 700, the ledger and the reference grant the requests of several
+ * Number of random worlds. If unset, every run tests the same worlds. In about one world of 700, the ledger and the reference grant the requests of several
  * preemptions in different orders.
  */
 const WORLDS = process.env["MUSTER_PREEMPTION_WORLDS"];

@@ -24,7 +24,7 @@ function worldOf(queues: readonly Queue[], nodes: readonly NodeFacts[] = [BIG]):
   return startWithQueues(nodes, queues);
 }
 
-/** Asks for one part with so much cpu. */
+/** Requests one part with this cpu. */
 function ask(run: LedgerRun, id: string, queue: string, cpu: number, more: Partial<ReservationRequest> = {}): void {
   stepRun(run, { kind: "wait", ms: 1 });
   askForCpu(run, id, cpu, { queue, ...more });
@@ -428,7 +428,7 @@ it("preempts nothing for a request that only the quota held for an older one kee
   const run = worldOf([root, ours, makeQueue("other", { [CPU]: 4 }, { parent: "root" })], [node("n0", 8), ...small]);
   askForCpu(run, "b", 8);
   for (const id of ["p", "q", "r", "s"]) ask(run, id, "ours", 4);
-  // Its own quota suffices, and its machine is in use.
+  // The quota of the queue suffices, but the machine is in use.
   ask(run, "h", "ours", 8, { priority: 10 });
   stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
   ask(run, "x", "ours", 4, { priority: 5 });
@@ -472,7 +472,7 @@ it("counts a machine that is kept for a request as part of its pool", () => {
   ask(run, "v", "within", 3);
   ask(run, "x", "within", 0, { ...whole, priority: 1 });
   expect(show(run)).toBe("P Q V>x x");
-  // Of 24, 16 are used now, and 21 after x gets the machine of v.
+  // Of the 24 cpu, 16 are used now, and 21 after x gets the machine of v.
   ask(run, "y", "within", 2);
   expect(show(run)).toBe("P Q V>x x Y");
 });

@@ -38,7 +38,7 @@ function released({ world }: LedgerRun): World {
   return evolveWorld(world, [{ kind: "released", sequence: getReservation(world.ledger, 1).sequence, atMs: 0 }]);
 }
 
-/** The trees that a search for grants visits. */
+/** Returns the trees that a search for grants visits. */
 function promising(world: World, overdueSinceMs: number): string[] {
   const summaries = buildTreeSummaries(world, overdueSinceMs);
   const found = world.ledger.trees.search(summaries, ({ admitted }) => admitted.length > 0);
@@ -69,7 +69,7 @@ it("visits no tree whose free quota is kept for overdue requests", () => {
     ask(run, `large${index}`, `q0-${index}`, 4);
     ask(run, `small${index}`, `q0-${index}`, 1);
   }
-  // 2 are free then: enough for the small requests, unless their queues keep it for earlier large ones.
+  // Then 2 cpu are free: enough for the small requests, unless their queues keep them for earlier large requests.
   expect(promising(released(run), NEVER_MS)).toEqual(["t0"]);
   expect(promising(released(run), Infinity)).toEqual([]);
 });

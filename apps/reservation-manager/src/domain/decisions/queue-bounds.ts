@@ -48,15 +48,15 @@ export type TreeBounds = {
 };
 
 export type AdmittedBounds = RequestBounds & {
-  /** The quota of their own queue may suffice. Otherwise they may not use quota that is kept for owners. */
+  /** True if the quota of the requests' own queue may suffice. Otherwise the requests may not use quota that is kept for owners. */
   readonly isOwner: boolean;
-  /** They come after the request for which their queue holds quota. `needed` includes that quota. */
+  /** True if the requests come after the request for which their queue holds quota. `needed` then includes that quota. */
   readonly isBehind: boolean;
   /** As `needed`, but to be compared with the free amounts that remain beside the quota kept for owners. */
   readonly besideKept: PairAmounts;
   /** By pair, the minimum that any of the requests adds to the use of the parent. */
   readonly asked: PairAmounts;
-  /** The best rank that any of them can have among the queues of the parent. */
+  /** The best rank that any of the requests can have among the queues of the parent. */
   readonly best: QueueRank;
 };
 
@@ -83,7 +83,7 @@ const knownOf = cacheByLimits<Known>(() => ({
   ofTree: new WeakMap(),
 }));
 
-/** The use of a tree plus all kept quota. `withSingle` omits quota kept for requests with several options: the asking request may be another option of one. */
+/** The use of a tree plus all kept quota. `withSingle` omits the quota of requests with several options, for a caller that may itself be an option of one. */
 type KeptUse = {
   readonly kept: readonly Kept[];
   readonly withAll: QueueUse["tree"];
@@ -295,7 +295,7 @@ function boundsOfQueue(tree: WaitingTree, { heads }: QueuedRequests, world: Worl
   return { ...times, held, admitted: withPassedHead(admitted, tree, world) };
 }
 
-/** Includes the request whose quota work that passed it uses: it ranks as an owner. */
+/** Adds the request of `findPassedHead`, which ranks as an owner although later work of its queue uses its quota. */
 function withPassedHead(
   admitted: readonly AdmittedBounds[],
   tree: WaitingTree,
@@ -304,7 +304,7 @@ function withPassedHead(
   const head = findPassedHead(tree.node, world, world.ledger.use.tree);
   if (head === undefined) return admitted;
   const { place: first, asked: needed, excess } = head;
-  // The queue counts as using this much less, so the grant adds less to the use of the parent.
+  // The queue counts as using `excess` less, so the grant adds less to the use of the parent.
   const asked = new Map([...needed].map(([pair, amount]) => [pair, amount - (excess.get(pair) ?? 0)]));
   const kind = { isOwner: true, isBehind: false };
   const ofHead = boundsAbove(

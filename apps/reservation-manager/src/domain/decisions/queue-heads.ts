@@ -22,7 +22,7 @@ export function buildQuotaWorld({ ledger, machines }: World): QuotaWorld {
   return { use: tree, later, pools: sumPoolAmounts(machines) };
 }
 
-/** The end of the first request in a StrictFIFO queue that can ever be granted, including beneficiaries. */
+/** Returns the place after all options of the first request of the StrictFIFO queue that can ever be granted, including beneficiaries. */
 export function findStrictHead(node: QueueNode, world: World): QueuePosition | undefined {
   const { ledger } = world;
   const [served] = ledger.beneficiaries
@@ -36,7 +36,7 @@ export function findStrictHead(node: QueueNode, world: World): QueuePosition | u
     : served;
 }
 
-/** The end of the first request in the queue that can ever be granted, without beneficiaries. */
+/** Returns the place after all options of the first request of the queue that can ever be granted, without beneficiaries. */
 export function findUnservedHead(
   node: QueueNode,
   { ledger, machines, attainable = machines }: World,

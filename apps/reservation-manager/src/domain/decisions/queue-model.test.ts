@@ -87,13 +87,13 @@ it("grants a request that arrives before another one that its arrival unblocks",
   });
   expectSameDecisions([
     queue("all", undefined, 2),
-    // Without weight: work that borrows for it comes last.
+    // The queue has weight 0: its work that borrows comes last.
     queue("idle", "all", 0, { weightMilli: 0 }),
     queue("busy", "idle", 2),
     queue("owner", "idle", 6),
     queue("other", "all", 2),
     reserve("busy", 8),
-    // Quota is kept for it, so that "other" may not borrow.
+    // Quota is kept for this request, so that "other" may not borrow.
     reserve("owner", 6),
     reserve("other", 3),
     // An older request of the same queue, for which the ledger keeps no quota.

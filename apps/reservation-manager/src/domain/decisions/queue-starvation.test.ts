@@ -10,16 +10,16 @@ import type { Queue } from "../ledger/queue.ts";
 const CPU = "a cpu";
 const OURS = "ours";
 const PLENTY = [makeNode("n0", "a", { allocatable: toAmounts({ cpu: 1000, pods: 1000 }) })];
-/** The machines that all quotas together need, each with this cpu: more than any request. */
+/** Cpu of each machine, more than any request needs. The machines together hold all quotas. */
 const SCARCE_CPU = 4;
-/** MUSTER_QUEUE_WORLDS: this many worlds. */
+/** Number of worlds; MUSTER_QUEUE_WORLDS replaces it. */
 const RUNS = Number(process.env["MUSTER_QUEUE_WORLDS"] ?? 150);
-/** Each round ends the oldest work. All queues together own less than this. */
+/** Maximum rounds, each of which ends the oldest work. The queues together own less than this. */
 const ROUNDS = 80;
-/** Every leaf owns at least this much. */
+/** Minimum quota of every leaf. */
 const MIN_NOMINAL = 3;
 
-/** One request of others: `queue` is an index of leaves. */
+/** One request in another queue: `queue` is an index of leaves. */
 const submission = fc.record({
   queue: fc.nat(),
   cpu: fc.constantFrom(1, 1, 1, 2),
@@ -31,9 +31,9 @@ const worlds = fc.record({
   queues: rivals.filter((queues) => leavesOf(queues).length > 1),
   leaf: fc.nat(),
   cpu: fc.integer({ min: 2, max: MIN_NOMINAL }),
-  /** In queues of others. */
+  /** Requests in other queues before ours. */
   before: fc.array(submission, { minLength: 10, maxLength: 30 }),
-  /** Submitted in turn, two in each round. */
+  /** Requests after ours, two in each round. */
   later: fc.array(submission, { minLength: 1, maxLength: 8 }),
 });
 
@@ -67,7 +67,7 @@ function countRounds(
     const nominal = ours.quotas.get(CPU)?.nominal ?? 0;
     askForCpu(run, `other${count++}`, isOurs ? Math.min(submitted.cpu, nominal) : submitted.cpu, {
       ...(queue && { queue: queue.name }),
-      // In our queue a higher priority goes first.
+      // In our queue, a request of higher priority would go first.
       priority: isOurs ? Math.min(0, submitted.priority) : submitted.priority,
     });
   };

@@ -31,7 +31,7 @@ function worldOf(...queues: readonly Queue[]): LedgerRun {
   return startWithQueues([BIG], queues);
 }
 
-/** Asks for one part with so much cpu. */
+/** Requests one part with this cpu. */
 function ask(
   run: LedgerRun,
   id: string,
@@ -134,7 +134,7 @@ describe("a queue with a quota", () => {
     expect(sayVerdict(stepRun(run, { kind: "reserve", request: makeRequest("x", ["a"], { queue: "ai" }) }))).toBe(
       "grant",
     );
-    // The other machine has 20, and only 12 are left.
+    // The other machine has 20 cpu, and only 12 of the quota are left.
     expect(sayVerdict(stepRun(run, { kind: "reserve", request: makeRequest("y", ["a"], { queue: "ai" }) }))).toBe(
       "WAITING_FOR_QUOTA",
     );
@@ -231,7 +231,7 @@ describe("borrowing", () => {
     ask(run, "b3", "ai", 4);
     expect(ask(run, "own", "web", 8)).toBe("WAITING_FOR_QUOTA");
     release(run, "b3");
-    // 8 are free now: enough for the owner.
+    // Now 8 cpu are free: enough for the owner.
     expect(granted(run)).toEqual(["b1", "b2", "own"]);
     expect(ask(run, "late", "ai", 3)).toBe("WAITING_FOR_QUOTA");
   });
@@ -241,7 +241,7 @@ describe("borrowing", () => {
     ask(run, "b1", "ai", 6);
     ask(run, "b2", "ai", 9);
     ask(run, "own", "web", 8);
-    // 5 are free: not enough for the owner, and kept for it.
+    // Now 5 cpu are free: too few for the owner, and kept for it.
     expect(ask(run, "b3", "ai", 1)).toBe("KEPT_FOR_OWNER");
     expect(explainRequest(run, "b3").message).toBe(
       "queue ai would have to borrow cpu in pool a, which is kept for a queue that waits for its own",
@@ -281,7 +281,7 @@ describe("borrowing", () => {
       ask(run, `i${index}`, "ai", 250);
       ask(run, `w${index}`, "web", 250);
     }
-    // The first two were alone; then each is granted whose share over its weight is the lower one.
+    // The first two requests had no competitor. Then the request whose queue has the lower share by weight is granted.
     for (let index = 0; index < 4; index += 1) release(run, granted(run)[0] ?? "");
     expect(granted(run).filter((name) => name.startsWith("w"))).toHaveLength(3);
     expect(granted(run).filter((name) => name.startsWith("i"))).toHaveLength(1);
@@ -517,7 +517,7 @@ describe("an overdue request", () => {
     expect(ask(run, "large", "own", 4)).toBe("POOL_AVAILABILITY");
     stepRun(run, { kind: "wait", ms: policy.holdAfterMs + 1 });
     expect(ask(run, "late", "own", 1)).toBe("grant");
-    // Both would borrow 1, and this one has a higher priority.
+    // Both requests would borrow 1, and this one has a higher priority.
     ask(run, "borrower", "other", 4, { priority: 9 });
     release(run, "x");
     release(run, "y");

@@ -23,7 +23,7 @@ export type PreciseWait =
 type Request = Pick<Option, "demand" | "place">;
 
 /**
- * Returns a more precise reason than the obstacle; undefined: none. Passes that grant use only the obstacle, so this search costs them nothing. `open`: the
+ * Returns a more precise reason than the obstacle; undefined: none. Grant passes need only the obstacle, so this search does not slow them down. `open`: the
  * world in which the obstacle was found, without the machines and quota kept for beneficiaries.
  */
 export function refineWait(

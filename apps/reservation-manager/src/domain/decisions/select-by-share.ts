@@ -18,8 +18,9 @@ const RULES = ["at most after", "below before"] as const;
 type Rule = (typeof RULES)[number];
 
 /**
- * Selects at most `limit` candidates of queues with larger shares, from the largest share down. Applies the two rules of Kueue's fair sharing in turn. First,
- * the share of the request's queue with it must be at most the other share after the loss; then, less than the other share before it.
+ * Selects at most `limit` candidates of queues with larger shares, from the largest share down. Applies the two rules of Kueue's fair sharing in turn. First
+ * rule: the share of the request's queue, with the request, is at most the other queue's share without the candidate. Second rule: it is less than the other
+ * queue's share with the candidate.
  */
 export function selectByShare(
   need: QuotaNeed & { readonly asked: PairAmounts },
@@ -62,7 +63,7 @@ function isShareRuleMet(
   return compareShares(mine, shares.of(theirs, use)) < 0;
 }
 
-/** The first work of the queue with the largest share, compared from the root to the leaves. The first work breaks ties. */
+/** Returns the first work of the queue with the largest share, compared from the root to the leaves. Ties go to the first work in the order of preemption. */
 function firstByShare(
   node: QueueNode,
   borrowers: ReadonlyMap<QueueNode, Borrower>,

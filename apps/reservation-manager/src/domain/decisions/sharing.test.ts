@@ -21,7 +21,7 @@ import { summarisePools } from "./summarise-pools.ts";
 
 type Requests = Parameters<typeof makeParts>[1];
 
-/** Each node can allocate 8 cpu, 16 memory and 5 pods, unless it says otherwise. */
+/** Each node can allocate 8 cpu, 16 memory and 5 pods, unless its facts state other amounts. */
 function runOf(...nodes: readonly NodeFacts[]): LedgerRun {
   return startRun(nodes);
 }
@@ -342,7 +342,7 @@ describe("a pool of several sizes", () => {
 });
 
 describe("a hold", () => {
-  /** Parts of 2 cpu that arrive and end one after the other, until the owner is granted. */
+  /** Counts the parts of 2 cpu that arrive and end one after the other, until the owner is granted. */
   function overtake(run: LedgerRun, id: string): number {
     for (let number = 0; number < 100; number += 1) {
       if (nodesOf(run, id) !== undefined) return number;

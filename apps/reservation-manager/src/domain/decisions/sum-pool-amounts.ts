@@ -12,8 +12,8 @@ type Known = {
 let latest: Known | undefined;
 
 /**
- * The amounts that the nodes of each pool can allocate together. A scaled pool counts with its maximum number of nodes, each as its largest. Without a node of
- * known size, its amounts are unlimited.
+ * Returns the sum of the amounts that the nodes of each pool can allocate. A scaled pool counts its maximum number of nodes, each with the size of its largest
+ * node. If no node has a known size, the pool's amounts are unlimited.
  */
 export function sumPoolAmounts({ pools, sizesMark }: Pick<Machines, "pools" | "sizesMark">): PairAmounts {
   if (latest?.sizesMark === sizesMark) return latest.amounts;

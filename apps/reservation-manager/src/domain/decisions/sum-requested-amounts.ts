@@ -13,8 +13,8 @@ type Asked = {
 const known = new WeakMap<readonly PoolNeed[], Asked>();
 
 /**
- * Returns the quota that the needs use. A whole machine counts with its allocatable amounts, before its grant with those of the smallest machine that the need
- * accepts. `isExact`: every accepted machine has the same amounts.
+ * Returns the quota that the needs use. A granted whole machine counts its allocatable amounts. Before the grant, it counts those of the smallest machine that
+ * the need accepts. `isExact`: every accepted machine has the same amounts.
  */
 export function sumRequestedAmounts(needs: readonly PoolNeed[], machines: Machines): Omit<Asked, "sizesMark"> {
   const before = known.get(needs);

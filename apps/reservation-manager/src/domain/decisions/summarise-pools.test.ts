@@ -14,7 +14,7 @@ import { summarisePools, type PoolAmounts } from "./summarise-pools.ts";
 type Flat = Record<string, unknown>;
 type LiveRecord = MachineRecord & { readonly facts: NodeFacts };
 
-/** How much of a resource is used on a node: by its holder, its parts, and pods that no grant covers. */
+/** Returns the use of a resource on a node: by its holder, its parts, and pods that no grant covers. */
 function usedOf(record: LiveRecord, resource: string): number {
   const { facts, holder, parts = [] } = record;
   const uncounted = findUncountedUse(facts, record);
@@ -27,7 +27,7 @@ function usedOf(record: LiveRecord, resource: string): number {
   return amounts.reduce((sum, amount) => sum + amount, held);
 }
 
-/** All that one node adds to its pool. */
+/** Returns the amounts that one node adds to its pool. */
 function amountsOf(record: LiveRecord): readonly (readonly [string, number])[] {
   const { facts } = record;
   const uncounted = findUncountedUse(facts, record);
@@ -56,7 +56,7 @@ function isOvercommitted(record: LiveRecord): boolean {
 /** All resources of the random nodes and requests. */
 const RESOURCES = ["pods", "cpu", "memory", "example.com/gpu"];
 
-/** The sums over all nodes, by pool, without anything that an earlier summary has counted. */
+/** Sums over all nodes, by pool, without the counts of an earlier summary. */
 function sumNaively({ nodes }: Machines): Record<string, Flat> {
   const pools: Record<string, { sums: Record<string, number>; overcommitted: string[] }> = {};
   for (const [name, { facts, ...more }] of nodes.entries()) {

@@ -14,9 +14,9 @@ import { sumRequestedAmounts } from "./sum-requested-amounts.ts";
 type Request = { readonly node: QueueNode; readonly asked: PairAmounts; readonly place: QueuePosition };
 
 /**
- * Returns the use with which the quota and the share of a request are compared. The first request of a queue that its own quota covers loses this quota to no
- * later request of the queue: if work that passed it uses the quota, that work borrows instead, and the queue counts as using no more than its quota with the
- * request. `use`: the present use, or the use once preempted work has left.
+ * Returns the use with which the quota and the share of a request are compared. The first request that the queue's own quota covers keeps this quota, even if
+ * later requests of the queue pass it. Work that passed it and uses the quota counts as borrowing: the queue with the request does not exceed its quota. `use`:
+ * the present use, or the use once preempted work has left.
  */
 export function getUseForRequest(
   request: Request,
@@ -29,7 +29,7 @@ export function getUseForRequest(
   return isOfPassing(excess, request, world, use) ? withTreeUse(use, node, excess, -1) : use;
 }
 
-/** The request of `getUseForRequest` whose queue counts as using less than it does, with the difference; undefined: the queue has none. */
+/** Finds the queue's request for which `getUseForRequest` reduces the use, and the reduction; undefined: the queue has none. */
 export function findPassedHead(
   node: QueueNode,
   world: World,

@@ -60,7 +60,7 @@ export function canHoldTogether(machines: Machines, needs: readonly PoolNeed[]):
   return answer;
 }
 
-/** Valid for these sizes of the other views. Sizes change with each change of a node of the view, but not with grants. */
+/** An answer that is valid while the other views have these sizes. Sizes change with each change of a node of the view, but not with grants. */
 type JointAnswer = { readonly others: readonly (PoolState["sizes"] | undefined)[]; readonly answer: boolean };
 
 /** Answers of `canHoldTogether`, by the sizes of the first view. */

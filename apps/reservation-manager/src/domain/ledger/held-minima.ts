@@ -43,7 +43,7 @@ function isHeldByAll(sizes: PoolState["sizes"], { selection }: NodeFilter): bool
   return answer;
 }
 
-/** Lists without some of their minima, so that one list is one object: caches are keyed by its identity. */
+/** Lists of needs without some of their minima. Each reduced list is one object, because caches use its identity as their key. */
 const reducedLists = new WeakMap<readonly PoolNeed[], Map<string, readonly PoolNeed[]>>();
 
 /** Drops minima as `withoutHeldMinimum` does, merges needs that then accept the same nodes, and orders them by `buildViewKey`. */

@@ -21,7 +21,7 @@ export type LedgerEvent =
   | { readonly kind: "preemptionWithdrawn"; readonly sequence: number; readonly atMs: number }
   /** The reservation waits at its former place in the queue. */
   | { readonly kind: "requeued"; readonly sequence: number; readonly atMs: number }
-  /** The ledger no longer keeps anything for it. */
+  /** The ledger no longer keeps machines or quota for the beneficiary. */
   | { readonly kind: "beneficiaryDropped"; readonly sequence: number; readonly atMs: number }
   /** 0: the limit is removed. */
   | { readonly kind: "limited"; readonly ownerKind: string; readonly limit: number; readonly atMs: number }
@@ -40,7 +40,7 @@ export type Ledger = {
   readonly queue: WaitingQueue;
   /** Node -> sequence of the reservation that holds it as a whole. */
   readonly holders: SortedMap<string, number>;
-  /** Node -> the parts of it that are held. */
+  /** Node -> its held parts. */
   readonly parts: SortedMap<string, readonly MachinePart[]>;
   /** Owner kind -> granted reservations. */
   readonly grantedByKind: SortedMap<string, number>;
@@ -414,7 +414,7 @@ export function buildPreemptionOrderKey(
   return { ...(beyondMinimum && { beyondMinimum }), priority, sequence, grantedAtMs };
 }
 
-/** In the order of `Admitted`. */
+/** Compares in the order of `PreemptionOrder`. */
 export function comparePreemptionOrder(a: PreemptionOrderKey, b: PreemptionOrderKey): number {
   return (
     Number(b.beyondMinimum === true) - Number(a.beyondMinimum === true) ||

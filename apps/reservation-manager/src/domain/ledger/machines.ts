@@ -78,7 +78,7 @@ export type PoolState = Room & {
   readonly withoutForeign: number;
   /** Ready and schedulable nodes, used or not, by their allocatable amounts and the use of their foreign pods. */
   readonly sizes: SortedMap<string, EqualNodes>;
-  /** Undefined: the pool has the nodes that it has. */
+  /** Undefined: the pool is not scaled. */
   readonly scaling: PoolScaling | undefined;
 };
 
@@ -86,7 +86,7 @@ export type PoolState = Room & {
 export type EqualNodes = {
   /** Undefined: not known. */
   readonly allocatable: Amounts | undefined;
-  /** The part of it that foreign pods leave. */
+  /** The part of `allocatable` that foreign pods leave free. */
   readonly potential: Amounts;
   readonly hasForeignUse: boolean;
   readonly nodes: number;
@@ -185,7 +185,7 @@ export function countUnsizedMachines(pool: PoolState): number {
   return count;
 }
 
-/** Counts nodes, granted or not, that can take no work now; `computeLargest` plus these is the number of nodes of the pool. */
+/** Counts nodes, granted or not, that can take no work now. `countLargest` plus this count is the number of nodes of the pool. */
 export function countUnusable(pool: PoolState): number {
   return pool.notReady + pool.cordoned;
 }
@@ -284,7 +284,7 @@ function replaceRecord(machines: Machines, name: string, next: MachineRecord): M
   return { complete, nodes: known ? nodes.set(name, next) : nodes.delete(name), pools, sizesMark };
 }
 
-/** Returns whether both nodes offer the same to the same needs while no part of them is granted. */
+/** Returns whether both facts offer equal amounts to equal needs while no part of the node is granted. */
 function areOffersEqual(before: NodeFacts | undefined, after: NodeFacts | undefined): boolean {
   if (before === undefined || after === undefined) return before === after;
   return sizeKey(before) === sizeKey(after);
@@ -322,7 +322,7 @@ type Partition = {
   readonly states: SortedMap<string, PoolState>;
 };
 
-/** Limit of partitions of one pool. The one beyond it that was used least recently is dropped, and rebuilt at its next use. */
+/** Limit of partitions of one pool. Beyond it, the least recently used partition is dropped, and rebuilt at its next use. */
 const MAX_PARTITIONS = 128;
 
 /**
@@ -488,7 +488,7 @@ export function getNodeStanding(facts: NodeFacts, record: MachineRecord): Standi
   return findUncountedUse(facts, record) === undefined ? "free" : "foreign";
 }
 
-/** Returns the node as rooms list it for grants in parts; undefined: no part of it may be granted, even if amounts are free. */
+/** Returns the node in the form that rooms list for grants in parts. Undefined: no part of the node may be granted, even if amounts are free. */
 export function findPartialNode(facts: NodeFacts, record: MachineRecord, standing: Standing): PartialNode | undefined {
   const { allocatable } = facts;
   if (allocatable === undefined || (standing !== "shared" && standing !== "foreign")) return undefined;
@@ -500,7 +500,7 @@ export function findPartialNode(facts: NodeFacts, record: MachineRecord, standin
   return { free, allocatable, potential: potentialOf(facts), hasForeignUse: facts.foreign.pods > 0 };
 }
 
-/** Returns whether use exceeds a resource, as on a node that shrank: no part is added there. */
+/** Returns whether the uses exceed a resource of the node, for example after the node shrank. Such a node gets no further part. */
 function isExceeded(allocatable: Amounts, uses: readonly Amounts[]): boolean {
   return [...allocatable].some(
     ([resource, amount]) => uses.reduce((sum, use) => sum + (use.get(resource) ?? 0), 0) > amount,

@@ -82,7 +82,7 @@ function firstOf<Entry>(entries: Iterator<Entry>, count: number): readonly Entry
   return first;
 }
 
-/** The room without the nodes taken of other rooms: it may have the same nodes, under the same keys. */
+/** Returns the room without the nodes taken from other rooms, because rooms of one pool may share nodes, under the same keys. */
 function withoutTaken(room: Room, taken: readonly Taken[]): Room {
   if (taken.length === 0) return room;
   let { free, partial } = room;

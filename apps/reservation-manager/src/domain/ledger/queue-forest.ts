@@ -31,8 +31,8 @@ export type QueueTree = {
   /** Pairs with a quota in some queue of the tree. */
   readonly named: ReadonlySet<string>;
   /**
-   * The root has no quota, and a leaf of the tree has none: for unnamed pairs the root has the allocatable amounts of the pools' nodes. Only such a leaf may
-   * use unnamed pairs.
+   * True if the root has no quota and at least one leaf of the tree has none. For unnamed pairs, the root then has the allocatable amounts of the pools' nodes.
+   * Only leaves without a quota may use unnamed pairs.
    */
   readonly hasPoolsAsQuota: boolean;
 };

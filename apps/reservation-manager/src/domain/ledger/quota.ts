@@ -15,15 +15,15 @@ export type QuotaWorld = {
 export type PairShortage = { readonly pair: string; readonly requested: number; readonly available: number };
 
 /**
- * Returns what the queue could use in addition: its unused guarantee, plus its tree's free quota up to its borrowing limit. Negative where use exceeds quota.
- * The formula is that of Kueue's resource nodes.
+ * Returns the amount that the queue could use in addition: its unused guarantee, plus its tree's free quota up to its borrowing limit. Negative if use exceeds
+ * quota. The formula is that of Kueue's resource nodes.
  */
 export function computeFreeQuota(node: QueueNode, pair: string, world: QuotaWorld): number {
   const free = computeFreeQuotaOfTree(node, pair, world);
   return mayUse(node, pair) ? free : Math.min(0, free);
 }
 
-/** The amounts that the queue and those below it could use in addition, all together. */
+/** Returns the amount that the queue and the queues below it could use in addition, all together. */
 export function computeFreeQuotaOfTree(node: QueueNode, pair: string, { pools, use, later }: QuotaWorld): number {
   const now = availableOf(node, pair, pools, use);
   return later === undefined ? now : Math.min(now, availableOf(node, pair, pools, later));
@@ -45,7 +45,7 @@ export function findNeededAbove(
   return above > shareableOf(node, pair, total, used) ? undefined : above;
 }
 
-/** The maximum of its parent's free amount that the queue, with those below it, could use in addition. */
+/** Returns the maximum of the parent's free amount that the queue and the queues below it could use in addition. */
 function shareableOf(node: QueueNode, pair: string, total: number, used: number): number {
   const limit = node.queue.quotas.get(pair)?.borrowingLimit ?? Number.POSITIVE_INFINITY;
   return total - (node.guaranteed.get(pair) ?? 0) - computeUseOfParent(node, pair, used) + limit;
@@ -94,8 +94,8 @@ export function findShortage(asked: PairAmounts, availableFor: (pair: string) =>
 }
 
 /**
- * Returns how many levels above the queue the first quota is that suffices for the request: 0 is the queue's own with those below it, 1 its parent's. Above 0
- * the queue borrows.
+ * Returns the level of the first quota that suffices for the request. Level 0 is the quota of the queue with the queues below it, level 1 that of its parent.
+ * Above level 0, the queue borrows.
  */
 export function computeQuotaLevel(node: QueueNode, asked: PairAmounts, world: QuotaWorld): number {
   let level = 0;

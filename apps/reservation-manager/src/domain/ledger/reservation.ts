@@ -11,7 +11,7 @@ import {
 /** A machine of one pool, or a part of one, for one component or replica. */
 export type Need = {
   readonly component: string;
-  /** The preferred one. */
+  /** The preferred pool. */
   readonly pool: string;
   /** Further acceptable pools, in order of preference; absent: none. Needs of a reservation with the same list are granted in one pool. */
   readonly otherPools?: readonly string[];
@@ -137,18 +137,18 @@ export function getNeeds(pool: string, needs: readonly PoolNeed[]): readonly Poo
   return needs.filter((need) => need.pool === pool);
 }
 
-/** Returns whether other needs are of the same pool with another selection. */
+/** Returns whether another need is of the same pool with another selection. */
 export function hasOthersOf(need: PoolNeed, needs: readonly PoolNeed[]): boolean {
   return needs.length > 1 && needs.some((other) => other !== need && other.pool === need.pool);
 }
 
-/** The request of a reservation, all of it or nothing. */
+/** The request of a reservation, granted completely or not at all. */
 export type Gang = Pick<Reservation, "needs" | "topology">;
 
 /** A gang with its needs grouped by pool. */
 export type PoolGang = { readonly needs: readonly PoolNeed[]; readonly topology?: string | undefined };
 
-/** Returns whether both ask for the same machines or parts, on the same nodes, for the same components, in any order. */
+/** Returns whether both gangs request equal machines or parts, on the same nodes and for the same components, in any order. */
 export function areNeedsEqual(a: Gang, b: Gang): boolean {
   if (a.needs.length !== b.needs.length || a.topology !== b.topology) return false;
   const keys = new Map(a.needs.map((need) => [need.component, needKey(need)]));

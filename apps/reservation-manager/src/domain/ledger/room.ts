@@ -24,7 +24,7 @@ export type PartialNode = {
 /** Orders nodes without extended resources first, then by size from small to large, then by name. */
 export type FreeKey = { readonly isSpecial: boolean; readonly size: Amounts; readonly node: string };
 
-/** The most allocated node first, so that whole machines stay free; ties as free nodes. */
+/** Orders the most allocated node first, so that whole machines stay free. Orders ties as free nodes are ordered. */
 export type PartialKey = FreeKey & { readonly fraction: number };
 
 /** The part of a pool that can be granted now. */

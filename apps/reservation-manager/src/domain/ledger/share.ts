@@ -55,7 +55,7 @@ export function withPastShare(share: Share, pastMillionths: number): Share {
 
 const MILLION = 1_000_000n;
 
-/** For people and counters: comparisons use the fraction. */
+/** Returns the share in millionths, for display and metrics. Comparisons use the exact fraction. */
 export function toMillionths({ numerator, denominator }: Share): number {
   if (numerator === 0n) return 0;
   if (denominator === 0n) return Number.MAX_SAFE_INTEGER;
@@ -74,7 +74,7 @@ export function compareShares(a: Share, b: Share): number {
 
 const lendables = new WeakMap<QueueNode, { readonly pools: PairAmounts; readonly lendable: PairAmounts }>();
 
-/** By resource, the maximum of the parent in all pools together, of the pairs that are limited for the queue. */
+/** Returns, by resource, the parent's maximum summed over all pools, for the pairs that are limited for the queue. */
 function lendableOf(node: QueueNode, parent: QueueNode, pools: PairAmounts): PairAmounts {
   const known = lendables.get(node);
   if (known?.pools === pools) return known.lendable;

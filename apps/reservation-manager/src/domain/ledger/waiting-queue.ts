@@ -9,7 +9,7 @@ export type QueuePosition = {
   readonly priority: number;
   readonly createdAtMs: number;
   readonly sequence: number;
-  /** The option of the request (`optionsOf`) at this place; absent: the request has one option, or is meant as a whole. */
+  /** The option of the request (`listRequestOptions`) at this place; absent: the request has one option, or is meant as a whole. */
   readonly option?: number;
 };
 
@@ -133,7 +133,7 @@ export function findNextRequest({ priority, createdAtMs, sequence }: QueuePositi
 /** One way to grant a request, with one pool chosen per need. */
 export type RequestOption = { readonly place: QueuePosition; readonly needs: readonly Need[] };
 
-/** In order of preference. */
+/** Lists the options of the request in order of preference. */
 export function listRequestOptions(reservation: Reservation): readonly RequestOption[] {
   const place = getQueuePosition(reservation);
   const options = listNeedOptions(reservation.needs);
@@ -423,7 +423,7 @@ function shapeKey(needs: readonly PoolNeed[]): ShapeKey {
   return { counts: needs.map(({ count }) => count), parts };
 }
 
-/** Only for needs of the same pools. */
+/** Compares the shapes of needs of the same pools; other shapes are not comparable. */
 function compareShapes(a: ShapeKey, b: ShapeKey): number {
   for (const [index, count] of a.counts.entries()) {
     const order = compareNumbers(count, b.counts[index] ?? 0);

@@ -5,7 +5,7 @@ import { withEvent, type Machines } from "./machines.ts";
 export type World = {
   readonly ledger: Ledger;
   readonly machines: Machines;
-  /** All machines if `machines` omits kept ones, because they decide which requests can ever be granted. Absent: `machines`. */
+  /** All machines, set if `machines` omits kept machines: they decide which requests can ever be granted. Absent: `machines`. */
   readonly attainable?: Machines;
 };
 
