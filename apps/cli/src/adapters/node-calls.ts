@@ -11,7 +11,7 @@ const EXTRA_TIMEOUT_MS = 2000;
 /** The timeout of such a call in a command that users repeat often. */
 const BRIEF_TIMEOUT_MS = 500;
 
-/** Calls the node scaler. Every call rejects with FaultError and nothing else. */
+/** Calls the node scaler. Every call rejects only with FaultError. */
 export function makeNodeCalls(link: ServiceLink) {
   const { client, stop } = link;
   const nodes = client(NodeService);

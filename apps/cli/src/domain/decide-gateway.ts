@@ -48,7 +48,7 @@ export type GatewayVariables = {
   readonly token: string | undefined;
   readonly tokenFile: string | undefined;
   readonly caFile: string | undefined;
-  /** Whether tokens may cross a network unencrypted. */
+  /** True if tokens may cross a network unencrypted. */
   readonly isPlainHttpAllowed: boolean;
 };
 

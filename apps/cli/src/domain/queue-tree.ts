@@ -64,7 +64,7 @@ export function isBroken({ problem }: Pick<Queue, "problem">): boolean {
   return BROKEN.has(problem);
 }
 
-/** Resources that are limited only if the queue or one above it names them. */
+/** Resources that are limited only if the queue or a queue above it names them. */
 const OPTIONAL: ReadonlySet<string> = new Set(["pods", "ephemeral-storage"]);
 
 /**
