@@ -100,7 +100,7 @@ function scopeOf({ namespace, allNamespaces }: CommonOptions): Pick<ServiceLink,
   return { namespace, allNamespaces };
 }
 
-/** The module is loaded at the first use, because most commands over NATS have no contexts. */
+/** Loads the module at the first use, because most commands over NATS have no contexts. */
 function contextsIn(file: string): CommandLine["contexts"] {
   return {
     read: async () => (await import("./context-file.ts")).readContexts(file),

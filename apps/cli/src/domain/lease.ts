@@ -35,7 +35,7 @@ export type OrderPlan =
   /** `again` sends the existing order: the engine publishes its result again, or retries the failed lease. */
   { readonly send: "again" } | { readonly send: "new" } | { readonly send: "nothing"; readonly because: string };
 
-/** Plans the message for a document with an id, where a lease of this id may exist. */
+/** Plans the message for a document with an id, if a lease of this id may exist. */
 export function planOrder(document: LeaseDocument, user: string, found: Lease | undefined, digest: Digest): OrderPlan {
   if (found === undefined) return { send: "new" };
   const other = findDifference(document, user, found, digest);
@@ -82,7 +82,7 @@ export function buildEnd({ order: { id, engine, user } }: SignedLease, createdNs
   return { id, engine, user, createdNs };
 }
 
-/** Whether the lease is fully decommissioned. */
+/** Returns whether the lease is fully decommissioned. */
 export function isLeaseOver({ phase }: Pick<Lease, "phase">): boolean {
   return phase === "ENDED" || phase === "FAILED";
 }
