@@ -37,11 +37,12 @@ export type Cli = {
     readonly write: (contexts: Contexts) => Promise<void>;
   };
   /**
-   * Returns the NATS server that `connect` would use, and why. Rejects with CommandError if it would use a gateway; the error states that `what` needs NATS.
+   * Returns the NATS server that `connect` would use, and why it is selected. Rejects with CommandError if `connect` would use a gateway; the error states that
+   * `what` needs NATS.
    */
   readonly natsConnection: (what: string) => Promise<Connection>;
   /**
-   * Rejects with CommandError when no server answers. The signal, by default the first interrupt, ends the attempt to connect and every call over the
+   * Connects. Rejects with CommandError if no server answers. The signal, by default the first interrupt, ends the attempt to connect and every call over the
    * connection.
    */
   readonly connect: (stop?: AbortSignal) => Promise<ConnectedCli>;
@@ -59,7 +60,7 @@ export type Keys = {
   readonly make: (file: string | undefined) => Promise<{ readonly signer: Signer; readonly file: string }>;
 };
 
-/** A command that reads one of these signals must obey it; until then a signal ends the process immediately. */
+/** Signals of this process. A command that reads one of them must obey it; until then a signal ends the process immediately. */
 export type Interrupts = {
   /** Aborted by the first Ctrl-C or SIGTERM. */
   readonly first: AbortSignal;
@@ -70,7 +71,7 @@ export type Interrupts = {
 export type ConnectedCli = AsyncDisposable & {
   /** The address of the server, for people. */
   readonly address: string;
-  /** The remedy to try if it does not answer, from the state at this moment. */
+  /** The remedy if the server does not answer, from the current state. */
   readonly hint: () => string;
   readonly services: MusterServices;
   /** The connection for the calls of one resource. */
@@ -91,13 +92,13 @@ export type TerminalIo = {
   readonly err: (lines: readonly string[]) => void;
   /** Writes bytes to standard output; resolves when they are written. */
   readonly write: (bytes: Uint8Array | string) => Promise<void>;
-  /** Draws control sequences and lines that a later call overwrites; only where `errStyle().interactive`. */
+  /** Draws control sequences and lines that a later call overwrites; use it only if `errStyle().interactive`. */
   readonly draw: (text: string) => void;
   readonly outStyle: () => TableStyle;
   readonly errStyle: () => TableStyle & { readonly rows: number; readonly interactive: boolean };
   /** Reads the text of a file, or of standard input if the path is `-`. Rejects with CommandError. */
   readonly read: (path: string, maxBytes: number) => Promise<string>;
-  /** Asks the user at the terminal. The answer is empty at end of input and after an abort, and undefined without a terminal. */
+  /** Prompts the user at the terminal. The answer is empty at end of input and after an abort, and undefined without a terminal. */
   readonly ask: (question: string, signal: AbortSignal) => Promise<string | undefined>;
   /** Aborted when the reader of standard output has closed it. */
   readonly closed: AbortSignal;

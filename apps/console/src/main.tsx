@@ -32,7 +32,7 @@ const MAX_RETRIES = 3;
 const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
-      // A refused request is refused again; a request that has no answer now may have one later.
+      // A retry of a refused request is refused too; a retry of an unanswered request may succeed.
       retry: (failures, error) =>
         failures < MAX_RETRIES &&
         !(error instanceof RequestError && error.problem.status >= 400 && error.problem.status < 500),

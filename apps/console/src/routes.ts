@@ -4,10 +4,10 @@ import { readSort, type Sort } from "./domain/sort.ts";
 
 type Search = Readonly<Record<string, unknown>>;
 
-/** The shown tab of a page of work, and the kind of a job if several have the same name. */
+/** The shown tab of a work page, and the kind of a job if several jobs have one name. */
 export type WorkPageSearch = { readonly tab?: string; readonly type?: string };
 
-// main.tsx assigns the components of pages, so that these may import their routes.
+// main.tsx assigns the components of pages, so that pages may import their routes.
 export const rootRoute = createRootRoute();
 
 const getParentRoute = () => rootRoute;

@@ -83,7 +83,7 @@ const ADDRESS = {
 };
 const LOOPBACK = /^(127\.\d+\.\d+\.\d+|localhost|::1|\[::1\])$/;
 
-/** Whether only this machine reaches the host, which may be in brackets, as in a URL. */
+/** Returns whether only this machine reaches the host, which may be in brackets as in a URL. */
 export function isLoopback(host: string): boolean {
   return LOOPBACK.test(host);
 }

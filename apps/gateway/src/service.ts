@@ -23,13 +23,13 @@ import { openSharedReads } from "./api/shared-reads.ts";
 import { streamSlots } from "./api/stream-slots.ts";
 import type { Config } from "./config.ts";
 
-/** Limits the users with a separate rate; further users share one. */
+/** Maximum users with a separate rate; further users share one rate. */
 const MAX_RATED_USERS = 10_000;
 
-/** Limits the answers that are reused while the replies of their services stay the same. */
+/** Limits of the answers that are reused while the replies of their services stay unchanged. */
 const KEPT_READS = { maxAnswers: 1024, maxKept: 32 * 1024 * 1024 };
 
-/** Serves the API until the signal. Listens before NATS answers, so that pages show that it is away. */
+/** Serves the API until the signal. Listens before NATS answers, so that pages show that NATS is unavailable. */
 export async function run(context: ServiceContext<Config>): Promise<void> {
   const { config, logger, signal } = context;
   const nats = followNats();
@@ -81,7 +81,7 @@ export async function run(context: ServiceContext<Config>): Promise<void> {
   });
   logger.info({ url: server.url }, "listening");
   await late.open();
-  // It replaces the check of the connection, which would make all replicas unready together.
+  // This check replaces the check of the connection, which would make all replicas unready together.
   context.readyWhen("nats", nats.check);
   logger.info({ url: server.url }, "serving the API");
   if (!signal.aborted) await once(signal, "abort");

@@ -11,7 +11,7 @@ import { getText, type StepResult, type CollectStep, type SessionDeps } from "./
 /** Maximum number of concurrent steps in one pass. */
 const MAX_CONCURRENT_STEPS = 32;
 
-/** The outcomes of the steps of one pass, which were planned for this record. */
+/** The outcomes of the steps of one pass. `before` is the record for which the steps were planned. */
 type Effects = {
   readonly before: SessionRecord;
   readonly outcomes: SessionOutcome[];
@@ -34,7 +34,7 @@ export async function carryOutSteps(deps: SessionDeps, run: SessionRun, steps: r
   }
 }
 
-/** A failed step does not affect the others: their outcomes are written before its defect is thrown. */
+/** Executes one pass. A failed step does not affect the others: their outcomes are written before its defect is thrown. */
 async function pass(deps: SessionDeps, run: SessionRun, steps: readonly SessionStep[]): Promise<void> {
   const effects: Effects = {
     before: run.record,
@@ -121,7 +121,7 @@ function recordStepResult(effects: Effects, acted: StepResult): void {
   }
 }
 
-/** Prevents a second deletion of a terminating pod before the next list. */
+/** Records the deletion of the pod, to prevent a second deletion before the next list. */
 function recordDeletion(run: SessionRun, uid: string): void {
   if (run.lastList === undefined) return;
   const pods = run.lastList.pods.map((pod) =>
@@ -130,7 +130,7 @@ function recordDeletion(run: SessionRun, uid: string): void {
   run.lastList = { ...run.lastList, pods };
 }
 
-/** The round after the end of the read records its report; a longer read is recorded in parts. */
+/** Starts the read of logs. The round after its end records its report; a longer read is recorded in parts. */
 function startReading(deps: SessionDeps, run: SessionRun, step: CollectStep): void {
   const { record, stopReading, read } = run;
   run.reading = deps
@@ -152,7 +152,7 @@ function recordEffects(run: SessionRun, obstacles: readonly PodObstacle[], failu
   if (first !== undefined || obstacles.some(({ kind }) => kind === "leftover")) run.failed = true;
 }
 
-/** The type requires every step kind, so that a new kind cannot be mistaken for an outcome. */
+/** The step kinds with external effects. The type requires every kind, so that a new kind cannot be mistaken for an outcome. */
 const ACTS: Readonly<Record<ActStep["kind"], true>> = {
   reserve: true,
   "create-pod": true,

@@ -3,7 +3,7 @@ import { isFinished } from "./domain/session.ts";
 import { transitionRecord, transitionTakeOver } from "./domain/transition-record.ts";
 import type { SessionDeps } from "./session-deps.ts";
 
-/** Returns true if the session is one step nearer to its end, or needs none. Any operation on the session may fail here too, so it never throws. */
+/** Returns true if the session is one step nearer to its end, or needs no step. Never throws, because each operation on the session may fail here too. */
 export async function endBroken(deps: SessionDeps, name: string, reason: string): Promise<boolean> {
   try {
     const stored = await deps.load(name);

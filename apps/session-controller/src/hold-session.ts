@@ -13,12 +13,12 @@ export class SessionLostError extends Error {}
 
 /** Maximum consecutive executors that a session may crash without progress. */
 const MAX_ATTEMPTS = 5;
-/** From this many crashed executors on, a process runs a suspect session alone, so that its own crash counts only for one. */
+/** Number of crashed executors from which a process runs a suspect session alone, so that its own crash counts only for that session. */
 const SUSPECT_ATTEMPTS = 2;
 
 /**
- * Makes our token the epoch, so that the previous executor can no longer write; a session that is already ours is unchanged. A session that has crashed too
- * many executors is ended here. "suspect": the session may have crashed its executors, and `mayTry` refused. "lost": a later leader has it.
+ * Makes our token the epoch, so that the previous executor can no longer write; a session that is already ours is unchanged. Ends a session that has crashed
+ * too many executors. Returns "suspect" if the session may have crashed its executors and `mayTry` refused, "lost" if a later leader owns the session.
  */
 export async function takeOverSession(
   deps: SessionDeps,
@@ -67,17 +67,17 @@ async function loadReadable(deps: SessionDeps, name: string): Promise<StoredSess
 }
 
 /**
- * Throws unless this process leads: after a suspension it may have been replaced, and its machines granted to another owner. A request in flight during the
- * suspension cannot be recalled: `removeLateObjects` and the sweep remove its effects.
+ * Throws unless this process leads: after a suspension another leader may run its sessions, and other owners may hold their machines. A request in flight
+ * during the suspension cannot be recalled: `removeLateObjects` and the sweep remove its effects.
  */
 export function ensureLead({ isHeld }: Pick<SessionDeps, "isHeld">): void {
   if (!isHeld()) throwFault({ code: "unavailable", dependency: "the lead of the sessions", retryAfterMs: 0 });
 }
 
 /**
- * Writes the outcomes into the record, or keeps them for the next write if another executor would find them again. After a conflict with a user's write they
- * are applied to the newer record; after one with another executor, the session is lost. Rejects if the store refuses the write or does not answer; whether it
- * happened is then unknown, and the record must be read before the next write.
+ * Writes the outcomes into the record, or keeps them for the next write if another executor would observe them. A conflict with a user's write applies them to
+ * the newer record; a conflict with another executor loses the session. Rejects if the store refuses the write or does not answer. Whether the write happened
+ * is then unknown, and the record must be read before the next write.
  */
 export async function rememberRecord(
   deps: SessionDeps,
@@ -85,7 +85,7 @@ export async function rememberRecord(
   outcomes: readonly SessionOutcome[],
 ): Promise<void> {
   const isYoung = deps.monotonicMs() - held.oursAtMs < NOTE_DELAY_MS;
-  // Without the lead, the write detects whether the session is lost.
+  // Without the lead, write immediately: the write detects whether the session is lost.
   if (isYoung && deps.isHeld() && outcomes.every((outcome) => isRediscovered(held.record, outcome))) {
     held.record = outcomes.reduce(transitionRecord, held.record);
     held.unwritten = [...held.unwritten, ...outcomes];
@@ -107,7 +107,7 @@ export async function rememberRecord(
   });
 }
 
-/** Reads the record again; throws Lost if it is no longer ours. */
+/** Reads the record again; throws SessionLostError if another executor owns the session. */
 export async function reloadRecord(deps: SessionDeps, held: HeldSession): Promise<void> {
   const oursAtMs = deps.monotonicMs();
   const stored = await deps.load(held.record.name);
@@ -122,8 +122,9 @@ function isHeldByUs({ record }: HeldSession, stored: StoredSession | undefined):
 }
 
 /**
- * Removes what an executor created after it lost the session. A running session keeps it, because its successor finds it by name; an ending one lists its pods
- * after their logs are stored. For a later or missing session it is removed here, because no other code may find it. If that fails, the sweep removes it.
+ * Removes the objects that an executor created after it lost the session. A running session keeps them, because its next executor finds them by name. An ending
+ * session lists its pods after their logs are stored. For a later or missing session they are removed here, because no other code may find them. If that fails,
+ * the sweep removes them.
  */
 export async function removeLateObjects(
   deps: SessionDeps,

@@ -13,7 +13,7 @@ type Own = "wake" | "token" | "isHeld" | "standDown" | "act";
 /** The external dependencies of one leadership. */
 export type LeadDeps = {
   readonly sessions: Omit<SessionDeps, Own> & {
-    /** As in `SessionDeps`. */
+    /** `act` of `SessionDeps`, which also receives `isHeld`. */
     readonly act: (...of: [...Parameters<SessionDeps["act"]>, isHeld: SessionDeps["isHeld"]]) => Promise<StepResult>;
   };
   readonly sweep: Omit<SweepDeps, keyof SessionDeps>;
@@ -28,7 +28,7 @@ type LeadPolicy = SessionsPolicy & {
 
 /** Retry limits of passes: a pause per session, and a rate for all of them together. */
 const LIMITS = { ...RETRY, perSecond: 1000, burst: 10_000 };
-/** The previous leader may have recorded the end of a session without publishing it. Older events are not published late. */
+/** Maximum age of events that a new leader publishes again: the previous leader may have recorded the end of a session without publishing it. */
 const ANNOUNCE_AGAIN_MS = 600_000;
 
 /** Runs all sessions and sweeps while this process leads, until the signal. Sessions in progress are handed back at the end. */

@@ -3,7 +3,7 @@ import { runService } from "@muster/service";
 import { readConfig } from "./config.ts";
 import { run } from "./service.ts";
 
-// By default V8 lets the heap grow to four times its live size before it collects, and most of that is garbage of ended passes.
+// By default V8 lets the heap grow to four times its live size before it collects; most of the growth is garbage of finished passes.
 setFlagsFromString("--heap-growing-percent=100");
 
 await runService({ name: "session-controller", readConfig, run });

@@ -13,12 +13,12 @@ import type { PodSeen } from "./domain/summarise-components.ts";
 import { RESYNC_MS, type SessionRun } from "./run.ts";
 import { getText, type SessionDeps } from "./session-deps.ts";
 
-/** Observes the input of a pass: the record, and pods and nodes as the watchers publish them, or from the API server where that is not enough. */
+/** Observes the input of a pass: the record, and pods and nodes as watchers publish them. Lists at the API server if the publications are not sufficient. */
 export async function observeRun(deps: SessionDeps, policy: SessionPolicy, run: SessionRun): Promise<Snapshot> {
   const { record, reservation, replacements, obstacles } = run;
-  // Read the time before the list, so that a time limit that has passed is decided on a list.
+  // Read the time before the list, so that an expired time limit is decided from a list.
   const nowMs = deps.now();
-  // Including reads during the last write.
+  // Include reads that were reported during the last write.
   const isReading = run.reading !== undefined || run.read.length > 0;
   const isListDue = deps.monotonicMs() >= run.listPodsAtMs;
   const podsFresh = deps.podsFresh();
@@ -58,7 +58,7 @@ function getRecentList(
 
 type NodesSeen = Pick<Snapshot, "nodesLost" | "nodesBack" | "nodesUnschedulable" | "crowded">;
 
-/** Observes which machines are lost or usable again, of those that components have, got in place of lost ones, or have lost. */
+/** Observes which machines are lost or usable again: current machines of components, their replacements, and their lost machines. */
 function observeNodes(
   deps: SessionDeps,
   { record, replacements }: SessionRun,
@@ -67,7 +67,7 @@ function observeNodes(
 ): NodesSeen {
   const { nodes, lostNodes, sharedNodes, tolerations } = listComponentMachines({ record, replacements });
   const held = record.components.flatMap(({ node }) => (node === "" ? [] : [node]));
-  // A cordon takes no machine from a finished session.
+  // A cordon does not make the machines of a finished session lost.
   const occupied = new Set(record.verdict === undefined ? pods.map(({ node }) => node) : held);
   const seen = {
     nodesLost: deps.nodesLost(nodes, occupied, tolerations),

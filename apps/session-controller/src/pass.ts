@@ -8,8 +8,8 @@ import { RESYNC_MS, type SessionRun } from "./run.ts";
 import { getText, type SessionDeps } from "./session-deps.ts";
 
 /**
- * Writes the reported progress of reading logs, on the newest record if the record may have changed. False: the outcome of a write is unknown, so no plan is
- * possible before the record is read. Throws the defect of a failed read.
+ * Writes the reported progress of the log read, onto the newest record if the record may have changed. Returns false if the outcome of a write is unknown: no
+ * plan is possible before the record is read. Throws the defect of a failed read.
  */
 export async function refreshRecord(deps: SessionDeps, run: SessionRun): Promise<boolean> {
   run.failed = false;
@@ -29,7 +29,7 @@ export async function refreshRecord(deps: SessionDeps, run: SessionRun): Promise
   return !run.isWriteUnknown;
 }
 
-/** Returns the next pass if nothing more can be done now; `notesInMs`: time until deferred notes are due. */
+/** Returns when the next pass is due, if no step is possible now. `notesInMs`: time until deferred notes are due. */
 export function decidePause(
   deps: SessionDeps,
   run: SessionRun,
@@ -44,7 +44,7 @@ export function decidePause(
   return { requeueAfterMs: Math.max(0, Math.min(wakeAt - nowMs, RESYNC_MS, notesInMs, writeInMs)) };
 }
 
-/** Publishes the unpublished events. The record is the truth, so a failure is only retried. */
+/** Publishes the unpublished events. A failure is only retried, because the record stores the events. */
 export async function announceEvents(deps: SessionDeps, run: SessionRun): Promise<void> {
   const count = run.record.events.length;
   if (run.announced === count) return;

@@ -13,8 +13,8 @@ const MAX_HAND_BACKS = 32;
 const MAX_HAND_BACK_ATTEMPTS = 30;
 
 /**
- * Hands sessions back, and waits at most HAND_BACK_MS. Failures are retried while the process lives, and at most HAND_BACK_MS after its stop, so that no write
- * delays its exit.
+ * Hands sessions back, and waits at most HAND_BACK_MS. Failures are retried while the process runs, and at most HAND_BACK_MS after it begins to stop, so that
+ * no write delays its exit.
  */
 export async function releaseAllSessions(
   deps: SessionDeps,
@@ -38,9 +38,8 @@ export async function releaseAllSessions(
 }
 
 /**
- * Records that the session has not crashed this executor, even if another one runs it now. A process that lost its lead during an outage of NATS still lives,
- * but its successor counted it as crashed. Retries for some minutes or until the signal; if the write fails until then, the executor stays counted. Never
- * rejects.
+ * Records that the session has not crashed this executor, even if another executor runs it now. A process that lost its lead during a NATS outage still runs,
+ * but its successor counted it as crashed. Retries for some minutes or until the signal; if no write succeeds, the executor stays counted. Never rejects.
  */
 async function handBack(
   deps: SessionDeps,

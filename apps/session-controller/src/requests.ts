@@ -27,13 +27,13 @@ export type RequestDeps = {
   /** Usage of all sessions, as far as this replica knows. */
   readonly occupancy: () => { readonly unfinished: number; readonly storedBytes: number };
   /**
-   * Returns the ledger's current reason why the session waits, or would wait; undefined if it does not, or the ledger is unavailable. Never rejects because of
-   * the ledger.
+   * Resolves to the ledger's current reason why the session waits, or would wait; undefined if it would not wait, or if the ledger is unavailable. Never
+   * rejects because of the ledger.
    */
   readonly explain: (record: SessionRecord) => Promise<WaitReason | undefined>;
-  /** Returns why a new session would wait for machines; undefined if it would not. Rejects with the fault for which it would end. */
+  /** Resolves to the reason why a new session would wait for machines; undefined if it would not. Rejects with the fault with which the session would end. */
   readonly checkMachines: (record: SessionRecord) => Promise<WaitReason | undefined>;
-  /** Asks the ledger and the node-scaler about its machines. Never rejects with FaultError. */
+  /** Queries the ledger and the node-scaler about the session's machines. Never rejects with FaultError. */
   readonly askMachines: (record: SessionRecord) => Promise<MachineAnswers>;
   readonly announce: (record: SessionRecord, from: number) => Promise<void>;
   /** Counts a session that a request has finished. */
@@ -42,9 +42,9 @@ export type RequestDeps = {
   readonly forget: (stored: StoredSession) => Promise<void>;
   /** Names of all sessions after this one, in order. */
   readonly namesAfter: (name: string) => readonly string[];
-  /** MUSTER_NAMESPACE. */
+  /** Value of MUSTER_NAMESPACE. */
   readonly namespace: string;
-  /** Whether new sessions of the namespace run; undefined while that is unknown. */
+  /** Returns whether new sessions of the namespace run; undefined while that is unknown. */
   readonly servesNamespace: (namespace: string) => boolean | undefined;
   readonly follow: (name: string) => SessionFollower;
   readonly keptLog: (name: LogName, range: LogRange) => Promise<LogPart>;
@@ -57,7 +57,7 @@ export type RequestDeps = {
 
 type LogName = {
   readonly session: string;
-  /** Absent: MUSTER_NAMESPACE. */
+  /** Absent: the session is in MUSTER_NAMESPACE. */
   readonly namespace?: string;
   readonly pod: string;
   readonly container: string;
@@ -75,9 +75,9 @@ type LogPart = {
 };
 
 const MAX_LISTED = 500;
-/** The namespaces are listed shortly after the start. */
+/** Retry time of a request before the namespaces are listed, shortly after the start. */
 const UNLISTED_RETRY_MS = 250;
-/** A reply is one NATS message. */
+/** Maximum size of the sessions in one reply, which is one NATS message. */
 const MAX_LIST_BYTES = 512 * 1024;
 const MAX_CONCURRENT_LOADS = 32;
 const MAX_WATCH_MS = 30_000;
@@ -89,7 +89,7 @@ export type SessionSubmission = SessionKey & { readonly requestId: string; reado
 export type SubmitLimits = {
   /** Maximum unfinished sessions. */
   readonly maxUnfinished: number;
-  /** Maximum size of all sessions, finished ones included. */
+  /** Maximum size of all sessions, including finished ones. */
   readonly maxStoredBytes: number;
 };
 
@@ -103,7 +103,7 @@ type SubmitPolicy = {
 /** Retry time after a refusal because of too many sessions. */
 const FULL_RETRY_MS = 10_000;
 
-/** Accepts a session or reports its problem. An accepted session is stored and cannot be lost. The leader takes it over with the same write. */
+/** Accepts a session, or throws its problem as a fault. An accepted session is stored and cannot be lost. A leader takes the session over in the same write. */
 export async function submitSession(
   deps: RequestDeps,
   policy: SubmitPolicy,
@@ -134,8 +134,8 @@ export async function submitSession(
 }
 
 /**
- * Returns the session as `submitSession` would store it, with the reason why it would wait for machines. Rejects as `submitSession` would, and with the fault
- * for which the session would end without machines. Stores nothing.
+ * Returns the session as `submitSession` would store it, with the reason why it would wait for machines. Rejects as `submitSession` would, or with the fault
+ * with which the session would end without machines. Stores nothing.
  */
 export async function checkSession(
   deps: RequestDeps,
@@ -161,7 +161,7 @@ function validSpec(
   return validated.ok ? validated.spec : throwFault(validated.fault);
 }
 
-/** Replicas count only sessions that they know, so concurrent submissions may exceed the limit by a few. */
+/** Refuses a session above the limits. Replicas count only sessions that they know, so concurrent submissions may exceed a limit by a few. */
 function checkRoom(
   { unfinished, storedBytes }: ReturnType<RequestDeps["occupancy"]>,
   { maxUnfinished, maxStoredBytes }: SubmitLimits,
@@ -172,7 +172,7 @@ function checkRoom(
   return { ...exceeded, what: "size of all stored sessions in bytes", limit: maxStoredBytes };
 }
 
-/** A repeated request gets the session of the first one; another request for the same name is refused. */
+/** Returns the session of the first request to a repeated request; refuses another request for that name. */
 async function repeated(deps: RequestDeps, record: SessionRecord, cause: unknown): Promise<StoredSession> {
   const stored = await deps.load(record.name);
   return stored?.record.requestId === record.requestId ? stored : refuseName(getGivenName(record), stored, cause);
@@ -188,13 +188,15 @@ export async function getSession(deps: RequestDeps, key: SessionKey): Promise<St
   return (await deps.load(readKey(deps, key))) ?? throwMissing(deps, key);
 }
 
-/** Sessions that exist are found although no queue serves their namespace any more. */
+/** Throws not_found for a missing session. Existing sessions are found even if no queue serves their namespace any more. */
 function throwMissing(deps: RequestDeps, { name, namespace }: SessionKey): never {
   checkNamespace(deps, namespace);
   return throwFault({ code: "not_found", kind: "session", id: name });
 }
 
-/** Returns the session with the ledger's current wait reason, which no record contains while it changes, or before an executor takes the session. */
+/**
+ * Adds the ledger's current wait reason to the session. A record does not contain the reason while it changes, or before an executor takes the session over.
+ */
 export async function addWaitReason(deps: RequestDeps, stored: StoredSession): Promise<ExplainedSession> {
   return withReason(stored, isInQueue(stored.record) ? await deps.explain(stored.record) : undefined);
 }
@@ -221,7 +223,7 @@ export async function explainStoredSession(
   return toWireExplanation({ kind: "session", name, phase: getExplainedPhase(record), sinceMs, isOver }, reason, asked);
 }
 
-/** Answers once the session differs from the revision, or when the wait is over. */
+/** Resolves once the session differs from the revision, or when the wait time is over. */
 export async function watchSession(
   deps: RequestDeps,
   request: SessionKey & { readonly afterRevision: number; readonly waitMs: number },
@@ -237,7 +239,7 @@ export async function watchSession(
   }
 }
 
-/** Lists sessions of one namespace, or of all, in the order of their keys, as many as fit into one reply. `next` is empty after the last page. */
+/** Lists sessions of one or all namespaces in the order of their keys, as many as fit into one reply. `next` is empty after the last page. */
 export async function listSessions(
   deps: RequestDeps,
   request: {
@@ -251,7 +253,7 @@ export async function listSessions(
   const names = deps
     .namesAfter(request.after)
     .filter((key) => request.allNamespaces === true || isIn(deps, key, request));
-  // Sessions that exist are listed although no queue serves their namespace any more.
+  // Existing sessions are listed even if no queue serves their namespace any more.
   if (names.length === 0 && request.allNamespaces !== true) checkNamespace(deps, request.namespace);
   const sessions: StoredSession[] = [];
   let bytes = 0;
@@ -282,7 +284,7 @@ export async function cancelSession(deps: RequestDeps, key: SessionKey): Promise
   return { record, revision };
 }
 
-/** Deletes a finished session and its kept logs before its ttl. Refuses one that still has pods or machines, which are found by its record. */
+/** Deletes a finished session and its stored logs before its ttl. Refuses a session that still has pods or machines, because they are found by its record. */
 export async function removeSession(
   deps: RequestDeps,
   { uid, ...key }: SessionKey & { readonly uid: string },
@@ -304,7 +306,7 @@ function wasNeverRun(record: SessionRecord): boolean {
   return isFinished(record) && record.epoch === 0;
 }
 
-/** Announces all events. Normally the executor does it, but this session never had one. */
+/** Announces all events of a session that never had an executor; otherwise its executor announces them. */
 function announceAll(deps: RequestDeps, record: SessionRecord): Promise<void> {
   return deps.announce(record, 0);
 }
@@ -314,11 +316,11 @@ type LogRequest = SessionKey & {
   readonly container: string;
   readonly offset: number;
   readonly limitBytes: number;
-  /** 0: return the present content immediately. */
+  /** Maximum wait for content; 0: return the present content immediately. */
   readonly waitMs: number;
 };
 
-/** Reads a component's log from an offset: the stored log once the session is over, the container's own before. */
+/** Reads a component's log from an offset: the stored log if the pod's logs are stored, otherwise the container's own log. */
 export async function readSessionLog(deps: RequestDeps, request: LogRequest, signal: AbortSignal): Promise<LogPart> {
   const { record } = await getSession(deps, request);
   const component = record.components.find(({ name }) => name === request.component);
@@ -338,7 +340,7 @@ export async function readSessionLog(deps: RequestDeps, request: LogRequest, sig
   return { bytes, nextOffset: range.offset + bytes.length, complete: over, truncated: false };
 }
 
-/** A container that has not started, or a missing pod, has an empty log for now. */
+/** Reads the container's log. A container that has not started, or a missing pod, has an empty log for now. */
 async function liveLog(
   deps: RequestDeps,
   { log, range, waitMs }: { readonly log: LogName; readonly range: LogRange; readonly waitMs: number },
@@ -354,7 +356,7 @@ async function liveLog(
   }
 }
 
-/** Returns the key of the record, and where the session is. */
+/** Returns the key of the record, and `elsewhere` for a session of another namespace. */
 function identify(
   { namespace: own }: RequestDeps,
   { name, namespace = "" }: SessionKey,
@@ -364,7 +366,7 @@ function identify(
   return { name: buildSessionElsewhereId(elsewhere), elsewhere };
 }
 
-/** Returns the key of the record. No session of MUSTER_NAMESPACE has the key of one in another namespace. */
+/** Returns the key of the record. A session of MUSTER_NAMESPACE never has the key of a session in another namespace. */
 function readKey(deps: RequestDeps, key: SessionKey): string {
   const { name, elsewhere } = identify(deps, { ...key, name: checkedName(key.name) });
   return elsewhere === undefined && isSessionElsewhere({ kind: SESSION, id: name }) ? throwMissing(deps, key) : name;
@@ -384,7 +386,7 @@ function checkNamespace({ namespace: own, servesNamespace }: RequestDeps, namesp
   refuse({ code: "invalid_request", field: "namespace", reason: describeUnserved(namespace, own) });
 }
 
-/** Names become keys; an invalid name cannot exist. */
+/** Returns the name, which becomes a key; throws a fault for an invalid name, which cannot exist. */
 function checkedName(name: string, field = "name"): string {
   refuse(checkDnsLabel(field, name));
   return name;

@@ -3,14 +3,14 @@ import type { Rejection } from "@muster/health";
 import { isQueuedAtLedger, type SessionRecord } from "./domain/session.ts";
 import type { LogsRead, SessionOutcome } from "./domain/transition-record.ts";
 
-/** A session that belongs to this executor, as far as it knows. */
+/** A session that this executor owns, as far as it knows. */
 export type HeldSession = {
   /** The record including `unwritten`. */
   record: SessionRecord;
   revision: number;
-  /** Outcomes that the next executor would observe again; they are written together with those that it would not. */
+  /** Outcomes that the next executor would observe itself. They are written together with the next outcome that it could not observe. */
   unwritten: readonly SessionOutcome[];
-  /** Monotonic time at which the session was certainly ours. */
+  /** Monotonic time at which this executor certainly owned the session. */
   oursAtMs: number;
 };
 
@@ -22,9 +22,9 @@ export type SessionRun = HeldSession & {
   isWriteUnknown: boolean;
   /** Monotonic time after which pods without news from a watcher are listed at the API server. */
   listPodsAtMs: number;
-  /** The pods of the clean-up's last list, with those deleted since; its time, on the monotonic clock. */
+  /** The pods of the last list during the clean-up, including pods deleted since, and the monotonic time of that list. */
   lastList: { readonly atMs: number; readonly pods: readonly LivePod[] } | undefined;
-  /** As in the snapshot of the last pass. */
+  /** The value of `isProgressReported` in the snapshot of the last pass. */
   isProgressReported: boolean;
   reservation: ReservationSeen;
   /** The ledger's last answer about each component's replacement. */
@@ -39,7 +39,7 @@ export type SessionRun = HeldSession & {
   readonly stopReading: AbortController;
   /** The read of logs in flight. Never rejects. */
   reading: Promise<void> | undefined;
-  /** Reports of the read that are not in the record yet. */
+  /** Reports of the log read that the record does not contain yet. */
   readonly read: LogsRead[];
   defect: { readonly error: unknown } | undefined;
   announced: number;
@@ -49,7 +49,7 @@ export type SessionRun = HeldSession & {
   readonly inherited: number;
 };
 
-/** Pauses between attempts after failures of a session. */
+/** Pauses between the retries of a session's failed passes. */
 export const RETRY = { firstMs: 200, maxMs: 10_000 };
 /** Maximum interval of reads of the record and its pods, in case a hint was lost. */
 export const RESYNC_MS = 10_000;
@@ -60,7 +60,7 @@ export function makeSessionRun(held: HeldSession): SessionRun {
     ...held,
     stale: false,
     isWriteUnknown: false,
-    // The previous executor's pods may be gone; the watcher gets time to report our own.
+    // The pods of the previous executor may be gone; for our own pods, the watcher gets time to publish them.
     listPodsAtMs: record.components.some(({ podUid }) => podUid !== "") ? oursAtMs : oursAtMs + RESYNC_MS,
     lastList: undefined,
     isProgressReported: false,
@@ -80,7 +80,7 @@ export function makeSessionRun(held: HeldSession): SessionRun {
   };
 }
 
-/** Returns whether only the ledger, the user or the clock can change the session: it needs no memory then. */
+/** Returns whether only the ledger, the user or the clock can change the session. The process then keeps no state for it. */
 export function isQueuedRun({ record, reservation, failed }: SessionRun): boolean {
   return !failed && isQueuedAtLedger(record) && reservation.state === "waiting";
 }

@@ -15,7 +15,7 @@ type NodeTolerations = ReadonlyMap<string, readonly Toleration[]>;
 
 export type StoredSession = { readonly record: SessionRecord; readonly revision: number };
 
-/** Reading logs may take a minute, so passes do not wait for it. */
+/** The collect-logs step. Reading logs may take a minute, so passes do not wait for it. */
 export type CollectStep = Extract<ActStep, { kind: "collect-logs" }>;
 export type QuickStep = Exclude<ActStep, CollectStep>;
 
@@ -27,12 +27,12 @@ export type StepResult =
   | { readonly kind: "nothing" };
 
 /**
- * finished: the session is complete. waiting: the ledger has the session in its queue. lost: another executor has it. stopped: this process no longer leads.
- * gone: the record is missing. unreadable: its record does not decode. failed: a pass failed permanently.
+ * finished: the session is complete. waiting: the ledger queues the session. lost: another executor runs it. stopped: this process no longer leads. gone: the
+ * record is missing. unreadable: the record does not decode. failed: a pass failed permanently.
  */
 export type RunEnd = "finished" | "waiting" | "lost" | "stopped" | "gone" | "unreadable" | "failed";
 
-/** External dependencies of running sessions. Asynchronous ones reject with FaultError. */
+/** External dependencies of running sessions. Asynchronous functions reject with FaultError. */
 export type SessionDeps = {
   readonly now: () => number;
   /** A clock that continues while the process is stopped, and is never adjusted. */
@@ -45,20 +45,20 @@ export type SessionDeps = {
   readonly isHeld: () => boolean;
   readonly logger: Logger;
   readonly load: (name: string) => Promise<StoredSession | undefined>;
-  /** Replaces exactly this revision, or rejects with conflict. Returns the new revision. */
+  /** Replaces exactly this revision, or rejects with conflict. Resolves to the new revision. */
   readonly save: (record: SessionRecord, revision: number) => Promise<number>;
-  /** Newest known revision of the stored session; Infinity: it is known to be deleted. */
+  /** Newest known revision of the stored session; Infinity if the session is known to be deleted. */
   readonly newestRevision: (name: string) => number;
   readonly pods: (record: SessionRecord) => readonly PodSeen[];
-  /** Whether a watcher has recently confirmed that it sees the cluster, and its publications arrive here. */
+  /** Returns whether a watcher has recently confirmed that it observes the cluster and that its publications arrive here. */
   readonly podsFresh: () => boolean;
-  /** Returns the lost ones of these nodes, for a session with pods on the `occupied` ones. */
+  /** Returns the lost nodes among `names`, for a session with pods on the `occupied` nodes. */
   readonly nodesLost: (
     names: ReadonlySet<string>,
     occupied: ReadonlySet<string>,
     tolerations: NodeTolerations,
   ) => ReadonlyMap<string, LostReason>;
-  /** Returns those of the nodes on which pods can start now. */
+  /** Returns the nodes among `names` on which pods can start now. */
   readonly nodesUsable: (names: readonly string[], tolerations: NodeTolerations) => ReadonlySet<string>;
   /** Returns the session's places that foreign pods make unusable. */
   readonly crowding: Crowding;
@@ -72,11 +72,11 @@ export type SessionDeps = {
     onRead: (read: LogsRead) => void,
     signal: AbortSignal,
   ) => Promise<void>;
-  /** Publishes the events of the record from this index on. This executor recorded those from `newFrom` on. */
+  /** Publishes the events of the record from index `from` on. This executor recorded the events from `newFrom` on. */
   readonly announce: (record: SessionRecord, from: number, newFrom: number) => Promise<void>;
   /** Schedules a pass over the session. */
   readonly wake: (name: string) => void;
-  /** Called when a later leader exists: this process no longer leads, whatever the state of its lock. */
+  /** Called when a later leader exists. This process no longer leads, whatever the state of its lock. */
   readonly standDown: () => void;
   /** Called when this process no longer runs a session. */
   readonly left: (name: string, end: RunEnd) => void;

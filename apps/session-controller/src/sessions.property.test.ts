@@ -28,7 +28,7 @@ const mishaps = fc.array(
   { maxLength: 6 },
 );
 
-/** Wraps every asynchronous dependency, so that the next mishap happens at the call that it names. */
+/** Wraps every asynchronous dependency, so that the next mishap happens at the call that the mishap names. */
 function troubled(
   world: ReturnType<typeof makeFakeWorld>,
   queue: Mishap[],

@@ -250,7 +250,7 @@ describe("a session", () => {
       ...deps,
       save: (record, revision) => {
         if (world.record().epoch === 0) return deps.save(record, revision);
-        // The writes of the process at its end have pauses of their own.
+        // The writes of a stopping process have separate pauses.
         if (!stop.signal.aborted) calls.push("save");
         if (calls.length >= 8) stop.abort();
         return Promise.reject(new FaultError(full));
@@ -261,7 +261,7 @@ describe("a session", () => {
     };
     const running = runSession({ ...world, maxRestMs: 1 }, crowded, POLICY, stop.signal, { onRest });
     expect(await running).toBe("stopped");
-    // The first pass has nothing to write yet; hints of the user's write arrive without a pause.
+    // The first pass writes no outcome yet; hints of the user's write arrive without a pause.
     expect(calls.filter((call, index) => call === "save" && calls[index - 1] === "save")).toEqual([]);
   });
 

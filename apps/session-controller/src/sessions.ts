@@ -24,19 +24,19 @@ import { withoutEcho } from "./without-echo.ts";
 
 /** The sessions of the leading process. Their state is in their records; everything here can be rebuilt. */
 type Sessions = {
-  /** One pass over the session of this name: observes, plans, acts and writes until it has to wait. */
+  /** Runs one pass over the session of this name: observes, plans, acts and writes until the pass has to wait. */
   readonly reconcile: Reconcile;
-  /** Marks that the ledger may have granted the session's machines: its next pass asks. */
+  /** Marks that the ledger may have granted the session's machines, so that its next pass queries the ledger. */
   granted(name: string): void;
   /** Lists sessions of this process without a usable queue. */
   unqueued(): readonly string[];
   /** Returns whether this process runs the session now. */
   has(name: string): boolean;
-  /** Returns whether its last pass did not know this revision of the record. */
+  /** Returns whether the last pass over the session did not know this revision of its record. */
   isUnseenChange(name: string, revision: number): boolean;
   /** Number of sessions with pending work. */
   readonly size: number;
-  /** Call after the last pass: ends calls in flight beside passes, and hands all sessions back. `stopping`: the process is about to end. */
+  /** Ends the calls in flight beside passes, and hands all sessions back. Call it after the last pass. `stopping` aborts when the process is about to end. */
   stop(stopping: AbortSignal): Promise<void>;
 };
 
@@ -53,9 +53,9 @@ export type SessionsPolicy = {
   readonly maxFailures: number;
 };
 
-/** Pause before a session that is not ours is read again: it may be gone, or a later leader may have it. */
+/** Pause before the record of a lost session is read again: the session may be gone, or a later leader may run it. */
 const LOST_RETRY_MS = 1000;
-/** Pause of other suspect sessions while one is tried alone. */
+/** Retry pause of the other suspect sessions while one suspect session runs alone. */
 const SUSPECT_RETRY_MS = 200;
 /** Maximum remembered sessions that finished and need no pass. */
 const MAX_ENDED = 1024;
@@ -67,12 +67,12 @@ type Table = {
   readonly runs: Map<string, SessionRun>;
   /** Sessions whose last pass failed, until the next pass. */
   readonly failing: Map<string, SessionRun>;
-  /** Sessions that may have been granted machines since their last pass. */
+  /** Sessions to which the ledger may have granted machines since their last pass. */
   readonly granted: Set<string>;
   readonly suspects: ReturnType<typeof makeSuspectTurns>;
-  /** Record revisions of sessions that were left in the ledger's queue. */
+  /** Record revisions of sessions that the ledger queues, by session. */
   readonly waiting: Map<string, number>;
-  /** Record revisions of sessions that this process finished last, with all events published. */
+  /** Record revisions of the sessions that this process finished last and whose events are all published. */
   readonly ended: Map<string, number>;
   /** Consecutive permanent failures, by session. */
   readonly failures: Map<string, number>;
@@ -129,7 +129,7 @@ export function makeSessions(outside: SessionDeps, policy: SessionsPolicy): Sess
   };
 }
 
-/** Returns whether the session is already finished. Events of its last pods trigger a pass after the final one, which would publish all events again. */
+/** Returns whether the session is already finished. Events of its last pods trigger a pass after the final one; that pass would publish all events again. */
 function isEnded({ deps, ended }: Table, name: string): boolean {
   const revision = ended.get(name);
   if (revision === undefined) return false;
@@ -156,7 +156,7 @@ async function leaveSession(table: Table, name: string, end: RunEnd): Promise<vo
   deps.left(name, end);
 }
 
-/** Keeps only the newest ones, because the events of a session's last pods arrive soon after its end. */
+/** Records the end of a session, and keeps only the newest ends: the events of a session's last pods arrive soon after its end. */
 function recordEnded({ ended }: Table, { record, revision }: SessionRun): void {
   ended.set(record.name, revision);
   const [oldest] = ended.keys();
@@ -172,14 +172,14 @@ async function take(table: Table, name: string): Promise<SessionRun | ReconcileR
     return {};
   }
   const run = makeSessionRun(held);
-  // This process left the session waiting, and has published its events already.
+  // This process left the session in the ledger's queue, and has already published its events.
   if (table.waiting.get(name) === run.revision) run.announced = run.record.events.length;
   table.failing.delete(name);
   table.runs.set(name, run);
   return run;
 }
 
-/** Forgets results that may have changed since the pass before. */
+/** Discards results that may have changed since the previous pass. */
 function wake({ deps, granted }: Table, run: SessionRun): void {
   const { name } = run.record;
   if (granted.delete(name) && findEvent(run.record, "ACCEPT") === undefined) run.reservation = { state: "unknown" };
@@ -233,7 +233,7 @@ async function act(
 /** Steps without a follow-up until an event: the first state of a new pod, or the end of the read. */
 const REPORTED: ReadonlySet<SessionStep["kind"]> = new Set(["note-components", "create-pod", "collect-logs"]);
 
-/** Returns whether events report all effects of these steps. A pod that another executor created may have reported its state before. */
+/** Returns whether events report all effects of these steps. A pod that another executor created may have published its state earlier. */
 function areReported(deps: SessionDeps, { record, obstacles }: SessionRun, steps: readonly SessionStep[]): boolean {
   if (steps.length === 0 || obstacles.length > 0 || !steps.every(({ kind }) => REPORTED.has(kind))) return false;
   const published = new Set(deps.pods(record).map(({ pod }) => pod));

@@ -1,7 +1,7 @@
-/** A suspect that has not crashed its executor by then no longer blocks the others. */
+/** A suspect session that has not crashed its executor after this time no longer blocks other suspect sessions. */
 const MAX_SUSPECT_MS = 10_000;
 
-/** Grants turns one at a time; a turn that lasts too long no longer blocks the others. */
+/** Grants turns one at a time; a turn longer than MAX_SUSPECT_MS no longer blocks the next one. */
 export function makeSuspectTurns(monotonicMs: () => number) {
   let turn: { readonly name: string; readonly untilMs: number } | undefined;
   return {

@@ -19,9 +19,9 @@ import { isFinished, type SessionRecord } from "./domain/session.ts";
 import { transitionRecord, type SessionOutcome } from "./domain/transition-record.ts";
 import type { SessionDeps, StoredSession } from "./session-deps.ts";
 
-/** The dependencies of a sweep. Everything asynchronous rejects with FaultError. */
+/** The dependencies of a sweep. Asynchronous functions reject with FaultError. */
 export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "wake"> & {
-  /** Resolves after the time, at the signal, or (with true) as soon as a pod of a finished session is observed. */
+  /** Resolves after the time or at the signal; resolves to true as soon as a pod of a finished session is observed. */
   readonly rest: (ms: number, signal: AbortSignal) => Promise<boolean>;
   /** Lists pods, reservations and replacement machines. */
   readonly listObjects: () => Promise<readonly OwnedObject[]>;
@@ -33,7 +33,7 @@ export type SweepDeps = Pick<SessionDeps, "now" | "logger" | "load" | "save" | "
   ) => Promise<void>;
   /** Releases exactly this reservation; a missing or replaced one is no error. */
   readonly release: (session: string, reservationId: string) => Promise<unknown>;
-  /** As `release`, for a replacement machine. */
+  /** Releases exactly this replacement machine; a missing or replaced one is no error. */
   readonly releaseReplacement: (ownerId: string, reservationId: string) => Promise<unknown>;
   /** Sets the ledger's limit of sessions with machines, unless it is set already. */
   readonly limitSessions: () => Promise<void>;
@@ -49,7 +49,7 @@ const MAX_CONCURRENT_SESSIONS = 32;
 /** A sweep concerns all sessions, so it belongs to no session's trace. */
 const SPAN: PassSpan = { name: "sweep sessions", parent: ROOT_CONTEXT, attributes: {} };
 
-/** Sweeps until the signal. The next sweep makes up for a failed one. */
+/** Sweeps until the signal. The next sweep compensates for a failed one. */
 export async function sweepForever(
   deps: SweepDeps,
   policy: SweepPolicy & { readonly everyMs: number },
@@ -69,7 +69,7 @@ export async function sweepForever(
   });
 }
 
-/** One sweep: lists everything, finishes sessions without an executor, and removes leftovers. */
+/** Runs one sweep: lists all objects, finishes sessions without an executor, and removes leftovers. */
 export async function sweepOnce(deps: SweepDeps, policy: SweepPolicy, signal: AbortSignal): Promise<void> {
   // Set the limit in every sweep: the ledger may have been unreachable, or had another limit, when this replica started.
   await reporting(deps, "cannot set the ledger's limit of sessions", deps.limitSessions);
@@ -89,7 +89,7 @@ export async function sweepOnce(deps: SweepDeps, policy: SweepPolicy, signal: Ab
   });
 }
 
-/** Executes the steps of one session in order, those of several sessions concurrently. */
+/** Executes the steps of one session in order, and the steps of different sessions concurrently. */
 async function executeAll(deps: SweepDeps, steps: readonly RecordStep[], signal: AbortSignal): Promise<void> {
   const bySession = [...Map.groupBy(steps, ({ session }) => session).values()];
   const turns = takeTurns(MAX_CONCURRENT_SESSIONS);
@@ -102,7 +102,7 @@ async function executeAll(deps: SweepDeps, steps: readonly RecordStep[], signal:
   await Promise.all(bySession.map((own) => turns(() => sweepSession(own))));
 }
 
-/** The list of sessions may lag, so each step but `run` reads the session first. */
+/** Executes one step. Each step except `run` reads the session first, because the list of sessions may lag. */
 async function execute(deps: SweepDeps, step: RecordStep): Promise<void> {
   if (step.kind === "run") {
     deps.wake(step.session);
@@ -133,7 +133,7 @@ async function sweepObjects(
   await sweepOwners<OwnedObject>({
     observe: () => Promise.resolve({ objects: snapshot.objects, standingOf: decideStanding(snapshot, policy) }),
     leftSince: new Map(),
-    // Leftovers of an unknown session must be old, which its standing considers; those of a known one are removed immediately.
+    // `decideStanding` requires a minimum age of the leftovers of an unknown session. Leftovers of a known session are removed immediately.
     graceMs: undefined,
     nowMs: deps.now,
     remove: async (step) => {
@@ -146,7 +146,7 @@ async function sweepObjects(
   });
 }
 
-/** The list of sessions may lag, so the session is read first. */
+/** Reads the session first, because the list of sessions may lag. */
 async function remove(deps: SweepDeps, object: OwnedObject): Promise<void> {
   const record = (await deps.load(object.session))?.record;
   switch (object.kind) {

@@ -10,7 +10,7 @@ import type { PodState } from "./domain/pod-state.ts";
 type Scope = "all" | "changed";
 
 export type WatcherDeps = {
-  /** Takes a snapshot of everything, or of the changes since the last one; or returns why none is possible. */
+  /** Takes a snapshot of all objects, or of the changes since the last snapshot; or returns why no snapshot is possible. */
   observe: (scope: Scope) => WatcherSnapshot | { readonly blind: string };
   writePod: (step: PublishStep<PodState>) => Promise<WriteOutcome>;
   writeNode: (step: PublishStep<NodeState>) => Promise<WriteOutcome>;
@@ -29,21 +29,21 @@ export type WatcherDeps = {
 };
 
 /**
- * lost: another writer was faster, and the next pass observes its write. failed: the store did not accept it, and a retry may succeed. refused: a retry soon
- * cannot succeed.
+ * lost: another writer was faster, and the next pass observes its write. failed: the store did not accept the write, and a retry may succeed. refused: an early
+ * retry cannot succeed.
  */
 export type WriteOutcome = "written" | "lost" | "failed" | "refused";
 
 type PassResult = {
-  /** Why no snapshot was possible. */
+  /** The reason why no snapshot was possible. */
   readonly blind?: string;
   readonly written: number;
   readonly failed: number;
-  /** Time until the next pass is due without any event. */
+  /** Time until the next pass is due if no event arrives. */
   readonly nextMs: number;
 };
 
-/** Maximum interval of full passes: an advanced resource version changes no object, but a write may wait for exactly that. */
+/** Maximum interval of full passes. A new resource version alone changes no object, but a write may wait for it. */
 const MAX_FULL_PASS_INTERVAL_MS = 30_000;
 /** Minimum interval of full passes, however many pods are due: it limits the delay of time-based changes. */
 const MIN_FULL_PASS_INTERVAL_MS = 1000;
@@ -54,7 +54,7 @@ const MAX_WRITES_IN_FLIGHT = 256;
 const MIN_BACKOFF_MS = 250;
 const MAX_BACKOFF_MS = 10_000;
 
-/** One pass: observe, decide, act. Idempotent, so the next pass of any replica repairs a crash anywhere. */
+/** Runs one pass: observes, decides, acts. It is idempotent, so the next pass of any replica completes the pass of a crashed replica. */
 export async function runPass(deps: WatcherDeps, policy: WatcherPolicy, scope: Scope): Promise<PassResult> {
   const world = deps.observe(scope);
   if ("blind" in world) return { blind: world.blind, written: 0, failed: 0, nextMs: BLIND_PAUSE_MS };
@@ -65,7 +65,7 @@ export async function runPass(deps: WatcherDeps, policy: WatcherPolicy, scope: S
   return { written: count("written"), failed: count("failed"), nextMs: plan.nextMs - world.nowMs };
 }
 
-/** The mark comes last, because it states that everything before it is written. Refused writes do not delay it. */
+/** Writes the plan. The mark is written last, because it states that all nodes before it are written. Refused writes do not delay it. */
 async function write(deps: WatcherDeps, plan: PassPlan): Promise<readonly WriteOutcome[]> {
   const { pods, nodes, mark } = plan;
   const outcomes =
@@ -84,7 +84,7 @@ export async function keepPublished(deps: WatcherDeps, policy: WatcherPolicy, si
   let failures = 0;
   let sees = true;
   let nextFullPassAtMs = -Infinity;
-  // `runPeriodically` does not fit: a partly failed pass backs off without an error, and time alone decides the scope of the next one.
+  // `runPeriodically` does not fit: a partly failed pass backs off without an error, and time alone determines the scope of the next pass.
   while (!signal.aborted) {
     const scope = deps.monotonicMs() >= nextFullPassAtMs ? "all" : "changed";
     const { blind, failed, nextMs } = await runPass(deps, policy, scope);
@@ -101,7 +101,10 @@ export async function keepPublished(deps: WatcherDeps, policy: WatcherPolicy, si
   }
 }
 
-/** Starts the next write as soon as one has ended, so that a slow answer delays no other write. Outcomes are in the order of the steps. */
+/**
+ * Runs the writes concurrently. The next write starts as soon as one has ended, so that a slow answer delays no other write. Returns the outcomes in the order
+ * of the steps.
+ */
 async function writeAll<Step>(
   steps: readonly Step[],
   write: (step: Step) => Promise<WriteOutcome>,

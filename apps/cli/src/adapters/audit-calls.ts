@@ -21,7 +21,7 @@ export type AuditQuery = {
 
 type AuditPage = { readonly changes: readonly AuditedChange[]; readonly lastSequence: number };
 
-/** Reads the audit of the gateway. Each call rejects with FaultError and nothing else. */
+/** Reads the audit of the gateway. Each call rejects only with FaultError. */
 export function makeAuditCalls({ client, stop }: Pick<ServiceLink, "client" | "stop">) {
   const audit = client(AuditService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };

@@ -31,7 +31,7 @@ import { BACKUP_USER, makeStreamCopies } from "./stream-copies.ts";
 
 const CONNECT_TIMEOUT_MS = 3000;
 const NATS_API_TIMEOUT_MS = 2000;
-/** A finished command waits at most this long for its connection to close. */
+/** Maximum wait of a finished command for its connection to close. */
 const DRAIN_MS = 500;
 const LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 
@@ -100,7 +100,7 @@ function scopeOf({ namespace, allNamespaces }: CommonOptions): Pick<ServiceLink,
   return { namespace, allNamespaces };
 }
 
-/** The module is loaded at the first use, because most commands over NATS have no contexts. */
+/** Loads the module at the first use, because most commands over NATS have no contexts. */
 function contextsIn(file: string): CommandLine["contexts"] {
   return {
     read: async () => (await import("./context-file.ts")).readContexts(file),
@@ -251,7 +251,7 @@ function readStackFile(file: string): unknown {
   }
 }
 
-/** Ignoring the file would connect to the default port of NATS, which another program may serve. */
+/** Ignoring an invalid file would connect to the default port of NATS, which another program may serve. */
 function failForDamagedFile(file: string, reason: string, cause?: unknown): never {
   throw new CommandError(EXIT.usage, `${file} does not contain the address of the local stack: ${reason}`, {
     hint: `${REWRITE_HINT}; or name a server with MUSTER_NATS_URL`,
@@ -263,7 +263,7 @@ function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    // EPERM: it runs as another user.
+    // EPERM: the process runs as another user.
     return error instanceof Error && "code" in error && error.code === "EPERM";
   }
 }

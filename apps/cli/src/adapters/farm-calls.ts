@@ -22,7 +22,7 @@ type RollRequest = {
 
 export type RollChange = "PAUSE" | "RESUME" | "UNDO" | "REDO";
 
-/** Calls the farms. Every call rejects with FaultError and nothing else. */
+/** Calls the farms. Every call rejects only with FaultError. */
 export function makeFarmCalls({ client, stop }: ServiceLink) {
   const farms = client(FarmService);
   const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };

@@ -13,7 +13,7 @@ import { buildGatewayRequest, readGatewayReply, type GatewayRequest } from "./ga
 const DEFAULT_TIMEOUT_MS = 5000;
 /** Limits the pages of a list that its service returns in one reply. */
 const MAX_PAGES = 200;
-/** The client waits this long before it reopens a stream that ended. */
+/** Pause before the client reopens a stream that ended. */
 const RECONNECT_MS = 2000;
 
 type Call = (request: object, options?: CallOptions) => Promise<MessageOf<MethodDescriptor["reply"]>>;

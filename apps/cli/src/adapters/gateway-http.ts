@@ -32,9 +32,9 @@ export type GatewayHttp = AsyncDisposable & {
 type Answer = IncomingMessage;
 
 const RETRY = { firstMs: 100, maxMs: 2000 };
-/** The client does not retry if less time than this remains. */
+/** Minimum remaining time for a retry. */
 const LAST_ATTEMPT_MS = 50;
-/** The gateway sends something on a stream at least this often. */
+/** Maximum interval at which the gateway sends data on a stream. */
 const STREAM_SILENCE_MS = 120_000;
 const MAX_ANSWER_CHARACTERS = 256 * 1024 * 1024;
 
@@ -150,7 +150,7 @@ async function untilAnswered<Value>(
   }
 }
 
-/** Returns undefined if a retry would not help. */
+/** Returns the retry delay; undefined if a retry would not help. */
 function retryAfterOf(error: unknown, attempt: number): number | undefined {
   if (!(error instanceof FaultError)) return undefined;
   const { fault } = error;

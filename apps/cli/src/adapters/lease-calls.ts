@@ -34,7 +34,7 @@ const CLEANUP_TIMEOUT_MS = 120_000;
 const MAX_BEFORE = 100;
 const MAX_BEFORE_CHARACTERS = 256 * 1024;
 
-/** Calls the engines. Every call rejects with FaultError and nothing else. */
+/** Calls the engines. Every call rejects only with FaultError. */
 export function makeLeaseCalls({ client, stop }: Pick<ServiceLink, "client" | "stop">, timeoutMs = CALL_TIMEOUT_MS) {
   const leases = client(LeaseService);
   const options = { timeoutMs, signal: stop };

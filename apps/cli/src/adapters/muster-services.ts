@@ -6,7 +6,7 @@ import { toJob } from "./messages.ts";
 import { toQueue } from "./queue-messages.ts";
 import { toExplanation, toPool, toReservation } from "./reservation-messages.ts";
 
-/** Calls the other services, beside those of work; the signal ends every call. Each call rejects with FaultError and nothing else. */
+/** Calls the services other than those of work; the signal ends every call. Each call rejects only with FaultError. */
 export function openMusterServices({ client }: Pick<ServiceLink, "client">, stop: AbortSignal) {
   const reservations = client(ReservationService);
   const watcher = client(WatchService);

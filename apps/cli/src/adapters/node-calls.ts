@@ -8,10 +8,10 @@ import { toDemandScaling, toScalerDump, toMachineState, toListedNode, toStaticNo
 
 /** The timeout of a call whose answer is optional. */
 const EXTRA_TIMEOUT_MS = 2000;
-/** The timeout of such a call in a command that users repeat often. */
+/** The timeout of an optional call in a command that users repeat often. */
 const BRIEF_TIMEOUT_MS = 500;
 
-/** Calls the node scaler. Every call rejects with FaultError and nothing else. */
+/** Calls the node scaler. Every call rejects only with FaultError. */
 export function makeNodeCalls(link: ServiceLink) {
   const { client, stop } = link;
   const nodes = client(NodeService);

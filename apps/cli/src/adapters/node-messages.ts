@@ -73,7 +73,7 @@ export function toPoolScaling(message: muster.node.v1.PoolScaling) {
   return {
     ...pickFields(message, "pool", "max", "standby"),
     booting: message.booting.map(bootingFromMessage),
-    /** Why needed nodes are not created; undefined if all are. */
+    /** The reason why needed nodes are not created; undefined if all are created. */
     blocked: blockedCode ? { code: blockedCode, message: blockedMessage } : undefined,
   };
 }

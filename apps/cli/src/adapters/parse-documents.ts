@@ -19,15 +19,15 @@ import type { Finding } from "@muster/documents";
 import { toFields, type ReadDocument } from "../domain/read-document.ts";
 import { shortenWords } from "../domain/shorten.ts";
 
-/** A file with more text than this is refused before it is read as YAML. */
+/** Maximum size of a file that is read as YAML. */
 export const MAX_FILE_BYTES = 1024 * 1024;
-/** Documents of one file. */
+/** Maximum documents of one file. */
 export const MAX_DOCUMENTS = 100;
-/** Aliases multiply the content of a document; more of them than this is an attack or a mistake. */
+/** Maximum aliases of a document, because they multiply its content. */
 const MAX_ALIASES = 1000;
-/** Levels of mappings and lists in one document. */
+/** Maximum depth of mappings and lists in one document. */
 const MAX_DEPTH = 100;
-/** Limits the syntax errors of one document, because the first ones cause the rest. */
+/** Maximum syntax errors that are reported of one document, because the first ones cause the rest. */
 const MAX_SYNTAX_ERRORS = 3;
 
 /** Lines and columns count from 1. */

@@ -1,11 +1,11 @@
-/** Long polls are short, because a caller waits until its deadline for the reply of a service that died. */
+/** Duration of a long poll. It is short, because a caller waits until its deadline for the reply of a service that died. */
 export const LONG_POLL_MS = 4000;
 export const LONG_POLL_TIMEOUT_MS = 6000;
-/** A call survives a change of leader and a restart, because its timeout is longer than either. */
+/** Timeout of a call. It exceeds a change of leader and a restart, so a call survives both. */
 export const CALL_TIMEOUT_MS = 15_000;
 /** Time limit of calls that only check whether a service answers. */
 export const STATUS_TIMEOUT_MS = 2000;
-/** Pages of a list; each has at most 500 items. */
+/** Maximum pages of a list; each has at most 500 items. */
 const MAX_PAGES = 200;
 
 /** Reads every page of a list, and returns the items of one field of each reply. */

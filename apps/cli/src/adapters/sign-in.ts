@@ -38,7 +38,7 @@ export async function signInByDevice({ config, scope, print, signal }: DeviceSig
  */
 export async function refreshTokens(name: string, config: OidcConfig, contextFile: string): Promise<OidcConfig> {
   const kept = readContexts(contextFile).users.find((each) => each.name === name)?.user["auth-provider"]?.config;
-  // Another process renewed the tokens meanwhile.
+  // Another process renewed the tokens since they were read.
   if (kept !== undefined && kept["id-token"] !== config["id-token"] && kept["id-token"] !== undefined) return kept;
   const token = config["refresh-token"];
   if (token === undefined)

@@ -29,7 +29,7 @@ export const BACKUP_USER = "backup";
 const INSPECT_TIMEOUT_MS = 5000;
 /** The timeout is long because NATS reads the whole stream before it answers. */
 const ANSWER_MS = 60_000;
-/** A transfer that makes no progress for this long fails. */
+/** Time without progress after which a transfer fails. */
 const IDLE_MS = 30_000;
 /** In a cluster the answer with the subject for chunks can arrive before the server knows the subscription to that subject. */
 const MAX_UNHEARD_MS = 10_000;

@@ -7,7 +7,7 @@ import type { WorkKind } from "../kinds/kind.ts";
 import type { ResourceRow } from "../kinds/resource.ts";
 import { findResource, findNamedResource, splitTarget, listWorkKinds, type CommandLine } from "../kinds/resources.ts";
 
-/** The timeout for a kind whose service may not be installed. */
+/** The timeout for a kind whose service may be missing. */
 const OTHER_KINDS_TIMEOUT_MS = 2000;
 
 /** Finds the session or job that `NAME` or `KIND/NAME` means. Throws a CommandError with an alternative for any other kind. */

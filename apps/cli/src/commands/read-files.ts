@@ -28,7 +28,7 @@ export async function readFiles<Value>(
     readonly read: (document: unknown) => ReadDocument<Value>;
     /** Unique among the documents; undefined if the name is generated later. */
     readonly titleOf: (value: Value) => string | undefined;
-    /** The remedy for the problems; undefined: the one for submitted work. */
+    /** The remedy for the problems; undefined: the remedy for submitted work. */
     readonly hint?: string;
   },
 ): Promise<PlacedDocument<Value>[]> {

@@ -180,7 +180,7 @@ async function submitAll(
   return { submitted, refused };
 }
 
-/** An unanswered attempt may have taken effect; the next one finds its work by the request id. */
+/** Repeats unanswered attempts. An unanswered attempt may have taken effect; the next attempt finds its work by the request id. */
 async function submit(
   cli: CommandLine,
   { link }: ConnectedCli,
@@ -248,7 +248,7 @@ async function followAll(
         await followItem({ next, contact, title: titleOf(work), changed, isEnough: isFinished }, work, leave);
       } catch (error) {
         lost = lost ?? report(cli, `following ${titleOf(work)}`, error, view);
-        // If contact is lost for one, it is lost for all.
+        // If the connection is lost for one item, it is lost for all items.
         if (error instanceof CommandError) gone.abort();
       }
     }),
@@ -318,7 +318,7 @@ function reportLeftWork(left: {
   left.view.print(lines);
 }
 
-/** Reports the failure of one of several, and returns its exit code. Rethrows a defect. */
+/** Reports the failure of one of several items, and returns its exit code. Rethrows a defect. */
 function report(cli: CommandLine, doing: string, error: unknown, view?: ProgressView): ExitCode {
   const fault = findFault(error);
   if (fault === undefined && !(error instanceof CommandError)) throw error;

@@ -23,7 +23,7 @@ function world() {
   return { contact: makeServiceContact(deps), printed, now: clock.now };
 }
 
-/** Answers with these in turn, and then always with the last one. */
+/** Returns these answers in turn, and then always the last answer. */
 function answering(...answers: (string | Fault)[]) {
   return () => {
     const answer = answers.length > 1 ? answers.shift() : answers[0];

@@ -5,7 +5,7 @@ import { EXIT } from "../domain/decide-exit.ts";
 import { describeTrouble } from "../domain/describe-trouble.ts";
 import { isAborted } from "../is-aborted.ts";
 
-/** The command retries a service for this long; the work itself continues meanwhile. */
+/** Time for which the command retries a service; the work itself continues during the retries. */
 export const MAX_LOST_MS = 120_000;
 const BACKOFF = { firstMs: 250, maxMs: 5000 };
 

@@ -71,7 +71,7 @@ function checkEngine({ engine, load: seen, waiting, ending, unlisted, cleanup }:
   ];
 }
 
-/** A lease that ends only after others is no problem; the line explains why it still exists. */
+/** Explains a lease that ends only after other leases, which is no problem. */
 function describeInUse(ending: SeenEngine["ending"], nowMs: number): string[] {
   const inUse = ending.filter(({ isStuck, usedBy }) => !isStuck && usedBy.count > 0);
   const lines = inUse.slice(0, MAX_SHOWN).map(({ order, usedBy }) => {

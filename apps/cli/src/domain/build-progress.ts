@@ -8,12 +8,12 @@ import type { DemandScaling } from "../adapters/node-messages.ts";
 import { buildPartCells, buildPartHeader } from "./share.ts";
 import { computeAgeMs, getWorkEnd, isFinished, getWorkPhase, type ComponentStatus, type Work } from "./work.ts";
 
-/** States of a component that has not started. Neither has a line, because they may be too short to observe. */
+/** States of a component that has not started. They have no line, because they may be too short to observe. */
 const UNSTARTED = ["PENDING", "CREATED"];
 
 /**
- * The changes since the state before, as lines that are only appended: one for each event and each change of a component. For logs and pipes.
- * Begins with the time since the submission, which is never earlier than that of the line before: `sinceMs` is the time of the last one.
+ * Builds the changes since the previous state as lines that are only appended, for logs and pipes: one for each event and each change of a component. A line
+ * begins with the time since the submission, which is never earlier than in the previous line: `sinceMs` is the time of the last line.
  */
 export function buildProgressLines(before: Work | undefined, session: Work, nowMs: number, sinceMs = 0): string[] {
   const end = getWorkEnd(session);
@@ -62,7 +62,7 @@ export function buildProgressBlock(
   style: TableStyle & { readonly rows: number },
 ): string[] {
   const whole = sessions.flatMap((session) => buildSessionBlock(session, nowMs, style));
-  // Lines that have scrolled off cannot be redrawn, so the block must fit; running sessions matter most.
+  // Lines that have scrolled off cannot be redrawn, so the block must fit; running sessions have priority.
   if (whole.length <= style.rows) return whole;
   const open = sessions.filter((session) => !isFinished(session));
   const short = (open.length > 0 ? open : sessions).flatMap((session) => buildSessionBlock(session, nowMs, style));
@@ -126,7 +126,7 @@ function buildLine(session: Work, atMs: number, text: string): string {
   return `${formatElapsed(atMs - session.createdAtMs, session.resolution).padStart(6)}  ${session.name}  ${text}`;
 }
 
-/** Omits messages before readiness, which change often and mean little. A lasting one appears as the reason to wait. */
+/** Omits messages before readiness, which change often. A lasting message is shown as the reason of the wait. */
 function describeComponent(component: ComponentStatus): string {
   const { name, state, node, message } = component;
   return joined(name, state, node === "" ? "" : `on ${node}`, exitText(component), state === "FAILED" ? message : "");

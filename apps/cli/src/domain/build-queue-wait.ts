@@ -30,7 +30,7 @@ export type QueueWait = {
   readonly ahead: readonly Reservation[];
 };
 
-/** Whether the reservation waits because of its queue. */
+/** Returns whether the reservation waits because of its queue. */
 export function isWaitingForQueue({
   code,
   reservation,

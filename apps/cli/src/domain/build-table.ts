@@ -15,12 +15,12 @@ export type TableStyle = {
   readonly colours: boolean;
 };
 
-/** Narrower columns are unreadable. */
+/** Minimum width of a column; narrower columns are unreadable. */
 const MIN_COLUMN_WIDTH = 4;
-/** A whole column is dropped before a text is cut below this width. */
+/** Minimum width of a cut text; below it, a whole column is dropped first. */
 const MIN_TEXT_WIDTH = 16;
 const GAP = "  ";
-/** Columns that are dropped first, in this order: those that other commands show, and those that follow from the others. */
+/** Columns that are dropped first, in this order: columns that other commands show, and columns whose content other columns determine. */
 const DROPPED_FIRST = [
   "USER,SPOT,ZONE,ADDRESS,KIND,ID,AFTER,TRIES,KEPT,CAPACITY,PRIORITY,TYPE,MACHINES,TOOK,HELD,PART",
   "QUEUE,AREA,FAILURES,SUBJECT,UNUSABLE,WHY UNUSABLE,POOL,AGE,NODE,TIME,FOREIGN,HELD BY / BOUND TO",
@@ -56,7 +56,7 @@ export function buildLine(cells: readonly Cell[], style: TableStyle): string {
     .join(GAP);
 }
 
-/** Builds a table after an empty line, and nothing without rows. */
+/** Builds a table after an empty line; returns no line without rows. */
 export function buildSection(header: readonly string[], rows: readonly (readonly Cell[])[], style: TableStyle) {
   return rows.length === 0 ? [] : ["", ...buildTable(header, rows, style)];
 }

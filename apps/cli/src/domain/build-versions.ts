@@ -2,7 +2,7 @@ import type { ServiceReplica } from "./build-doctor-report.ts";
 import { getAppOfArea, LEADER_ONLY } from "./describe-trouble.ts";
 import { formatCount } from "./plural.ts";
 
-/** A command and a service may differ by this many minor versions: docs/versions.md. */
+/** Maximum difference of the minor versions of a command and a service: docs/versions.md. */
 const MAX_SKEW = 1;
 
 export type ServiceVersions = {
@@ -40,7 +40,7 @@ export function buildVersionLines(services: readonly ServiceVersions[]): string[
   );
 }
 
-/** Whether a command and a service of these versions work together by the version policy. Unknown version formats count as supported. */
+/** Returns whether a command and a service of these versions work together by the version policy. Unknown version formats count as supported. */
 export function isSupportedSkew(client: string, service: string): boolean {
   const [own, other] = [minorOf(client), minorOf(service)];
   if (own === undefined || other === undefined) return true;

@@ -8,7 +8,7 @@ export type Check = {
   readonly check: string;
   readonly status: "ok" | "warning" | "failed";
   readonly detail: string;
-  /** The next step for the user; empty: none. */
+  /** The next step for the user; empty if none is needed. */
   readonly next: string;
 };
 

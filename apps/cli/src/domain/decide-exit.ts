@@ -1,6 +1,6 @@
 import { assertNever, type Fault } from "@muster/faults";
 
-/** The exit codes of the command, on which scripts rely. */
+/** The exit codes of the command, which scripts may rely on. */
 export const EXIT = {
   ok: 0,
   /** The work failed: a session that is not DONE, a failed check. */

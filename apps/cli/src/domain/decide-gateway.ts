@@ -13,7 +13,7 @@ export type Gateway = {
   readonly because: string;
   readonly credential: GatewayCredential;
   readonly authority: Authority;
-  /** The namespace of jobs, for requests that name none. */
+  /** The namespace of jobs, for requests without a namespace. */
   readonly namespace: string;
   /** The remedy where no gateway answers. */
   readonly hint: string;
@@ -48,7 +48,7 @@ export type GatewayVariables = {
   readonly token: string | undefined;
   readonly tokenFile: string | undefined;
   readonly caFile: string | undefined;
-  /** Whether tokens may cross a network unencrypted. */
+  /** True if tokens may cross a network unencrypted. */
   readonly isPlainHttpAllowed: boolean;
 };
 
@@ -117,7 +117,7 @@ function ofContext(
   return gatewayOf(found.cluster.server, `${because} ${name}`, options, env, found);
 }
 
-/** Whether the address has the form `https://host:port`, without a user or a path. */
+/** Returns whether the address has the form `https://host:port`, without a user or a path. */
 export function isGatewayAddress(server: string): boolean {
   return /^https?:\/\/[^/?#\s@]+\/*$/.test(server) && URL.canParse(server);
 }
@@ -127,7 +127,7 @@ export function hideUserInfo(server: string): string {
   return server.replace(/^([a-z]+:\/\/)?.*@/i, "$1…@");
 }
 
-/** Whether traffic to the address stays on this machine. */
+/** Returns whether traffic to the address stays on this machine. */
 export function isLoopback({ hostname }: URL): boolean {
   return /^(127\.\d+\.\d+\.\d+|localhost|\[::1\])$/.test(hostname);
 }

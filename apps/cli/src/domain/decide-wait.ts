@@ -38,7 +38,7 @@ export function decideWait(work: Work, goal: WaitGoal): WaitVerdict {
   return isFinished(work) ? "never" : "open";
 }
 
-/** Why a wait failed: `open` is a timeout, `never` a state that excludes the goal. */
+/** The cause of a failed wait: `open` is a timeout, `never` a state that excludes the goal. */
 export type UnmetGoal = Exclude<WaitVerdict, "met"> | "deleted";
 
 /** Describes for people why a wait failed; `state` is a sentence about the current state of the object. */

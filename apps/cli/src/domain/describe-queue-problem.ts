@@ -11,7 +11,7 @@ export type QueueProblem = {
 
 const MAX_CHILDREN = 5;
 
-/** Describes why the queue admits nothing, and the remedy; undefined if it admits work, or has none because other queues are below it. */
+/** Describes why the queue admits no work, and the remedy; undefined if it admits work, or is only a parent of other queues. */
 export function describeQueueProblem(queue: PlacedQueue): QueueProblem | undefined {
   switch (queue.problem) {
     case "":

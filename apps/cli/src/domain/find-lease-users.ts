@@ -24,7 +24,7 @@ export function findLeaseUsers({ order }: Pick<Lease, "order">, leases: readonly
     .map((each) => each.order.id);
 }
 
-/** Whether other leases can use the lease. */
+/** Returns whether other leases can use the lease. */
 export function mayHaveUsers({ order }: Pick<Lease, "order">): boolean {
   return order.type === "network" || order.type === "volume";
 }

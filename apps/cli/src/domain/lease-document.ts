@@ -14,7 +14,7 @@ export const DEFAULT_ENGINE = "main";
 export const ENGINE_PATTERN = "^[a-z0-9][a-z0-9_-]{0,62}$";
 const LEASE_ID_PATTERN = "^\\d{1,20}-\\d{1,20}$";
 const LEASE_ID = new RegExp(LEASE_ID_PATTERN);
-/** Whether the text is a valid id of a lease. */
+/** Returns whether the text is a valid id of a lease. */
 export function isLeaseId(text: string): boolean {
   return LEASE_ID.test(text);
 }

@@ -133,7 +133,7 @@ function readOrder(reader: ValueReader, fields: Fields): Order {
   };
 }
 
-/** Accepts unknown fields, because later versions write more. */
+/** Accepts unknown fields, because later versions write more fields. */
 function fieldsOf(reader: ValueReader, path: Path, value: unknown): Fields | undefined {
   const known = typeof value === "object" && value !== null ? Object.keys(value) : [];
   return reader.mapping(path, value, known);

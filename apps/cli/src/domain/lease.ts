@@ -32,10 +32,10 @@ export function buildOrder(
 type Digest = (content: Uint8Array) => Uint8Array;
 
 export type OrderPlan =
-  /** "again" sends the existing order: its result is published again, or the failed lease is retried. */
+  /** `again` sends the existing order: the engine publishes its result again, or retries the failed lease. */
   { readonly send: "again" } | { readonly send: "new" } | { readonly send: "nothing"; readonly because: string };
 
-/** Plans the message for a document with an id, where a lease of this id may exist. */
+/** Plans the message for a document with an id, if a lease of this id may exist. */
 export function planOrder(document: LeaseDocument, user: string, found: Lease | undefined, digest: Digest): OrderPlan {
   if (found === undefined) return { send: "new" };
   const other = findDifference(document, user, found, digest);
@@ -82,12 +82,12 @@ export function buildEnd({ order: { id, engine, user } }: SignedLease, createdNs
   return { id, engine, user, createdNs };
 }
 
-/** Whether the lease is fully decommissioned. */
+/** Returns whether the lease is fully decommissioned. */
 export function isLeaseOver({ phase }: Pick<Lease, "phase">): boolean {
   return phase === "ENDED" || phase === "FAILED";
 }
 
-/** Whether another cause than its user or its time ended the lease. Of the phases, only FAILED shows that. */
+/** Returns whether a cause other than its user or its time ended the lease. Of the phases, only FAILED shows such a cause. */
 export function isEndUnexpected({ phase, ending }: Pick<Lease, "phase" | "ending">): boolean {
   return phase === "FAILED" || ending?.cause === "CRASHED" || ending?.cause === "PROVISION_FAILED";
 }

@@ -1,6 +1,6 @@
 import type { Reservation } from "../adapters/reservation-messages.ts";
 
-/** Sorts reservations: those that wait by priority and age, then those that have their machines, the newest grant last. */
+/** Sorts reservations: waiting ones first, by priority and age; then granted ones, the newest grant last. */
 export function orderReservations(all: readonly Reservation[]): Reservation[] {
   return [...all].sort(
     (a, b) =>

@@ -10,7 +10,7 @@ export type PlacedQueue = Queue & {
   readonly path: readonly Queue[];
 };
 
-/** Arranges queues as trees: each after its parent, siblings by name. A queue with a missing parent, or below itself, is a root. */
+/** Arranges queues as trees: each queue after its parent, siblings by name. A queue with a missing parent, or in a cycle, is a root. */
 export function placeQueues(queues: readonly Queue[]): readonly PlacedQueue[] {
   const byName = new Map(queues.map((queue) => [queue.name, queue]));
   const sorted = [...queues].sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -64,7 +64,7 @@ export function isBroken({ problem }: Pick<Queue, "problem">): boolean {
   return BROKEN.has(problem);
 }
 
-/** Resources that are limited only if the queue or one above it names them. */
+/** Resources that are limited only if the queue or a queue above it names them. */
 const OPTIONAL: ReadonlySet<string> = new Set(["pods", "ephemeral-storage"]);
 
 /**

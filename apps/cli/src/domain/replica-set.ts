@@ -16,7 +16,7 @@ export function getSetPhase(set: ReplicaSet): string {
   return isSettled(set) ? "READY" : "CHANGING";
 }
 
-/** Whether all desired replicas are healthy, and no change is in progress. */
+/** Returns whether all desired replicas are healthy, and no change is in progress. */
 export function isSettled(set: ReplicaSet): boolean {
   return set.healthy >= set.desired && set.replicas.length === set.desired && set.transfer === undefined;
 }

@@ -30,8 +30,8 @@ type Check = (
 ) => LeaseVerdict;
 
 /**
- * Verifies each signature of a lease. That of a result needs the key of its engine. If the engine no longer keeps the data of the lease, the verdict is `gone`,
- * and nothing is proven until the data are restored: see `isProven`.
+ * Verifies each signature of a lease. The signature of a result needs the key of its engine. If the engine no longer keeps the data of the lease, the verdict
+ * is `gone`, and no signature is proven until the data are restored: see `isProven`.
  */
 export function verifyLease(
   lease: SignedLease,
@@ -58,7 +58,7 @@ export function verifyLease(
   return verdicts.filter((verdict) => verdict !== undefined);
 }
 
-/** Whether these verdicts prove that the user ordered the lease. Without its data, the fields of an order may be forged. */
+/** Returns whether these verdicts prove that the user ordered the lease. Without its data, the fields of an order may be forged. */
 export function isProven(verdicts: readonly Pick<LeaseVerdict, "what" | "verdict">[]): boolean {
   return (
     verdicts.some(({ what, verdict }) => what === "order" && verdict === "ok") &&

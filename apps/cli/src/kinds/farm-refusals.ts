@@ -8,7 +8,7 @@ import { suggestName } from "../domain/suggest-name.ts";
 import type { ReplicaSet, RolloutRecord } from "../adapters/farm-messages.ts";
 import { explainRefusal } from "./explain-refusal.ts";
 
-/** Asks the farms about this set. A refusal becomes a CommandError in the terms of the command, with the next step. */
+/** Queries the farms about this set. A refusal becomes a CommandError in the terms of the command, with the next step. */
 export function askAboutSet<Answer>(
   { link }: ConnectedCli,
   name: string,
@@ -54,7 +54,7 @@ export function toDocumentField(field: string): string {
     ["spec.labels", "metadata.labels"],
   ]).get(field);
   if (known !== undefined) return known;
-  // The API server names a field of the pod, which is below spec.template in the document.
+  // The API server names a field of the pod, which the document has below spec.template.
   return /^spec\.(?!pool$|daemon$|labels\.)/.test(field) ? `spec.template.${field}` : field;
 }
 

@@ -181,8 +181,8 @@ function jobCalls(word: Word, { client, stop, namespace = "", allNamespaces = fa
 type ListReply = Awaited<ReturnType<Client<typeof JobService>["listJobs"]>>;
 
 /**
- * Drops jobs of other namespaces unless all are wanted: a reply for no namespace has those of every one. A key without
- * a namespace is from a job-controller of the last release, which serves its own namespace only.
+ * Drops jobs of other namespaces unless all are requested: a reply to a request without a namespace contains the jobs of every namespace. A key without a
+ * namespace is from a job-controller of the last release, which serves only its own namespace.
  */
 async function listIn(
   { namespace, allNamespaces }: { readonly namespace: string; readonly allNamespaces: boolean },
@@ -199,12 +199,12 @@ function withNamespace(work: Work): Work {
 
 type Key = { readonly kind: string; readonly name: string; readonly namespace: string };
 
-/** Asks about the job of the kind; Muster's own kind stands for a job of any kind. */
+/** Requests the job of this kind; Muster's own kind stands for a job of any kind. */
 function askOf<Reply>(word: Word, job: Omit<Key, "kind">, question: (key: Key) => Promise<Reply>): Promise<Reply> {
   return word === OWN ? askAny(job, question) : question({ kind: word, ...job });
 }
 
-/** Asks about the job of this name, whatever its kind; if several kinds have it, about Muster's own. */
+/** Requests the job of this name, whatever its kind; if several kinds have the name, the job of Muster's own kind. */
 async function askAny<Reply>(job: Omit<Key, "kind">, question: (key: Key) => Promise<Reply>): Promise<Reply> {
   try {
     return await question({ kind: "", ...job });

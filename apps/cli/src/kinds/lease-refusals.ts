@@ -22,7 +22,7 @@ export function checkLeaseId(id: string): string {
   }
 }
 
-/** Asks the engines. A refusal becomes a CommandError in the terms of the command, with the next step. */
+/** Queries the engines. A refusal becomes a CommandError in the terms of the command, with the next step. */
 export function askAboutLeases<Answer>(
   { link }: Pick<ConnectedCli, "link">,
   question: (leases: LeaseCalls) => Promise<Answer>,

@@ -74,7 +74,7 @@ export const LEASE: ResourceRow<Lease> = {
     conditions: LEASE_PHASES,
     decide: decideLeaseCondition,
     requireHistory,
-    // Exit code 0 shows that the goal is met, as with kubectl wait; standard error adds what caused it.
+    // Exit code 0 states that the goal is met, as in kubectl wait; standard error adds the cause.
     note: (lease) => (isEndUnexpected(lease) ? [describeState(lease)] : []),
     describe: describeState,
   },

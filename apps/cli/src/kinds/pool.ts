@@ -36,7 +36,7 @@ export const POOL: ResourceRow<ShownPool> = {
   },
 };
 
-/** Lists the pools with their tainted machines; pools that may grow include what the node scaler does. */
+/** Lists the pools with their tainted machines; pools that may grow include the scaler's current steps. */
 async function listPools({ services, link }: ConnectedCli): Promise<ShownPool[]> {
   const pools = await Promise.all(
     (await services.pools()).map(async (pool) => {

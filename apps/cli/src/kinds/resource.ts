@@ -19,14 +19,14 @@ export type FormattedAnswer = {
 };
 
 /**
- * One row of the table of resources, which contains all differences between them. `get`, `describe`, `wait`, `events`, `explain`, `delete`, completion and "did
- * you mean" are generic over the rows. A new resource is one file with its row, and a line in `resources.ts`.
+ * One row of the table of resources, which contains all differences between resources. `get`, `describe`, `wait`, `events`, `explain`, `delete`, completion and
+ * "did you mean" are generic over the rows. A new resource is one file with its row, and a line in `resources.ts`.
  */
 export type ResourceRow<Item extends object = object> = {
   /** The noun of one item in commands and messages: `replica-set`. */
   readonly noun: string;
   readonly plural: string;
-  /** The operations of `run`, `cancel` and `logs` on a kind of work. Absent: it is no work. */
+  /** The operations of `run`, `cancel` and `logs` on a kind of work; absent if the resource is no work. */
   readonly work?: WorkKind;
   /** Other words for the resource; letter case and hyphens are ignored. */
   readonly aliases?: readonly string[];
@@ -34,33 +34,33 @@ export type ResourceRow<Item extends object = object> = {
   readonly shortName?: string;
   /** `get` refuses the resource with this hint. */
   readonly listedBy?: string;
-  /** The hint for a name that the service does not know. Absent if `ask` adds hints, or no hint exists. */
+  /** The hint for a name that the service does not know; absent if `ask` adds hints, or no hint exists. */
   readonly missing?: string;
   /** The table of an empty list. */
   readonly none: string;
   /** Returns the name as the services know it. Throws CommandError for an invalid name. */
   readonly checkName?: (text: string) => string;
-  /** Whether a name of this form most likely belongs to this resource, if no work has it. Absent if no form is typical. */
+  /** Returns whether a name of this form most likely belongs to this resource if no work has the name; absent if no form is typical. */
   readonly isNameOfForm?: (text: string) => boolean;
-  /** Rejects with FaultError or CommandError when the item is missing. */
+  /** Reads one item. Rejects with FaultError or CommandError if the item is missing. */
   get(connected: ConnectedCli, name: string): Promise<Item>;
   /** Lists all items, or those whose labels match the selector. */
   list(connected: ConnectedCli, selector?: string): Promise<readonly Item[]>;
   /** Set if `list` reads a selector. */
   readonly hasLabels?: true;
   nameOf(item: Item): string;
-  /** Whether completion offers the item's name. Absent: always. */
+  /** Returns whether completion offers the item's name; absent: always. */
   isOffered?(item: Item): boolean;
   /** Translates a refusal into the terms of the command, with a hint. */
   ask?<Answer>(connected: ConnectedCli, name: string, question: () => Promise<Answer>): Promise<Answer>;
-  /** Builds the table of all items, or of the `only` one. */
+  /** Builds the table of all items, or of the single item if `only` is set. */
   table(items: readonly Item[], view: OutputView, only?: true): readonly string[];
   record(item: Item): unknown;
   /** Returns lines for standard error below a list. */
   notes?(items: readonly Item[], nowMs: number): readonly string[];
   /** Describes one item completely, for people. */
   describe?(item: Item, view: OutputView): readonly string[];
-  /** Reads one item for its description. Absent if `get` reads all of it. */
+  /** Reads one item for its description; absent if `get` reads the whole item. */
   getWhole?(connected: ConnectedCli, name: string): Promise<Item>;
   readonly waiting?: WaitOperations<Item>;
   readonly events?: EventLog;
@@ -69,7 +69,7 @@ export type ResourceRow<Item extends object = object> = {
   /** Set if the ledger's ids may differ from names; `explain` then accepts both. */
   readonly hasOwnerIds?: true;
   readonly delete?: (cli: Cli, name: string, options: DeleteOptions) => Promise<ExitCode>;
-  /** Why commands for sessions and jobs refuse the resource, and the alternative. */
+  /** The reason why commands for sessions and jobs refuse the resource, and the alternative. */
   readonly refusals?: Readonly<Record<"cancel" | "logs", OperationRefusal>>;
   readonly documents?: DocumentRow;
   readonly schema?: SchemaRow;
@@ -84,23 +84,23 @@ export type DocumentRow<Value = unknown> = {
   /** Returns the error of other commands, which names the command to use. */
   readonly elsewhere: (word: string) => string;
   readonly read: (document: unknown) => ReadDocument<Value>;
-  /** The operations of `muster apply`. Absent: apply refuses them. */
+  /** The operations of `muster apply`; absent: `apply` refuses the resource. */
   readonly applying?: ApplyOperations<Value>;
 };
 
-/** Applies documents. `muster apply` checks those of all resources before it sends the first one. */
+/** Applies documents. `muster apply` checks the documents of all resources before it sends the first one. */
 export type ApplyOperations<Value> = {
   /** Names the item of a document, which must be unique within one command. */
   titleOf(value: Value): string;
-  /** Reads a document for `apply`. Absent: `apply` reads it as every command does. */
+  /** Reads a document for `apply`; absent: `apply` reads it as every command does. */
   read?(document: unknown): ReadDocument<Value>;
-  /** Reads what the documents need from the caller, such as a key, before the command connects. */
+  /** Reads the inputs that the documents need from the caller, for example a key, before the command connects. */
   prepare(cli: Cli, documents: readonly PlacedDocument<Value>[], options: ApplyOptions): Promise<CheckDocuments>;
 };
 
 /**
- * Checks the documents with the services. `problems` are those that they would report, with positions; `send` sends the documents. It is called only once no
- * resource has a problem, so that a command with a problem changes nothing.
+ * Checks the documents with the services. `problems` are the problems that the services would report, with positions. `send` sends the documents. It is called
+ * only if no resource has a problem, so that a command with a problem changes no object.
  */
 export type CheckDocuments = (
   connected: ConnectedCli,
@@ -110,7 +110,7 @@ export type ApplyResult = {
   readonly code: ExitCode;
   /** The records of the finished steps, also after a failure. */
   readonly records: readonly unknown[];
-  /** The error of the command after it has printed the rest; undefined if all succeeded. */
+  /** The error of the command after its remaining output; undefined if all steps succeeded. */
   readonly failure?: CommandError | undefined;
 };
 
@@ -136,15 +136,15 @@ export type SchemaRow = {
 export type WaitOperations<Item extends object> = {
   readonly conditions: readonly string[];
   decide(item: Item, goal: WaitGoal): WaitVerdict;
-  /** Reads the next state. Absent: `wait` uses `get`. Rejects with the fault `not_found` if the item is deleted. */
+  /** Reads the next state; absent: `wait` uses `get`. Rejects with the fault `not_found` if the item is deleted. */
   next?(connected: ConnectedCli, seen: Item, signal: AbortSignal): Promise<Item>;
   /** Set if `next` answers once the state differs; otherwise `wait` polls. */
   readonly isLongPoll?: true;
-  /** Differs between two items of one name. Absent: a name is never reused. */
+  /** Returns a value that differs between two items of one name; absent: a name is never reused. */
   uidOf?(item: Item): string;
   /** Rejects with CommandError if no item of this name ever existed, so that its deletion cannot be awaited. */
   readonly requireHistory?: (connected: ConnectedCli, name: string) => Promise<void>;
-  /** Whether a deletion meets the goal. Absent: it does only if the goal is the deletion. */
+  /** Returns whether a deletion meets the goal; absent: only if the goal is the deletion. */
   isMetByDeletion?(
     connected: ConnectedCli,
     seen: { readonly start: Item; readonly last: Item },
@@ -154,13 +154,13 @@ export type WaitOperations<Item extends object> = {
   note?(last: Item): readonly string[];
   /** Describes the state in a sentence. */
   describe(item: Item): string;
-  /** The object that `muster explain` explains. Absent: the item. */
+  /** The object that `muster explain` explains; absent: the item. */
   explained?(item: Item): { readonly kind: string; readonly name: string };
 };
 
 /** Events of one item or of all items, sorted by time. */
 export type EventLog<Event extends object = object> = {
-  /** Reads events. Those that the caller has not printed may be at any position. */
+  /** Reads events. Events that the caller has not printed may be at any position. */
   read(
     connected: ConnectedCli,
     query: EventQuery,

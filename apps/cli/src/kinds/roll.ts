@@ -55,7 +55,7 @@ async function hintForNone(farms: FarmCalls, name: string, rolls: readonly Rollo
   const wasThere = (await unlessMissing(farms.get(name))) !== undefined || (await farms.audit(name, 1)).length > 0;
   if (wasThere) return `none is open; \`muster audit ${name}\` lists the finished ones`;
   const names = rolls.flatMap(({ id, oldSet, newSet }) => [id, oldSet, newSet]);
-  // Every name resembles a name of two letters.
+  // Every name resembles a two-letter name.
   return suggestName(
     name,
     name.length < MIN_SUGGESTED_LENGTH ? [] : names,

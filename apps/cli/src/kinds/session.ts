@@ -39,7 +39,7 @@ export const SESSION: WorkKind = {
   remove: async ({ client, stop }, { name, uid }) => {
     const request = { requestId: crypto.randomUUID(), name, uid };
     const options = { timeoutMs: CALL_TIMEOUT_MS, signal: stop };
-    // A session of this uid existed a moment ago, so a missing one was deleted.
+    // A session of this uid existed before, so a missing session was deleted.
     await unlessMissing(client(SessionService).deleteSession(request, options));
   },
   goneBy: (name) => `\`muster delete session/${name}\` deletes it before its spec.ttl is over`,
@@ -53,10 +53,10 @@ export const SESSION: WorkKind = {
   },
 };
 
-/** Codes of faults that say nothing about the session. */
+/** Codes of faults that do not concern the session itself. */
 const NO_VERDICT: ReadonlySet<Fault["code"]> = new Set(["unavailable", "deadline_exceeded", "cancelled", "internal"]);
 
-/** Asks for the fault for which the session would be refused or end without machines, and for the reason why it would wait for them. */
+/** Requests the fault with which the session would be refused or end without machines, and the reason why it would wait for them. */
 async function planSession(link: ServiceLink, name: string, spec: SessionSpec): Promise<CheckResult> {
   const { client, stop } = withoutNamespace(link);
   try {
@@ -76,7 +76,7 @@ function toProblem(fault: Fault): FieldProblem {
   return { field: fault.code === "already_exists" ? "metadata.name" : "spec", reason: describeFault(fault) };
 }
 
-/** Throws CommandError if a namespace is given, because it would be ignored. */
+/** Throws CommandError if a namespace is given, because the services would ignore it. */
 function withoutNamespace(link: ServiceLink): ServiceLink {
   if (link.namespace === undefined) return link;
   throw new CommandError(EXIT.usage, "sessions have no namespace", {

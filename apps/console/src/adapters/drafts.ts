@@ -1,4 +1,4 @@
-/** A draft is stored after it has not changed for this time, because each key changes it and it may be long. */
+/** Time without a change after which a draft is stored: each key changes the draft, and it may be long. */
 const STORE_DELAY_MS = 300;
 
 type Draft = { readonly key: string; readonly text: string; readonly timer: number };
@@ -6,16 +6,16 @@ type Draft = { readonly key: string; readonly text: string; readonly timer: numb
 let pending: Draft | undefined;
 
 window.addEventListener("pagehide", storePending);
-// A browser may end a hidden page without another event.
+// A browser may discard a hidden page without a further event.
 document.addEventListener("visibilitychange", storePending);
 
-/** Returns the text that the user left. It survives a reload, another page and another sign-in of the same user, in this tab alone. */
+/** Returns the stored draft of the user. It survives a reload, another page and another sign-in of the user, but only in this tab. */
 export function readDraft(user: string): string {
   const key = keyOf(user);
   return pending?.key === key ? pending.text : (sessionStorage.getItem(key) ?? "");
 }
 
-/** Stores the text soon, and at the end of the page at the latest. */
+/** Stores the draft soon, at the latest at the end of the page. */
 export function keepDraft(user: string, text: string): void {
   const key = keyOf(user);
   if (pending?.key !== key) storePending();
@@ -38,7 +38,7 @@ function storePending(): void {
   try {
     sessionStorage.setItem(key, text);
   } catch {
-    // Without room for it the text is not kept.
+    // The draft is not stored if the storage is full.
   }
 }
 

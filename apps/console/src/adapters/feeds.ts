@@ -37,15 +37,15 @@ const KEYS: { readonly [Name in FeedName]: (item: Feeds[Name]) => string } = {
   queues: ({ queue }) => queue?.name ?? "",
 };
 
-/** Changes within this time are rendered together. */
+/** Interval within which changes are rendered together. */
 const FLUSH_MS = 100;
 
 type Item = Feeds[FeedName];
 
-/** One followed list, for all its readers. */
+/** One followed list, which all its readers share. */
 export type Feed<Of> = {
   readonly state: () => FeedState<Of>;
-  /** Calls back at each change of the list until the returned function is called. */
+  /** Calls `onChange` at each change of the list until the returned function is called. */
   readonly subscribe: (onChange: () => void) => () => void;
 };
 
@@ -105,11 +105,11 @@ function makeFeed(name: FeedName): OwnFeed {
   };
 }
 
-/** The names by which the gateway knows the lists that it does not serve as a whole: `jobs/team-a`. */
+/** The narrower lists, for example `jobs/team-a`, that replace lists which the gateway does not serve as a whole. */
 const narrowed = new Map<FeedName, string>();
 let workNamespace: string | undefined;
 
-/** Sets the namespace whose jobs are followed for users who may not list those of all namespaces. */
+/** Sets the namespace whose jobs are followed, for users who may not list the jobs of all namespaces. */
 export function followJobsOf(namespace: string): void {
   workNamespace = namespace;
 }
@@ -197,7 +197,7 @@ function refusedBy({ status, code, detail }: Problem): FeedEvent<Item> {
   return { kind: "stale", detail };
 }
 
-// A hidden page frees its connection for others.
+// A hidden page closes its connection, so that other pages can connect.
 if (typeof document !== "undefined")
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) {

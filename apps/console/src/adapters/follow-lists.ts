@@ -18,7 +18,7 @@ export type ListsReader = {
 const RETRY_MS = { first: 1000, max: 15_000 };
 /** Interval after which a closed list is requested again, such as a list without the right to watch it. */
 const REOPEN_MS = 30_000;
-/** The gateway writes every 10 s; a connection without a byte for this time is dead, although nothing has closed it. */
+/** Time without a byte after which a connection counts as dead although it is open; the gateway writes every 10 s. */
 const SILENCE_MS = 35_000;
 const LOST: Problem = { status: 0, code: "UNREACHABLE", detail: "the connection to the gateway is lost" };
 const SILENT: Problem = { ...LOST, detail: `the gateway has sent nothing for ${SILENCE_MS / 1000} s` };
@@ -46,12 +46,12 @@ export async function followLists(
   }
 }
 
-/** A function is needed, because the compiler assumes that the property does not change during an await. */
+/** Returns whether the signal is aborted. A function is needed, because the compiler assumes that the property does not change during an await. */
 function isAborted(signal: AbortSignal): boolean {
   return signal.aborted;
 }
 
-/** Resolves with the reason why the connection has ended; undefined if closed lists are due to be requested again. */
+/** Resolves with the reason why the connection has ended; undefined once closed lists must be requested again. */
 async function followOnce(
   names: readonly string[],
   places: ListPlaces,

@@ -2,19 +2,19 @@ import type { LogPiece } from "./messages.ts";
 import { askJson, RequestError } from "./request.ts";
 
 const RETRY_MS = 2000;
-/** The gateway answers after this time, even without text. Without a wait, `complete` would mean the end of one run, and not of the job. */
+/** Time after which the gateway answers even without text. Without a wait, `complete` would state the end of one run, and not of the job. */
 const LONG_POLL_MS = 4000;
-/** A continuously written log is read at this interval. */
+/** Read interval of a continuously written log. */
 const BETWEEN_MS = 250;
-/** A chunk of this size is probably not the last one that is available. */
+/** Size from which a chunk is probably not the last available one. */
 const FULL_BYTES = 256 * 1024;
 
-/** The state of a log to which nothing is added any more. */
+/** The state of a log that receives no more text. */
 export const COMPLETE = "complete";
 
 export type LogReader = {
   readonly onText: (text: string) => void;
-  /** Reports whether the log is being read, or why not. */
+  /** Reports whether the log is being read, or the reason why it is not. */
   readonly onState: (state: string) => void;
 };
 
@@ -50,7 +50,7 @@ function afterFailure(error: unknown): Progress {
   return { state: "interrupted; it continues by itself", nextInMs: RETRY_MS };
 }
 
-/** The gateway would refuse the same request again, except after too many requests. */
+/** Returns whether the gateway would refuse the request again; too many requests is not final. */
 function isFinal(error: unknown): error is RequestError {
   if (!(error instanceof RequestError)) return false;
   const { status } = error.problem;

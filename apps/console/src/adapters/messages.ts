@@ -27,7 +27,7 @@ export type SetPlan = Json["muster.farm.v1.ApplyReplicaSetReply"];
 export type LogPiece = Json["muster.session.v1.GetLogsReply"] &
   Partial<Pick<Json["muster.job.v1.GetJobLogsReply"], "run">>;
 
-/** The answer of `/auth/session`. `namespace` is that of the work. */
+/** The answer of `/auth/session`. `namespace` is the namespace of the work. */
 export type SignedIn = {
   readonly user: string;
   readonly csrfToken: string;

@@ -1,6 +1,6 @@
 import type { Problem } from "./messages.ts";
 
-/** A refusal of the gateway, or a gateway that could not be reached: then the code is UNREACHABLE. */
+/** A refusal by the gateway, or the code UNREACHABLE if the gateway did not answer. */
 export class RequestError extends Error {
   readonly problem: Problem;
 
@@ -51,10 +51,10 @@ export async function ask(
   return reply;
 }
 
-/** The gateway answers earlier, also when its services do not; a long poll waits for a part of this time. */
+/** Timeout of a request. The gateway answers earlier, even if its services do not; a long poll waits for a part of this time. */
 const ANSWER_MS = 45_000;
 
-/** Returns the answer as JSON. Its type is that of the message that the gateway writes. */
+/** Returns the answer as JSON, typed as the message that the gateway writes. Throws RequestError. */
 export async function askJson<Answer>(path: string, asking: Asking = {}): Promise<Answer> {
   const { signal } = asking;
   const timeout = AbortSignal.timeout(ANSWER_MS);

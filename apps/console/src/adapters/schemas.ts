@@ -5,7 +5,7 @@ const files = import.meta.glob<object>("../../../../schemas/{session,job,pinned-
   import: "default",
 });
 
-/** The schemas of documents by kind. Only the services check other kinds. */
+/** The schemas of documents by kind. Documents of other kinds are checked only by the services. */
 export const SCHEMAS: Readonly<Record<string, object>> = {
   Session: schemaIn("session"),
   Job: schemaIn("job"),

@@ -7,7 +7,7 @@ export type LogLines = {
   readonly dropped: number;
 };
 
-/** The limit of lines that a page keeps. */
+/** Maximum lines that a page keeps. */
 export const MAX_LOG_LINES = 50_000;
 const MAX_LINE_CHARACTERS = 4000;
 
@@ -33,7 +33,7 @@ export function searchLog(
 ): readonly { readonly number: number; readonly line: string }[] {
   const wanted = text.toLowerCase();
   const numbered = lines.map((line, index) => ({ number: dropped + index + 1, line }));
-  // Text after the last line end counts as a line only if it is not empty.
+  // Text after the last line end counts as a line only if the text is not empty.
   const shown = numbered.at(-1)?.line === "" ? numbered.slice(0, -1) : numbered;
   return wanted === "" ? shown : shown.filter(({ line }) => line.toLowerCase().includes(wanted));
 }

@@ -6,7 +6,7 @@ import type { ReadDocument } from "./read-documents.ts";
 export type DocumentRequest = {
   /** The path to which the document is sent. */
   readonly path: string;
-  /** The path at which the gateway checks it first. */
+  /** The path at which the gateway checks the document before it is sent. */
   readonly planPath: string;
   readonly body: unknown;
   /** The page of the created item. */
@@ -16,7 +16,7 @@ export type DocumentRequest = {
 export type BuiltRequest = { readonly request: DocumentRequest } | { readonly refusal: string };
 
 export type RequestContext = {
-  /** The namespace of jobs that name none. */
+  /** The namespace of jobs without a namespace. */
   readonly namespace: string;
   /** The text that completes `generateName`. */
   readonly suffix: string;
@@ -84,7 +84,7 @@ function buildComponents({ name, kind, pool, replicas, template, ...rest }: Fiel
   return Array.from({ length: replicas }, (_, index) => component(`${base}-${index}`));
 }
 
-/** A list has the pools in order of preference. */
+/** Returns the pool fields of a component. A list names the pools in order of preference. */
 function buildPools(pool: unknown): Fields {
   if (!Array.isArray(pool)) return { pool };
   const [first, ...otherPools] = pool as readonly unknown[];

@@ -79,7 +79,7 @@ export function describeWait({ code, pool, requested, available, ahead, queue, q
 
 const ESCAPE = String.fromCodePoint(0x1b);
 const BELL = String.fromCodePoint(0x07);
-/** Matches terminal sequences, line ends of Windows, and every control character except tabs and line ends. */
+/** Matches terminal sequences, carriage returns, and every control character except tabs and line ends. */
 const CONTROLS = new RegExp(
   [
     `${ESCAPE}\\[[0-?]*[ -/]*[@-~]`,
@@ -90,7 +90,7 @@ const CONTROLS = new RegExp(
   "gu",
 );
 
-/** Removes everything from a program's text that a terminal would obey: colours, cursor movements, control characters. */
+/** Removes all text that a terminal would interpret: colours, cursor movements, control characters. */
 export function cleanLog(text: string): string {
   return text.replaceAll(CONTROLS, "");
 }

@@ -52,7 +52,7 @@ export function estimateStart(explained: ReservationExplanation, ends: ReadonlyM
 
 const NOW: StartEstimate = { byMs: 0, because: "" };
 
-/** Estimates when the limit of its kind admits one more. */
+/** Estimates when the concurrency limit of the request's kind admits one more owner. */
 function estimateFreePlace({ concurrency }: ReservationExplanation, ends: ReadonlyMap<string, number>): StartEstimate {
   if (concurrency === undefined || concurrency.limit === 0 || concurrency.granted < concurrency.limit) return NOW;
   const ended = concurrency.holders.map(({ owner }) => ({ units: 1, end: endOf(owner, ends) }));
@@ -92,7 +92,7 @@ function endOf(owner: Owner | undefined, ends: ReadonlyMap<string, number>): Sta
   return byMs === undefined ? unknown(`${name} has no deadline`) : { byMs, because: `${name} ends by then` };
 }
 
-/** Returns the latest time; unknown if any is unknown. */
+/** Returns the latest time; unknown if any time is unknown. */
 function lastOf(all: readonly StartEstimate[]): StartEstimate {
   const latest = all.toSorted((one, other) => (other.byMs ?? Infinity) - (one.byMs ?? Infinity))[0];
   return latest === undefined || latest.byMs === 0 ? unknown("the ledger names nothing that it waits for") : latest;

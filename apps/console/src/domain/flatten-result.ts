@@ -1,9 +1,9 @@
-/** Limits the values that a page shows; the document contains all. */
+/** Maximum values that a page shows; the document contains all values. */
 const MAX_VALUES = 100;
 
 export type ResultValue = { readonly name: string; readonly value: string };
 
-/** Flattens the result of a session: one row per value, named by its path, such as `latencyMs.p99`. A text that is no JSON is one value. */
+/** Flattens the result of a session: one row per value, named by its path, for example `latencyMs.p99`. A text that is not JSON is one value. */
 export function flattenResult(json: string): readonly ResultValue[] {
   const values = flatten("", parse(json));
   if (values.length <= MAX_VALUES) return values;

@@ -1,12 +1,12 @@
-/** The state of a feed. `stale`: its last data, which may be out of date. */
+/** The state of a feed. `stale`: the feed shows its last data, which may be outdated. */
 export type FeedStatus = "loading" | "live" | "stale" | "forbidden" | "unauthenticated";
 
 export type FeedState<Item> = {
   readonly items: ReadonlyMap<string, Item>;
-  /** A list during its reception, which replaces `items` once it is complete. */
+  /** A list while it is received; it replaces `items` once it is complete. */
   readonly incoming: ReadonlyMap<string, Item> | undefined;
   readonly status: FeedStatus;
-  /** Why the feed is not live, for people. */
+  /** The reason why the feed is not live, for people. */
   readonly detail: string;
 };
 
@@ -15,7 +15,7 @@ export type FeedEvent<Item> =
   | { readonly kind: "put"; readonly key: string; readonly item: Item }
   | { readonly kind: "deleted"; readonly key: string }
   | { readonly kind: "synced" }
-  /** The connection is restored, and the gateway then sends the missed events. */
+  /** The connection is restored; the gateway now sends the missed events. */
   | { readonly kind: "opened" }
   | { readonly kind: "stale"; readonly detail: string }
   | { readonly kind: "refused"; readonly status: "forbidden" | "unauthenticated"; readonly detail: string };
@@ -62,7 +62,7 @@ export function foldFeed<Item>(before: FeedState<Item>, events: readonly FeedEve
   return { items, incoming, status, detail };
 }
 
-/** Whether the lists are current as far as the user may read them, so that an empty one is truly empty. */
+/** Returns whether the lists are current as far as the user may read them: an empty list is then truly empty. */
 export function areCurrent(feeds: readonly Pick<FeedState<unknown>, "status">[]): boolean {
   return feeds.every(({ status }) => status === "live" || status === "forbidden");
 }

@@ -11,7 +11,7 @@ const STAGES: Readonly<Record<string, Stage>> = {
   TERMINATED: "cancelled",
 };
 
-/** A node that is being terminated keeps its phase while it is drained. */
+/** Returns the stage of a node. A node that is being terminated keeps its phase while it is drained. */
 export function stageOfNode({ phase, spec }: NodeRecord): Stage {
   if (spec?.terminate && phase !== "TERMINATED") return "ending";
   return STAGES[phase ?? ""] ?? "waiting";

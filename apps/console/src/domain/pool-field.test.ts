@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import type { NodeRecord, Pool, Reservation } from "../adapters/messages.ts";
 import { buildPoolField, HUES, machineAt, shapeField, type FieldGroup } from "./pool-field.ts";
 
-// Builds a pool with the fields that the field reads.
+// Builds a pool with the fields that the pool field reads.
 const pool = (fields: Partial<Pool>): Pool =>
   ({ name: "gpu", available: 0, capacity: 0, held: 0, unusable: 0, unusableByReason: [], ...fields }) as Pool;
 const holds = (id: string, nodes: readonly string[], of = "gpu", grantedAtMs = 5): Reservation =>

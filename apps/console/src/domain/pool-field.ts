@@ -6,13 +6,13 @@ export type MachineUse = "held" | "shared" | "free" | "booting" | "lost";
 /** Machines of a pool with the same use, which get one colour. */
 export type FieldGroup = {
   readonly use: MachineUse;
-  /** The owner of the machines, such as `session/echo`, or else a word for the use. */
+  /** The owner of the machines, for example `session/echo`; without an owner, a word for the use. */
   readonly label: string;
-  /** A number from 0 to 7 with `held`: the colour of the owner, which is equal in every pool. */
+  /** The colour of the owner of `held` machines, from 0 to 7; an owner has one colour in every pool. */
   readonly hue: number;
   /** The start of the use; 0 if unknown. */
   readonly sinceMs: number;
-  /** The known names of the machines; the others have none. */
+  /** The known names of the machines; the remaining machines have no names. */
   readonly nodes: readonly string[];
   readonly count: number;
 };
@@ -96,7 +96,7 @@ function hueOf(text: string): number {
   return hash % HUES;
 }
 
-/** The positions of the machines of a field, each a square of one unit in rows of `columns`. */
+/** The positions of the machines of a field; each machine is a square of one unit in rows of `columns`. */
 export type FieldShape = { readonly rows: number; readonly paths: readonly string[] };
 
 /** Builds one SVG path for each group, so that a pool of thousands needs few elements. `gap` is the part of a unit between squares. */

@@ -3,7 +3,7 @@ import type { QueueState, Reservation } from "../adapters/messages.ts";
 /** A queue with its position in its tree. */
 export type PlacedQueue = { readonly state: QueueState; readonly name: string; readonly depth: number };
 
-/** Arranges queues as trees: each after its parent, siblings by name. A queue with a missing parent, or below itself, is a root. */
+/** Arranges queues as trees: each queue after its parent, siblings by name. A queue with a missing parent, or in a cycle, is a root. */
 export function placeQueues(queues: readonly QueueState[]): readonly PlacedQueue[] {
   const named = queues.map((state) => ({ state, name: state.queue?.name ?? "", parent: state.queue?.parent ?? "" }));
   const sorted = named.toSorted((one, other) => (one.name < other.name ? -1 : 1));
@@ -16,7 +16,7 @@ export function placeQueues(queues: readonly QueueState[]): readonly PlacedQueue
     for (const child of byParent.get(each.name) ?? []) place(child, depth + 1);
   };
   for (const each of sorted) if (!names.has(each.parent)) place(each, 0);
-  // The rest is in cycles.
+  // The remaining queues are in cycles.
   for (const each of sorted) place(each, 0);
   return [...placed.values()];
 }

@@ -1,7 +1,7 @@
 import { Validator, type OutputUnit } from "@cfworker/json-schema";
 import { isMap, isNode, LineCounter, parseAllDocuments, type Document } from "yaml";
 
-/** Lines and columns count from 1. */
+/** A problem at a position; lines and columns count from 1. */
 export type Finding = { readonly line: number; readonly column: number; readonly message: string };
 
 export type ReadDocument = {
@@ -15,12 +15,12 @@ export type ReadDocument = {
   readonly findings: readonly Finding[];
 };
 
-/** A longer text is neither edited nor checked. */
+/** Maximum characters of a text that is edited and checked. */
 export const MAX_CHARACTERS = 1_048_576;
 const MAX_FINDINGS = 20;
-/** Limits aliases, because they multiply the content of a document. */
+/** Maximum aliases, because they multiply the content of a document. */
 const MAX_ALIASES = 1000;
-/** Keywords whose findings only summarise those of parts of the value. */
+/** Keywords whose findings only summarise findings about parts of the value. */
 const SUMMARIES: ReadonlySet<string> = new Set([
   "properties",
   "items",

@@ -1,6 +1,6 @@
 import { STAGES, WORK_KINDS, type Stage, type Work, type WorkKind } from "./work.ts";
 
-/** The filter of a list of work: it is in the address of the page. */
+/** The filter of a list of work, which is stored in the address of the page. */
 export type WorkFilter = {
   readonly q?: string;
   readonly kind?: WorkKind;
@@ -21,7 +21,7 @@ export function selectWork(work: readonly Work[], { q = "", kind, stage }: WorkF
   );
 }
 
-/** The text of a row in lower case, kept while the work is unchanged: each letter of a search reads thousands. */
+/** The text of each row in lower case, cached while the work is unchanged: each typed letter of a search reads thousands of rows. */
 const texts = new WeakMap<Work, string>();
 
 function textOf(work: Work): string {
@@ -49,7 +49,7 @@ export function readWorkFilter(query: Readonly<Record<string, unknown>>): WorkFi
 
 /** Work that waits for the same reason. */
 export type WaitGroup = {
-  /** The stable code; without one, the state. */
+  /** The stable code; the state if the work has no code. */
   readonly code: string;
   /** The reason of the oldest work. */
   readonly because: string;
@@ -59,7 +59,7 @@ export type WaitGroup = {
   readonly filter: WorkFilter;
 };
 
-/** Groups waiting work by its reason, whatever numbers it names, the most frequent first. */
+/** Groups waiting work by its reason, regardless of numbers in the reason, the most frequent group first. */
 export function groupWaits(work: readonly Work[]): readonly WaitGroup[] {
   const waiting = work.filter(({ stage, code }) => stage === "waiting" || (stage === "starting" && code !== ""));
   const reasonOf = ({ code, state, because }: Work): string => code || `${state} ${because.replaceAll(/\d+/g, "#")}`;
@@ -74,7 +74,7 @@ export function groupWaits(work: readonly Work[]): readonly WaitGroup[] {
     .sort((one, other) => other.count - one.count || (one.code < other.code ? -1 : 1));
 }
 
-/** The latest failures, newest first. */
+/** Returns the latest failures, newest first. */
 export function latestFailures(work: readonly Work[], max: number): readonly Work[] {
   const failed = work.filter(({ stage }) => stage === "failed");
   return failed.sort((one, other) => other.finishedAtMs - one.finishedAtMs).slice(0, max);

@@ -6,7 +6,7 @@ export function readSort({ sort, desc }: Readonly<Record<string, unknown>>): Sor
   return { sort, ...(desc === true && { desc: true }) };
 }
 
-/** Returns the next order when a column is chosen: ascending, descending, and then that of the list. */
+/** Returns the next order when the user selects a column: ascending, descending, then the list's own order. */
 export function nextSort({ sort, desc = false }: Sort, column: string): Sort {
   if (sort !== column) return { sort: column };
   return desc ? {} : { sort: column, desc: true };

@@ -6,11 +6,11 @@ export type Bar = {
   readonly label: string;
   readonly stage: Stage;
   readonly fromMs: number;
-  /** The present moment if the bar is not over. */
+  /** The end of the bar; the current time if the bar has not ended. */
   readonly toMs: number;
   readonly isOver: boolean;
   readonly note: string;
-  /** The step that the bar shows, where several bars have one label; undefined: the label states it. */
+  /** The step that the bar shows, if several bars have one label; undefined: the label names the step. */
   readonly what?: MemberStep;
 };
 
@@ -81,7 +81,7 @@ const PHASES = {
   suspended: { label: "SUSPENDED", stage: "waiting" },
 } as const satisfies Readonly<Record<string, Phase>>;
 
-/** Maps an event of a job to the phase that it begins. Other events begin none. */
+/** Maps an event of a job to the phase that it begins. Unlisted events begin no phase. */
 const PHASE_OF_EVENT: Readonly<Record<string, Phase>> = {
   MachinesGranted: PHASES.starting,
   MembersWait: PHASES.starting,
@@ -96,8 +96,8 @@ const PHASE_OF_EVENT: Readonly<Record<string, Phase>> = {
 };
 
 /**
- * Returns the phases of a job. Conditions have the time of their last change only, so a phase with events is placed by them, and any other phase by its
- * condition, because events expire.
+ * Returns the phases of a job. A condition has only the time of its last change, so a phase with events is placed by its events. Any other phase is placed by
+ * its condition, because events expire.
  */
 export function timelineOfJob(job: Job, events: readonly JobEvent[], nowMs: number): readonly Bar[] {
   const { state, key, createdAtMs, startedAtMs, finishedAtMs, conditions } = job;
@@ -124,14 +124,14 @@ export function timelineOfJob(job: Job, events: readonly JobEvent[], nowMs: numb
   const end: Point = { label: ended.state, stage: ended.stage, atMs: finishedAtMs, note: "" };
   const points = [first, ...phases, ...(finishedAtMs > 0 ? [end] : [])].reduce<readonly Point[]>((kept, point) => {
     const { label } = kept.at(-1) ?? {};
-    // Members that waited for others get their machines while the job runs.
+    // Members that waited for other members get their machines while the job runs.
     const isSame = label === point.label || (label === "RUNNING" && point.label === "STARTING");
     return isSame ? kept : [...kept, point];
   }, []);
   return barsBetween(points, nowMs);
 }
 
-/** Maps an event of a pod to the step that it begins. Other events begin none. */
+/** Maps an event of a pod to the step that it begins. Unlisted events begin no step. */
 const STEP_OF_EVENT: Readonly<Record<string, MemberStep>> = {
   Scheduled: "starting",
   Pulling: "pulling",
@@ -141,12 +141,12 @@ const STEP_OF_EVENT: Readonly<Record<string, MemberStep>> = {
   Killing: "ending",
 };
 
-/** Returns the members of a job by the events of their pods, with one bar per step. Without such events a member waits. */
+/** Returns the members of a job from the events of their pods, with one bar per step. A member without these events waits. */
 export function timelineOfMembers(events: readonly JobEvent[], job: Job, nowMs: number): readonly Bar[] {
   const byObject = Map.groupBy(events, ({ object }) => object);
   const endMs = job.finishedAtMs || nowMs;
   return job.members.flatMap(({ component, pod, state }) => {
-    // A pod that is gone had the name that its successor would have.
+    // A removed pod had the name that its successor would have.
     const own = byObject.get(`Pod/${pod || `${job.key?.name}-${component.toLowerCase()}`}`) ?? [];
     const points = own
       .flatMap(({ reason, message, atMs }) => {
@@ -218,7 +218,7 @@ function barsBetween(points: readonly Point[], nowMs: number): readonly Bar[] {
   });
 }
 
-/** Returns the position of a bar in percent; bars of no length stay visible. */
+/** Returns the position of a bar in percent; a bar without a duration stays visible. */
 export function placeBar(bar: Bar, bars: readonly Bar[]): { readonly left: number; readonly width: number } {
   const from = Math.min(...bars.map(({ fromMs }) => fromMs));
   const span = Math.max(1, Math.max(...bars.map(({ toMs }) => toMs)) - from);

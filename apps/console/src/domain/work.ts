@@ -11,13 +11,13 @@ export type Stage = (typeof STAGES)[number];
 /** Work of any kind, as lists show it. */
 export type Work = {
   readonly kind: WorkKind;
-  /** Unique among the work of its kind: the last parts of its address. */
+  /** Unique among the work of its kind: the last segments of its address. */
   readonly id: string;
   readonly name: string;
   /** The kind of a job, or the type of a lease; otherwise empty. */
   readonly type: string;
   readonly stage: Stage;
-  /** The state as its service names it. */
+  /** The state in the words of its service. */
   readonly state: string;
   readonly pools: readonly string[];
   readonly machines: number;
@@ -34,7 +34,7 @@ export type Work = {
   readonly traceparent: string;
 };
 
-/** Work as its service answers, by its kind. */
+/** Work as its service returns it, by kind. */
 export type WorkItem =
   | { readonly kind: "session"; readonly item: Session }
   | { readonly kind: "job"; readonly item: Job }
@@ -72,7 +72,7 @@ export function workOfSession(session: Session): Work {
   const isOver = ["succeeded", "failed", "cancelled"].includes(known);
   const stage = session.cancelRequested && !isOver ? "ending" : known;
   const isFailed = known === "failed";
-  // Before the grant, its status names only the first pool of each component.
+  // Before the grant, the status names only the first pool of each component.
   const accepted = known === "waiting" ? (session.spec?.components ?? []).flatMap(listAcceptedPools) : [];
   return {
     kind: "session",
@@ -190,7 +190,7 @@ export function workOfLease({ record, waitingBecause, stuck }: Lease): Work {
   };
 }
 
-/** Returns the milliseconds of a time in RFC 3339; 0 for none. */
+/** Parses an RFC 3339 time into milliseconds since 1970; 0 for undefined. */
 export function timeOf(time: string | undefined): number {
   return time === undefined ? 0 : Date.parse(time);
 }
@@ -203,7 +203,7 @@ function namesOf(pools: readonly string[]): readonly string[] {
   return [...new Set(pools)].filter((pool) => pool !== "").sort();
 }
 
-/** Returns the path of the work that the ledger knows as this owner: of a replica set, the part before `--`. */
+/** Returns the path of the work that the ledger knows by this owner. The id of a replica set is the part before `--`. */
 export function workPathOf({ kind, id }: { readonly kind: string; readonly id: string }): string | undefined {
   const name = id.split("--")[0] ?? "";
   return kind === "session" || kind === "replica-set" || kind === "lease" ? `${kind}/${name}` : undefined;

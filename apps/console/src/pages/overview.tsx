@@ -98,7 +98,7 @@ function PoolCard({ pool, reservations, nodes, nowMs }: PoolCardParts): ReactNod
 
 type WorkParts = {
   readonly work: readonly Work[];
-  /** Only then does an empty list state that there is nothing. */
+  /** True if the lists are current: only then does an empty list state that no item exists. */
   readonly isCurrent: boolean;
   readonly nowMs: number;
 };

@@ -13,9 +13,9 @@ import { useFeed } from "../parts/use-feed.ts";
 import { useNow } from "../parts/use-now.ts";
 
 const NOW_MS = 5000;
-/** The answer of the ledger changes with other work. */
+/** Poll interval of the ledger's explanation, which changes with other work. */
 const EXPLAIN_MS = 5000;
-/** Limits the requests that a queue shows; the others are counted. */
+/** Maximum requests that a queue shows; further requests are counted. */
 const MAX_WAITING = 10;
 
 export function Queues(): ReactNode {
@@ -82,7 +82,7 @@ function QueueCard({ queue: { name, depth, state }, reservations, nowMs }: Queue
   );
 }
 
-/** Deeper queues have the same indent as this depth. */
+/** Maximum depth with its own indent; deeper queues share this indent. */
 const MAX_DEPTH = 4;
 
 type WaitingParts = { readonly label: string; readonly waiting: readonly Reservation[]; readonly nowMs: number };

@@ -10,11 +10,11 @@ import { describePlan, type PlanAnswer } from "../domain/describe-plan.ts";
 import { MAX_CHARACTERS, readDocuments, type Finding, type ReadDocument } from "../domain/read-documents.ts";
 import { useSignedIn } from "../parts/sign-in-gate.tsx";
 
-/** A plan is requested after the text has not changed for this time. */
+/** Time without a change of the text after which a plan is requested. */
 const PLAN_DELAY_MS = 400;
 const SUFFIX_LETTERS = 5;
 const KEY_LETTERS = 27;
-/** More documents are counted, and not named. */
+/** Maximum documents that are named; further documents are counted. */
 const MAX_NAMED = 5;
 
 type Checked = { readonly document: ReadDocument; readonly built: BuiltRequest | undefined };
@@ -64,7 +64,7 @@ export function Submit(): ReactNode {
           keys={keys}
           onSent={(results) => {
             setSent(results);
-            // Until all are accepted they keep their names and keys, so that a repetition creates nothing twice.
+            // The documents keep their names and keys until all are accepted, so that a repetition creates no second object.
             if (results.some(({ refusal }) => refusal !== undefined)) return;
             keepDraft(user, "");
             keys.clear();
@@ -81,7 +81,7 @@ function isRefused({ document, built }: Checked): boolean {
   return document.findings.length > 0 || (built !== undefined && "refusal" in built);
 }
 
-/** The documents without findings: one line for those with a schema, and one for the others. */
+/** Lists the documents without findings: one line for documents with a schema, and one for documents without a schema. */
 function Sound({ checked }: { readonly checked: readonly Checked[] }): ReactNode {
   const sound = checked.filter((each) => !isRefused(each)).map(({ document }) => document);
   const [fitting, unchecked] = [true, false].map((has) => sound.filter(({ hasSchema }) => hasSchema === has));
@@ -227,7 +227,7 @@ type PlanParts = {
   readonly onSent: (sent: readonly Sent[]) => void;
 };
 
-/** The plan of the services, and the button that carries it out. */
+/** Shows the plan of the services, and the button that executes it. */
 function Plan({ requests, keys, onSent }: PlanParts): ReactNode {
   const { csrfToken } = useSignedIn();
   const [isBusy, setIsBusy] = useState(false);
@@ -317,7 +317,7 @@ function SentList({ sent, onNext }: SentParts): ReactNode {
   );
 }
 
-/** A refusal is a plan too. Throws if the services or the gateway do not answer. */
+/** Returns the plan; a refusal counts as a plan. Throws if the services or the gateway do not answer. */
 async function readPlan(
   { planPath, body }: DocumentRequest,
   csrfToken: string,
@@ -331,12 +331,12 @@ async function readPlan(
   }
 }
 
-/** Further requests may be answered after 401 and 429. */
+/** Returns whether the status is a refusal. After 401 and 429, later requests may be answered. */
 function isRefusal(status: number): boolean {
   return status >= 400 && status < 500 && status !== 401 && status !== 429;
 }
 
-/** `keys` has the idempotency key of each request: one that is sent again has the same answer. */
+/** Submits one request. `keys` has the idempotency key of each request: a repeated request gets the first answer. */
 async function submit(request: DocumentRequest, csrfToken: string, keys: Map<string, string>): Promise<Sent> {
   const { path, body } = request;
   const content = `${path} ${JSON.stringify(body)}`;

@@ -38,7 +38,7 @@ function KnownWork({ kind, id }: { readonly kind: WorkKind; readonly id: string 
     queryFn: ({ signal }) => askJson<WorkItem["item"]>(workPath(kind, id, "", type), { signal }),
     placeholderData: (before) => before,
   });
-  // Without the list the page is complete, and a notice that disappears would move buttons during a click.
+  // The page is complete without the list. A notice that disappears would move buttons during a click.
   const isShown = data === undefined || feed.status !== "loading";
   const notice = <FeedNotice feeds={isShown ? [{ name: FEED_OF[kind], feed }] : []} />;
   if (data === undefined) {
@@ -57,7 +57,7 @@ function KnownWork({ kind, id }: { readonly kind: WorkKind; readonly id: string 
       </>
     );
   }
-  // New work is on this page before it is in the list.
+  // This page may show new work before the list contains it.
   const isGone = wasListed.current && listed === undefined && feed.status === "live";
   // The kind in the address determines the type of the answer.
   return (
@@ -161,7 +161,7 @@ function isSameWork(kind: WorkKind, id: string, type: string, item: unknown): bo
   return work.id === id && (type === "" || work.type === type);
 }
 
-/** Returns a value that changes whenever the item does: members of a job and replicas of a set change without their record. */
+/** Returns a value that changes whenever the item changes: members of a job and replicas of a set change without their record. */
 function revisionOf(kind: WorkKind, item: unknown): unknown {
   return kind === "session" || kind === "lease" ? (item as Session | Lease).revision : item;
 }

@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import type { Stage } from "../domain/work.ts";
 
-/** Marks show the stage in addition to the colour, for users who cannot distinguish colours. */
+/** Marks that show the stage in addition to the colour, for users who cannot distinguish colours. */
 const MARKS: Readonly<Record<Stage, string>> = {
   waiting: "◔",
   starting: "◑",

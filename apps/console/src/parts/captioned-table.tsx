@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 
-/** A column of a short table. It is omitted while it is empty in every row. */
+/** A column of a short table. It is omitted if its cells are empty in every row. */
 export type CaptionedColumn<Row> = {
   readonly header: string;
   readonly cell: (row: Row, index: number) => ReactNode;

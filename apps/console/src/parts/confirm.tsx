@@ -11,14 +11,14 @@ type Confirmation = {
   readonly onClose: () => void;
 };
 
-/** Asks for confirmation before a change, and shows why the change was refused. */
+/** Asks for confirmation of a change, and shows the reason if the change was refused. */
 export function Confirm({ title, verb, children, act, onClose }: Confirmation): ReactNode {
   const dialog = useRef<HTMLDialogElement>(null);
   const [refusal, setRefusal] = useState("");
   const [isBusy, setIsBusy] = useState(false);
   useEffect(() => {
     dialog.current?.showModal();
-    // The button that asked may be gone with the change.
+    // The change may have removed the button that opened the dialog.
     return () => {
       if (document.activeElement === document.body) document.getElementById("content")?.focus({ preventScroll: true });
     };

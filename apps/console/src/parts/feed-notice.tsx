@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import type { NamedFeed } from "./use-work.ts";
 
-/** Shows which lists are not current, and why; empty while all are. A temporary notice lies over the page, so that nothing on it moves. */
+/** Shows which lists are not current, and why; empty while all lists are current. A temporary notice overlays the page, so that the page does not move. */
 export function FeedNotice({ feeds }: { readonly feeds: readonly NamedFeed[] }): ReactNode {
   const of = (status: string): readonly NamedFeed[] => feeds.filter(({ feed }) => feed.status === status);
   const [stale, forbidden, loading] = [of("stale"), of("forbidden"), of("loading")];

@@ -4,7 +4,7 @@ import { COMPLETE, followLog } from "../adapters/follow-log.ts";
 import { appendLog, EMPTY_LOG, searchLog } from "../domain/append-log.ts";
 
 const LINE_PIXELS = 20;
-/** Text that arrives within this time is rendered together. */
+/** Interval within which arriving text is rendered together. */
 const FLUSH_MS = 100;
 
 /** Shows the log of one component, and appends new text. */

@@ -8,7 +8,7 @@ import { OwnerLink } from "./owner-link.tsx";
 const MAX_MACHINES = 500;
 const POLL_MS = 5000;
 
-/** The machines of a pool by name, for the keyboard and for touch. They are read only while they are shown. */
+/** Lists the machines of a pool by name, for keyboard and touch users. The machines are read only while they are shown. */
 export function MachineList({ pool }: { readonly pool: string }): ReactNode {
   const [isOpen, setIsOpen] = useState(false);
   return (

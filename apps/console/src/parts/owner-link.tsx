@@ -8,7 +8,7 @@ export function ownerParts(text: string): { readonly kind: string; readonly id: 
   return { kind: text.slice(0, slash), id: text.slice(slash + 1) };
 }
 
-/** Shows an owner, as a link if its page follows from its id. */
+/** Shows an owner, as a link if its id determines its page. */
 export function OwnerLink({ owner }: { readonly owner: { readonly kind: string; readonly id: string } }): ReactNode {
   const label = `${owner.kind}/${owner.id}`;
   // Jobs are found by their names, because the ledger does not know their namespaces.

@@ -11,7 +11,7 @@ const SIDES = [
 ] as const;
 const SMALLEST = 7;
 const GAP = 0.16;
-/** Limits the owners in the legend; the field shows all. */
+/** Maximum owners in the legend; the field shows all owners. */
 const MAX_LEGEND = 8;
 
 type FieldParts = { readonly name: string; readonly groups: readonly FieldGroup[]; readonly nowMs: number };

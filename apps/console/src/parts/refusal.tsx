@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 
-/** Shows why something was refused, and announces it; nothing without a reason. */
+/** Shows the reason of a refusal, and announces it to assistive technology; renders no element without a reason. */
 export function Refusal({ children }: { readonly children: string }): ReactNode {
   if (children === "") return null;
   return (

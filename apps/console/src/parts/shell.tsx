@@ -10,7 +10,7 @@ const PAGES = [
   { path: "/submit", label: "Submit", key: "s" },
 ] as const;
 
-/** A letter completes a shortcut for this long after `g`. */
+/** Time after `g` within which a letter completes a shortcut. */
 const SEQUENCE_MS = 1500;
 
 /** The parts of every page: navigation, the user, and the keyboard. */
@@ -20,7 +20,7 @@ export function Shell(): ReactNode {
   const content = useRef<HTMLElement>(null);
   useKeyboard(() => help.current?.showModal());
   const path = useRouterState({ select: ({ resolvedLocation }) => resolvedLocation?.pathname });
-  // The link that had the focus is gone with its page.
+  // The link that had the focus was removed with its page.
   useEffect(() => {
     if (document.activeElement === document.body) content.current?.focus({ preventScroll: true });
     document.title = titleOf(path ?? "/");
@@ -97,7 +97,7 @@ function Help({ dialog }: { readonly dialog: RefObject<HTMLDialogElement | null>
   );
 }
 
-/** The page and the product, such as `train · Muster`, so that the tabs of a browser differ. */
+/** Returns the page and the product, for example `train · Muster`, so that browser tabs differ. */
 function titleOf(path: string): string {
   const page = PAGES.find((each) => each.path === path)?.label;
   return `${page ?? path.split("/").at(-1)} · Muster`;
@@ -112,7 +112,7 @@ function useKeyboard(showHelp: () => void): void {
       const target = event.target instanceof HTMLElement ? event.target : document.body;
       const isTyping = target.matches("input, textarea, select");
       if (isTyping && event.key === "Escape") {
-        // A browser would empty the search.
+        // The browser's default action would clear the search.
         event.preventDefault();
         target.blur();
       }

@@ -29,7 +29,7 @@ export function useMethods(): SignInMethods | undefined {
 
 const SESSION = ["session"];
 
-/** The other pages of this browser end their session, too. */
+/** Channel on which the other pages of this browser end their sessions too. */
 const signedOut = new BroadcastChannel("muster-signed-out");
 signedOut.onmessage = () => location.reload();
 
@@ -37,14 +37,14 @@ signedOut.onmessage = () => location.reload();
 const linkToken = readLinkToken(location.hash);
 if (linkToken !== null) history.replaceState(null, "", `${location.pathname}${location.search}`);
 
-/** The time between two attempts to read the session. */
+/** Interval between two attempts to read the session. */
 const RETRY_MS = 3000;
 
 function readLinkToken(hash: string): string | null {
   return new URLSearchParams(hash.slice(1)).get("token");
 }
 
-/** Shows the console to users who are signed in, and the form to others. */
+/** Shows the console to signed-in users, and the sign-in form to other users. */
 export function SignInGate({ children }: { readonly children: ReactNode }): ReactNode {
   const client = useQueryClient();
   const [refusal, setRefusal] = useState("");
@@ -60,7 +60,7 @@ export function SignInGate({ children }: { readonly children: ReactNode }): Reac
   };
   useEffect(() => whenUnauthenticated(() => client.setQueryData(SESSION, null)), [client]);
   useEffect(() => {
-    // A link that is pasted into an open page changes only the part after #.
+    // Pasting a link into an open page changes only the fragment after #.
     const onHash = (): void => {
       if (readLinkToken(location.hash) !== null) location.reload();
     };
@@ -97,14 +97,14 @@ export function SignInGate({ children }: { readonly children: ReactNode }): Reac
   );
 }
 
-/** Whether the gateway could not answer, so that it is not known who is signed in. */
+/** Returns whether the gateway did not answer, so that the signed-in user is unknown. */
 function isOutage(error: unknown): boolean {
   return error instanceof RequestError && (error.problem.status === 0 || error.problem.status >= 500);
 }
 
 type SessionState = {
   readonly signed: SignedIn;
-  /** The page was opened by a link for another sign-in. */
+  /** True if the page was opened by a link for another sign-in. */
   readonly isLinkUnused?: boolean;
 };
 
@@ -123,7 +123,7 @@ async function readSession(): Promise<SessionState | null> {
 
 type LinkParts = { readonly signed: SignedIn; readonly onSignedIn: (signed: SignedIn) => void };
 
-/** A link from somebody else would let the user work under another name without notice. */
+/** Asks before a link replaces the signed-in user: a link from another person would otherwise change the user without notice. */
 function LinkQuestion({ signed, onSignedIn }: LinkParts): ReactNode {
   const [refusal, setRefusal] = useState("");
   const decide = async (usesLink: boolean): Promise<void> => {

@@ -8,13 +8,13 @@ type ActionParts = {
   readonly of: WorkItem;
   readonly work: Work;
   readonly path: (part: string) => string;
-  /** Shows a question; undefined closes it. */
+  /** Shows a confirmation; undefined closes it. */
   readonly ask: (question: ReactNode) => void;
 };
 
 const OVER: readonly string[] = ["succeeded", "failed", "cancelled"];
 
-/** The actions on a piece of work. Each is confirmed first. Only the signer of a lease can change it. */
+/** The actions on a piece of work. The user confirms each action first. Only the signer of a lease can change it. */
 export function WorkActions({ of, work, path, ask }: ActionParts): ReactNode {
   const { csrfToken } = useSignedIn();
   const close = (): void => ask(undefined);
@@ -118,7 +118,7 @@ type ScaleParts = {
 function ScaleButton({ desired, name, send, ask }: ScaleParts): ReactNode {
   const replicas = useRef<HTMLInputElement>(null);
   const act = (): Promise<unknown> =>
-    // A set that was scaled meanwhile stays unchanged.
+    // The change is refused if the set was scaled since the page showed it.
     send({ replicasDesired: replicas.current?.valueAsNumber, expected: desired });
   const question = (
     <Confirm title={`Scale ${name}`} verb="Scale it" act={act} onClose={() => ask(undefined)}>

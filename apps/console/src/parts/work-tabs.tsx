@@ -20,7 +20,7 @@ import { ExplanationView } from "./explanation-view.tsx";
 import { LogView } from "./log-view.tsx";
 import { Timeline } from "./timeline.tsx";
 
-/** Events and explanations are polled, because they change without the work. */
+/** Poll interval of events and explanations, which change without a change of the work. */
 const POLL_MS = 5000;
 
 type TabParts = {
@@ -217,7 +217,7 @@ export function EventsTab(parts: TabParts): ReactNode {
   const events = useEvents(parts);
   if (events === undefined) return <p className="quiet">Loading…</p>;
   if (events.all.length === 0) return <p className="quiet">No events are kept.</p>;
-  // Among events of one moment, the last one comes first.
+  // Of events with one time, the last event comes first.
   const newest = events.all.toReversed().sort((one, other) => other.atMs - one.atMs);
   return (
     <CaptionedTable

@@ -12,8 +12,8 @@ export type Answer = KeptAnswer & { readonly retryAfterMs?: number };
 const KEY = /^[\x21-\x7e]{1,255}$/;
 
 /**
- * Returns the answer of `ask`, or the answer that any gateway gave to an earlier request with the same key. After a crash between request and answer, it
- * repeats the request with the same request id. Rejects with FaultError invalid_request for an invalid key, and as `KeptRequests` does.
+ * Returns the answer of `ask`, or the answer that any gateway gave to an earlier request with this key. After a crash between request and answer, repeats the
+ * request with its request id. Rejects with FaultError invalid_request for an invalid key, and as `KeptRequests` does.
  */
 export async function answerOnce({
   route,

@@ -38,7 +38,7 @@ export type ApiParts = ProblemContext &
 
 const METHODS: readonly HTTPMethods[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
-/** A request that may be answered, with the rights of its user. */
+/** An admitted request, with the rights of its user. */
 type Admitted = Identified & { readonly access: Access };
 type Identified = { readonly user: User; readonly credentials: Credentials };
 
@@ -232,7 +232,7 @@ async function answer(
   const ask = async (requestId: string): Promise<Answer> => {
     const audit = auditOf(parts, route, by, { request, requestId });
     try {
-      // A long poll lasts as long as a stream, and so takes a slot of one.
+      // A long poll lasts as long as a stream, so it takes a stream slot.
       using _slot = isLongPoll(query) ? takeSlot(parts, { request, user: by.user.name }) : undefined;
       // A change continues after its client disconnects, so that its outcome is known.
       const signal = audit === undefined ? signalOf(reply) : new AbortController().signal;
@@ -258,7 +258,7 @@ function isLongPoll({ waitMs = "0" }: Asked["query"]): boolean {
   return waitMs !== "0";
 }
 
-/** Returns why a stream must end: its token has expired, or its right was withdrawn. Rejects with FaultError if this cannot be checked now. */
+/** Returns the reason why a stream must end: its token has expired, or its right was withdrawn. Rejects with FaultError if the check is impossible now. */
 async function refusalOf(
   { admission, authorize }: ApiParts,
   route: Route,
@@ -278,7 +278,7 @@ function sendJson(reply: FastifyReply, request: FastifyRequest, json: string, ta
   return isKnown(request.headers["if-none-match"], tag) ? reply.code(304).send() : reply.send(json);
 }
 
-/** Returns the audit of a change; a request without an effect has none. */
+/** Returns the audit of a change; undefined for a request without an effect. */
 function auditOf(
   { audit }: ApiParts,
   { change, method }: Route,
@@ -304,7 +304,7 @@ function isKnown(header: string | undefined, tag: string): boolean {
   return known !== undefined && (known.includes(tag) || known.includes("*"));
 }
 
-/** Aborted when the client disconnects before it has the answer. */
+/** Returns a signal that is aborted when the client disconnects before it has the answer. */
 function signalOf(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   reply.raw.once("close", () => {

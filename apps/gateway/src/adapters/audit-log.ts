@@ -32,15 +32,15 @@ export type AttemptAudit = {
    */
   announce(): Promise<void>;
   /**
-   * Completes the announced change; without an announcement, records the refusal. Never rejects: an outcome that the stream does not accept is published again
-   * in the background, and a refusal is logged as an error.
+   * Completes the announced change; without an announcement, records the refusal. Never rejects. An outcome that the stream does not accept is published again
+   * in the background; a refusal that it does not accept is logged as an error.
    */
   end(outcome: Outcome): Promise<void>;
 };
 
 export type Audit = (attempt: Attempt) => AttemptAudit;
 
-/** The audit. Disposal waits for the outcomes of announced changes, which arrive within the timeout of one call. */
+/** The audit log. Disposal waits for the outcomes of announced changes, which arrive within the timeout of one call. */
 export type AuditLog = AsyncDisposable & {
   readonly audit: Audit;
   /** The number of changes whose outcome the stream has not accepted yet. */

@@ -6,7 +6,7 @@ import type { CallBytes } from "../api/shared-reads.ts";
 
 type AnyClient = Readonly<Record<string, (request: object, options: CallOptions) => ReturnType<Call>>>;
 
-/** Opens calls over the bus, and rejects with the error that it throws. A call is aborted when its caller is. */
+/** Creates the function that makes calls over the bus. It rejects with the error that `bus` throws. Aborting the caller's signal aborts its call. */
 export function openCalls(bus: () => Bus, timeoutMs: number): Call {
   // The cast is needed, because the table names methods without keeping their types.
   const callsOf = clientsBy<AnyClient>((service) => makeClient(bus(), service));
@@ -14,7 +14,7 @@ export function openCalls(bus: () => Bus, timeoutMs: number): Call {
     callOf(callsOf(route.resource.service), route)(request, { timeoutMs, signal });
 }
 
-/** As `openCalls`, with replies that stay encoded. They have no caller, and end with their reply or their timeout. */
+/** Creates calls as `openCalls` does, with replies that stay encoded. They have no caller's signal, and end with their reply or their timeout. */
 export function openByteCalls(bus: () => Bus, timeoutMs: number): CallBytes {
   const callsOf = clientsBy<ByteClient>((service) => makeByteClient(bus(), service));
   return async (route, request) => callOf(callsOf(route.resource.service), route)(request, { timeoutMs });

@@ -6,16 +6,16 @@ type Connection = {
   /** Undefined over HTTP/1.1. */
   session: ServerHttp2Session | undefined;
   readonly streams: Set<ServerHttp2Stream>;
-  /** Whether an earlier pass has found the connection over. */
+  /** True if an earlier check found that the connection is over. */
   isDue: boolean;
 };
 
-/** The interval at which connections that are over are found; their clients have at least this time to close them. */
+/** Interval of the checks for connections that are over; their clients have at least this time to close them. */
 const CHECK_MS = 1000;
 
 /**
- * Closes the connections that their clients keep open after the end of their session of HTTP/2, such as after its timeout. Node itself waits forever for the
- * client to read, and to close its side. The returned function closes all others too, whatever they carry.
+ * Closes the connections that their clients keep open after the end of their HTTP/2 session, for example after its timeout. Node itself waits without a limit
+ * for the client to read and to close its side. The returned function closes all connections, whatever they carry.
  */
 export function closeConnections(server: Http2SecureServer): () => void {
   const connections = new Set<Connection>();
@@ -50,7 +50,7 @@ export function closeConnections(server: Http2SecureServer): () => void {
   };
 }
 
-/** Whether the session accepts no more requests, and all its answers are complete: they wait only for the client. */
+/** Returns whether the session accepts no more requests, and all its answers are complete and wait only for the client. */
 function isOver({ session, streams }: Connection): boolean {
   if (session === undefined || !(session.closed || session.destroyed)) return false;
   return [...streams].every(({ writableEnded }) => writableEnded);

@@ -4,13 +4,13 @@ import { fileURLToPath } from "node:url";
 import fastifyStatic from "@fastify/static";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 
-/** The build of apps/console in a checkout. */
+/** Folder of the build of apps/console in a checkout. */
 const BUILD = fileURLToPath(new URL("../../../console/dist", import.meta.url));
 const YEAR_S = 31_536_000;
-/** Paths for programs, however they are misspelled: an unknown path below them gets a problem document instead of the page. */
+/** Paths for programs, in any spelling: an unknown path below them gets a problem document instead of the page. */
 const RESERVED = /^\/+(v1|auth|openapi\.json|healthz|readyz|assets)(\/|$)/i;
 
-/** The policy allows only this host, and neither inline scripts nor inline styles. */
+/** Content security policy of pages: only this host, without inline scripts and inline styles. */
 export const PAGE_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -35,7 +35,7 @@ const NO_CONSOLE = `<!doctype html>
 </html>
 `;
 
-/** Answers a path without a route; returns false if the path is not one of the console. */
+/** Answers a path without a route; returns false if the path does not belong to the console. */
 export type SendPage = (request: FastifyRequest, reply: FastifyReply) => boolean;
 
 /**

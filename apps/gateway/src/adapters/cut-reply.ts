@@ -9,8 +9,8 @@ export function http2StreamOf(raw: RawReply): ServerHttp2Stream | undefined {
 }
 
 /**
- * Ends an incomplete request or answer, so that the client detects it: over HTTP/2 its stream, with the code; over HTTP/1.1 its connection. Has no effect
- * after the end. `destroy` alone ends a stream of HTTP/2 as if the answer were complete.
+ * Ends an incomplete request or answer, so that the client detects the missing end: over HTTP/2 its stream, with the code; over HTTP/1.1 its connection. Has no
+ * effect after the end. `destroy` alone would end an HTTP/2 stream as if the answer were complete.
  */
 export function cutReply(raw: RawReply, http2Code: number): void {
   const stream = http2StreamOf(raw);

@@ -40,10 +40,10 @@ export function problemOf(thrown: unknown, { limits, logger }: ProblemContext): 
 
 /** Errors of connections that cannot carry an answer. */
 const UNANSWERABLE = new Set<string | undefined>(["ECONNRESET", "ERR_TLS_HANDSHAKE_TIMEOUT"]);
-/** The time for a client to read the answer to a request that could not be read, and to close the connection. */
+/** Time for a client to read the answer to an unreadable request, and to close the connection. */
 const LINGER_MS = 1000;
 
-/** Answers a request that could not be read, such as one with slow headers. Closes its connection, even if the client keeps its side open. */
+/** Answers an unreadable request, for example with slow headers. Closes its connection, even if the client keeps its side open. */
 export function answerUnreadableRequest(error: Error & { readonly code?: string | undefined }, socket: Socket): void {
   if (UNANSWERABLE.has(error.code) || !socket.writable) {
     socket.destroy();

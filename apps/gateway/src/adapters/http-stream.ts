@@ -6,9 +6,9 @@ import { cutReply } from "./cut-reply.ts";
 
 /** A reply that is written in chunks. */
 export type HttpStream = {
-  /** Aborted when the client disconnects, or the stream has ended. */
+  /** Aborted when the client disconnects or the stream has ended. */
   readonly closed: AbortSignal;
-  /** Resolves when the stream can take more. Rejects with FaultError deadline_exceeded if the client reads nothing for `stallMs`. */
+  /** Resolves when the stream can take more data. Rejects with FaultError deadline_exceeded if the client reads no byte for `stallMs`. */
   write(piece: string | Uint8Array): Promise<void>;
   /** Ends the stream; earlier chunks arrive if the client reads them soon. */
   end(last?: string): void;
@@ -16,7 +16,7 @@ export type HttpStream = {
   break(): void;
 };
 
-/** The time for the client to read the chunks written before the end. */
+/** Time for the client to read the chunks that were written before the end. */
 const END_MS = 5000;
 
 /** Takes over the reply from the framework, and sends its headers. */

@@ -8,22 +8,22 @@ import { openBucket, type Bucket, type Codec } from "@muster/store";
 import type { User } from "../api/user.ts";
 import { decideRepeat, type KeptAnswer, type KeptRequest } from "../domain/decide-repeat.ts";
 
-/** An answer is kept for this time after the last write. */
+/** Time for which an answer is kept after its last write. */
 const KEPT_MS = 24 * 3_600_000;
-/** The size holds about a hundred thousand requests. */
+/** Maximum size of the bucket: about a hundred thousand requests. */
 const BUCKET_BYTES = 128 * 1024 * 1024;
-/** The retry hint at that limit: some entries have expired by then. */
+/** Retry hint when the bucket is full: some entries have expired by then. */
 const FULL_RETRY_MS = 60_000;
 /** Maximum size of a compressed entry. */
 const MAX_ENTRY_BYTES = 64 * 1024;
 /** The size of an entry without an answer, with its subject and headers. */
 const OPEN_ENTRY_BYTES = 512;
-/** The memory that one user may fill in one process: immediately, and again after the first entries expire. */
+/** Bytes that one user may fill in one process: immediately, and again after the first entries expire. */
 const SHARE_BYTES = 16 * 1024 * 1024;
 const SHARE = { perSecond: (SHARE_BYTES * 1000) / KEPT_MS, burst: SHARE_BYTES };
-/** Limits the users with a separate share; further users share one. */
+/** Maximum users with a separate share; further users share one share. */
 const MAX_SHARES = 10_000;
-/** A read may find that an entry has expired, and is then retried. */
+/** Maximum reads of an entry: a read that finds the entry expired is retried. */
 const MAX_ATTEMPTS = 3;
 
 /** The next step for a request with a key. */
@@ -33,12 +33,12 @@ export type Begun =
   | {
       readonly kind: "open";
       readonly requestId: string;
-      /** Keeps the answer, and resolves with the one that every repetition gets: that of another gateway if it was faster. Never rejects. */
+      /** Keeps the answer, and resolves with the answer that every repetition gets: that of another gateway if it was faster. Never rejects. */
       keep(answer: KeptAnswer): Promise<KeptAnswer>;
     };
 
 export type KeptRequests = {
-  /** Rejects with FaultError unavailable, or limit_exceeded for a new key if the bucket is full or the share of the user is used up. */
+  /** Registers the key. Rejects with FaultError unavailable, or limit_exceeded for a new key if the bucket is full or the user's share is used up. */
   begin(user: User, key: string, digest: string): Promise<Begun>;
 };
 
@@ -96,7 +96,7 @@ function refuseShare(retryAfterMs: number): never {
   });
 }
 
-/** Returns equal digests for equal values. */
+/** Returns the digest of the value; equal values have equal digests. */
 export function digestOf(value: unknown): string {
   return createHash("sha256").update(JSON.stringify(value)).digest("hex");
 }

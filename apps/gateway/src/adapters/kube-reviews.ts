@@ -4,7 +4,7 @@ import { toKubeFault, type KubeCalls, type KubeObject } from "@muster/kube";
 import { keepAnswers } from "../api/keep-answers.ts";
 import type { Access, Authenticate, Authorize, User } from "../api/user.ts";
 
-/** A change of rights, or the end of a token, takes effect after at most this time. */
+/** Maximum time after which a change of rights, or the end of a token, takes effect. */
 const KEPT_MS = 10_000;
 const MAX_TOKENS = 4096;
 const MAX_RIGHTS = 16_384;
@@ -32,7 +32,7 @@ const ACCESSES = { apiVersion: "authorization.k8s.io/v1", plural: "subjectaccess
 type Reviews = Pick<KubeCalls, "create">;
 const monotonicMs = (): number => performance.now();
 
-/** Authenticates users by tokens that the API server knows. A token must have the audience `audience`; undefined requires that of the API server. */
+/** Authenticates users by tokens that the API server knows. A token must have the audience `audience`; undefined requires the audience of the API server. */
 export function kubeAuthenticator(
   calls: Reviews,
   audience: string | undefined,
@@ -40,7 +40,7 @@ export function kubeAuthenticator(
 ): Authenticate {
   const known = keepAnswers<User | undefined>({ keptMs: KEPT_MS, maxEntries: MAX_TOKENS, nowMs });
   return (token) => {
-    // Only digests are kept, and no token.
+    // Only digests of tokens are stored.
     const key = hash("sha256", token, "base64");
     return known.get(key, () => reviewToken(calls, token, audience));
   };
@@ -78,7 +78,7 @@ async function reviewAccess(calls: Reviews, user: User, access: Access): Promise
   return status?.allowed === true;
 }
 
-/** Reports every failure to the client as an outage. For operators, the cause of the error names the missing right. */
+/** Reports every failure to the client as an outage. The cause of the error names a missing right for operators. */
 async function asking<Review>(what: string, call: Promise<Review>): Promise<Review> {
   try {
     return await call;
@@ -89,5 +89,5 @@ async function asking<Review>(what: string, call: Promise<Review>): Promise<Revi
   }
 }
 
-/** Without a cluster, only the owner of the local token has rights. */
+/** Authorizes without a cluster: only the owner of the local token has rights. */
 export const localAuthorizer: Authorize = ({ isLocal = false }) => Promise.resolve(isLocal);

@@ -11,7 +11,7 @@ export type LateOutcomes = AsyncDisposable & {
   readonly count: number;
 };
 
-/** Limits the waiting outcomes, of 1 KB each; a further one is lost. */
+/** Maximum waiting outcomes, of 1 KB each; further outcomes are lost. */
 const MAX_LATE = 10_000;
 const RETRY = { firstMs: 500, maxMs: 10_000 };
 

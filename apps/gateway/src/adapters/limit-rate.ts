@@ -9,7 +9,7 @@ export type RateParts = {
   readonly logger: Pick<Logger, "warn">;
 };
 
-/** Counts requests of the user. Returns a problem if they exceed the rate. */
+/** Counts requests of the user. Returns a problem if the requests exceed the rate. */
 export function limitRate({ name }: User, { rates, logger }: RateParts, requests = 1): Problem | undefined {
   const refusal = rates.take(name, performance.now(), requests);
   if (refusal === undefined) return undefined;

@@ -9,7 +9,7 @@ import { cutReply, http2StreamOf } from "./cut-reply.ts";
 import { sendProblem } from "./http-problems.ts";
 import { SESSION, SIGN_IN_TIMEOUT_MS } from "./session-routes.ts";
 
-/** The interval at which requests that arrive too slowly are detected. */
+/** Interval of the checks for requests that arrive too slowly. */
 export const CHECK_MS = 1000;
 const MAX_URL_CHARACTERS = 8192;
 /** The share of one address in the concurrent requests whose user and body the gateway has not received yet. */
@@ -20,17 +20,17 @@ const FINISH_MS = 15_000;
 
 const STOPPING = buildProblem({ code: "unavailable", dependency: "this gateway", retryAfterMs: BUSY_RETRY_MS });
 
-/** No limit refuses these paths, because they report whether the process is healthy. */
+/** Paths that no limit refuses, because they report whether the process is healthy. */
 const PROBES = new Set<string | undefined>(["/healthz", "/readyz"]);
 
 type Requests = {
   /** Removes a request from the count of concurrent requests. */
   readonly leave: (request: FastifyRequest) => void;
-  /** Refuses new requests from now on. Resolves once none runs, at the latest after FINISH_MS. */
+  /** Refuses new requests from now on. Resolves once no request runs, at the latest after FINISH_MS. */
   readonly finish: () => Promise<void>;
 };
 
-/** Refuses requests over the limits before it reads any part of them, and ends those whose body arrives, or whose answer is read, too slowly. */
+/** Refuses requests above the limits before any part of them is read. Ends a request whose body arrives, or whose answer is read, too slowly. */
 export function limitRequests(
   server: FastifyInstance,
   limits: HttpLimits,
@@ -102,14 +102,14 @@ export function limitRequests(
   };
 }
 
-/** Returns the address of the client, and keeps it for the life of the request: a closed stream of HTTP/2 has none. */
+/** Returns the address of the client, and stores it for the life of the request: a closed HTTP/2 stream has no address. */
 function keepAddress(request: { readonly ip: string | undefined }): string {
   const ip = request.ip ?? "";
   Object.defineProperty(request, "ip", { value: ip });
   return ip;
 }
 
-/** Whether the client can delay the request: its body, or over HTTP/2 the answer that refuses it. */
+/** Returns whether the client can delay the request: by its body, or over HTTP/2 by reading the refusal slowly. */
 function canClientDelay({ method, headers }: FastifyRequest, { raw }: FastifyReply): boolean {
   const isRead = method === "GET" || method === "HEAD";
   return !isRead || "content-length" in headers || "transfer-encoding" in headers || http2StreamOf(raw) !== undefined;

@@ -1,8 +1,8 @@
 import { metrics } from "@opentelemetry/api";
 
-/** Statuses of answers that refuse a request for its user: without a valid token, without the right, above the rate. */
+/** Statuses of answers that refuse a request because of its user: no valid token, no right, or a rate above the limit. */
 const REFUSALS: ReadonlySet<number> = new Set([401, 403, 429]);
-/** The buckets that the semantic conventions of OpenTelemetry recommend. */
+/** Histogram buckets that the semantic conventions of OpenTelemetry recommend. */
 const ANSWER_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 
 export type MeasuredAnswer = {
@@ -36,7 +36,7 @@ export function answerMeter(): (answer: MeasuredAnswer) => void {
   };
 }
 
-/** Exports how much of the limits is in use, until disposed. */
+/** Exports the usage of the limits until disposal. */
 export function observeUse(use: {
   readonly streams: () => number;
   readonly lists: () => number;

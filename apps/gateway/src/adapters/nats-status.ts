@@ -4,14 +4,14 @@ import type { ReadyCheck } from "@muster/service";
 import type { Call } from "../api/answer-request.ts";
 import type { CallBytes } from "../api/shared-reads.ts";
 
-/** Requests wait this long for a lost connection, because the change to another server of NATS is shorter. */
+/** Time for which requests wait for a lost connection; a change to another NATS server takes less. */
 const GRACE_MS = 2000;
 
 const AWAY_TEXT = "NATS is away";
 const AWAY: Fault = { code: "unavailable", dependency: "NATS", retryAfterMs: GRACE_MS };
 
 export type NatsStatus = {
-  /** The trouble with NATS, for people; undefined while it is connected. */
+  /** The problem with NATS, for people; undefined while NATS is connected. */
   readonly trouble: string | undefined;
   /** Aborted when the connection is lost. A new signal replaces it when the connection is back. */
   readonly lost: AbortSignal;
@@ -22,11 +22,11 @@ export type NatsStatus = {
 export type FollowedNats = NatsStatus & {
   /** Records a status of the connection; `connected` is the first one that is up. */
   readonly record: (status: BusStatus | "connected", detail: string) => void;
-  /** The check of readiness. NATS only causes a warning, because pages and their sessions need no NATS, and users read there that it is away. */
+  /** The readiness check. A lost connection causes only a warning: pages and their sessions work without NATS, and pages report the outage to users. */
   readonly check: ReadyCheck;
 };
 
-/** Follows the status of a connection, which is away until it is connected. */
+/** Follows the status of a connection. It counts as away until it is connected. */
 export function followNats(graceMs = GRACE_MS): FollowedNats {
   let trouble: string | undefined = AWAY_TEXT;
   let lost = new AbortController();
@@ -68,7 +68,7 @@ export function refuseAway(): never {
   return throwFault(AWAY);
 }
 
-/** Calls for requests: reads end once NATS is away. A change that was sent waits for its reply, which shows its outcome. */
+/** Makes calls for requests. Reads end once NATS is away. A change that was sent waits for its reply, which states its outcome. */
 export function callsWhileConnected(call: Call, nats: NatsStatus): Call {
   return (route, request, signal) => {
     const ask = (): ReturnType<Call> => call(route, request, signal);
@@ -81,7 +81,7 @@ export function byteCallsWhileConnected(call: CallBytes, nats: NatsStatus): Call
   return (route, request) => unlessAborted(nats.away, () => call(route, request));
 }
 
-/** Calls for lists that are followed: they end when the connection is lost, so that watchers see it immediately. */
+/** Makes calls for followed lists. They end when the connection is lost, so that watchers detect the loss immediately. */
 export function readsWhileConnected(call: Call, nats: NatsStatus): Call {
   return (route, request, signal) => unlessAborted(nats.lost, () => call(route, request, signal));
 }

@@ -10,13 +10,13 @@ const DISCOVERY_KEPT_MS = 3_600_000;
 
 /** The authorization code flow with PKCE. Both functions reject with FaultError unavailable if the issuer does not answer. */
 export type OidcSignIn = {
-  /** Returns the address at which the browser signs in, and the data that it keeps meanwhile. */
+  /** Returns the address at which the browser signs in, and the data that the browser keeps during the sign-in. */
   start(redirectUri: string): Promise<{ readonly url: string; readonly flow: Omit<SignInFlow, "returnTo"> }>;
-  /** Returns the token of the user, or `reason` if the issuer refused or its answer does not belong to this flow. */
+  /** Returns the token of the user, or `reason` if the issuer refused the sign-in or its answer does not belong to this flow. */
   finish(callback: URL, flow: SignInFlow): Promise<{ readonly token: string } | { readonly reason: string }>;
 };
 
-/** Throws FaultError invalid_request if the client's secret is unreadable. */
+/** Opens the sign-in. Throws FaultError invalid_request if the client's secret is unreadable. */
 export async function openOidcSignIn(config: OidcConfig): Promise<OidcSignIn> {
   const { issuer, audience, scope, clientSecretFile } = config;
   const secret = clientSecretFile === undefined ? undefined : await readSecret(clientSecretFile);
@@ -65,7 +65,7 @@ export async function openOidcSignIn(config: OidcConfig): Promise<OidcSignIn> {
   };
 }
 
-/** Returns why the issuer or its answer ends the flow; undefined if the issuer does not answer. */
+/** Returns the reason why the issuer or its answer ends the flow; undefined if the issuer does not answer. */
 function reasonOf(error: unknown): string | undefined {
   if (error instanceof client.AuthorizationResponseError || error instanceof client.ResponseBodyError)
     return [error.error, error.error_description].filter((each) => each !== undefined).join(": ");

@@ -15,11 +15,11 @@ import type { OidcConfig } from "../config.ts";
 import { keepAnswers } from "../api/keep-answers.ts";
 import type { Authenticate, User } from "../api/user.ts";
 
-/** An unknown key is looked up at most this often, whichever tokens arrive. */
+/** Minimum interval of lookups of unknown keys, whichever tokens arrive. */
 const COOLDOWN_MS = 30_000;
 const TIMEOUT_MS = 5000;
 const DISCOVERY_KEPT_MS = 3_600_000;
-/** While the issuer does not answer, its last keys verify tokens for this time after they were read. */
+/** Time after their read for which the issuer's last keys verify tokens while the issuer does not answer. */
 const LAST_KEYS_MS = 86_400_000;
 const MAX_DOCUMENT_BYTES = 1_048_576;
 /** The maximum difference between the clocks of the issuer and of this host. */
@@ -70,7 +70,7 @@ type FollowOptions = {
   readonly report: (error: unknown) => void;
 };
 
-/** Finds the key of a token at the issuer, and while the issuer does not answer, in its last keys. */
+/** Finds the key of a token at the issuer; while the issuer does not answer, in the issuer's last keys. */
 function followKeys(issuer: string, { cooldownMs, report }: FollowOptions): JWTVerifyGetKey {
   const nowMs = (): number => performance.now();
   const found = keepAnswers<JWTVerifyGetKey>({ keptMs: DISCOVERY_KEPT_MS, maxEntries: 1, nowMs });
@@ -99,7 +99,7 @@ function lastKeys(cache: JWKSCacheInput): JSONWebKeySet | undefined {
   return "jwks" in cache && Date.now() - cache.uat < LAST_KEYS_MS ? cache.jwks : undefined;
 }
 
-/** Rejects with the outage for a key that is not among the last ones, because the issuer may have it meanwhile. */
+/** Finds the key in the last keys. Rejects with the outage for any other key, because the issuer may have added it since. */
 async function findInLast(
   last: JSONWebKeySet,
   token: Parameters<JWTVerifyGetKey>,
@@ -134,7 +134,7 @@ async function discoverKeys(issuer: string, cooldownDuration: number, cache: JWK
   return createRemoteJWKSet(keysAt, { cooldownDuration, timeoutDuration: TIMEOUT_MS, [jwksCache]: cache });
 }
 
-/** Whether the error is caused by the token, and not by an unavailable issuer. */
+/** Returns whether the token causes the error, and not an unavailable issuer. */
 function isOfToken(error: unknown): boolean {
   if (!(error instanceof errors.JOSEError)) return false;
   return (

@@ -7,11 +7,11 @@ import { oidcAuthenticator } from "./oidc.ts";
 import { localAuthenticator, openTokenFile } from "./token-file.ts";
 
 export type Admission = AsyncDisposable & {
-  /** Authenticates users without the cluster: the owner of the local token, and users of the issuer, whose keys the gateway has. */
+  /** Authenticates users without the cluster: the owner of the local token, and users of the issuer, whose keys the gateway holds. */
   readonly verify: Authenticate;
-  /** Authenticates users by the cluster, at the cost of a review. */
+  /** Authenticates users with the cluster, at the cost of a review. */
   readonly review: Authenticate;
-  /** Authenticates by either of these. */
+  /** Authenticates users with `verify` or `review`. */
   readonly authenticate: Authenticate;
   readonly authorize: Authorize;
 };

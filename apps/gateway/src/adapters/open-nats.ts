@@ -6,7 +6,7 @@ import { openKeptRequests, type KeptRequests } from "./kept-requests.ts";
 import { refuseAway, type FollowedNats } from "./nats-status.ts";
 import { serveAudit } from "./serve-audit.ts";
 
-/** The parts of a gateway that need NATS, which may answer after the gateway listens. */
+/** The parts of a gateway that need NATS. NATS may answer only after the gateway listens. */
 export type LateNats = AsyncDisposable & {
   readonly isOpen: boolean;
   /** Throws FaultError unavailable until all parts are open. */

@@ -21,7 +21,7 @@ export type ServerParts = Omit<ApiParts, "limits" | "leaveRequests"> &
     /** Undefined selects the build of apps/console. */
     readonly consoleDirectory: string | undefined;
     readonly version: string;
-    /** The reason why this process must get no further requests; undefined: it may. */
+    /** Returns the reason why this process must receive no further requests; undefined if it may. */
     readonly trouble: () => string | undefined;
   };
 
@@ -33,7 +33,7 @@ export type HttpServer = AsyncDisposable & {
 const MAX_HEADER_BYTES = 16_384;
 const KEEP_ALIVE_MS = 10_000;
 
-/** Only answers of the console are documents for a browser, and only the reader's own browser may store any answer. */
+/** Headers of every answer: only answers of the console are documents for a browser, and no shared cache may store an answer. */
 const SECURITY_HEADERS = {
   "cache-control": "private, no-cache",
   "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
@@ -140,14 +140,14 @@ async function makeServer(
     maxHeaderSize: MAX_HEADER_BYTES,
     maxHeaderListPairs: 100,
   };
-  // Types differ between the versions of HTTP; requests and replies of both have all members that are used here.
+  // The types of the HTTP versions differ; requests and replies of both have all members that are used here.
   const server = fastify({
     ...common,
     http2: true,
     http2SessionTimeout: limits.requestTimeoutMs,
     https,
   } as never) as unknown as FastifyInstance;
-  // Sets the same limits for clients of HTTP/1.1, which the server of HTTP/2 accepts only as properties.
+  // Sets the limits for HTTP/1.1 clients, which the HTTP/2 server accepts only as properties.
   Object.assign(server.server, timeouts, { maxConnections: limits.maxConnections });
   const stop = new AbortController();
   server.addHook("onClose", async () => {

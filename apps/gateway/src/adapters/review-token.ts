@@ -12,8 +12,8 @@ export type ReviewParts = {
 };
 
 /**
- * Returns the user of a token. Every path that accepts tokens counts the unknown tokens of an address here. Tokens that the gateway verifies itself are never
- * refused.
+ * Returns the user of a token. Every path that accepts tokens counts unknown tokens of an address here. A token that the gateway verifies itself is never
+ * refused because of the count.
  */
 export async function reviewToken(
   { ip: address }: FastifyRequest,

@@ -3,7 +3,7 @@ import { open } from "node:fs/promises";
 import { throwFault } from "@muster/faults";
 import { EncryptJWT, errors, jwtDecrypt, type JWTPayload } from "jose";
 
-/** The purpose of a sealed text: a text with another purpose does not open. */
+/** The purpose of a sealed text: only an `open` with this purpose succeeds. */
 export type Purpose = "session" | "sign-in";
 
 /** Encrypts data that a browser stores for the gateway. Every replica with the same keys can decrypt it. */
@@ -17,7 +17,7 @@ const ALGORITHM = { alg: "dir", enc: "A256GCM" } as const;
 const KEY_BYTES = 32;
 const MIN_KEY_CHARACTERS = 32;
 const MAX_KEYS = 16;
-/** Permission bits of others, and of a group that writes. A mounted Secret belongs to root, so its reader needs the rights of the group. */
+/** Permission bits of other users, and of a group that writes. A mounted Secret belongs to root, so its reader needs the group's read permission. */
 const OTHERS = 0o027;
 const FIELD = "GATEWAY_SESSION_KEY_FILE";
 
@@ -50,7 +50,8 @@ export function makeSealer(secrets: readonly [string, ...string[]]): Sealer {
 }
 
 /**
- * Reads the keys of the file; without a file, returns a random key. Throws FaultError invalid_request for a file without keys, and for one that others can use.
+ * Reads the keys of the file; without a file, returns a random key. Throws FaultError invalid_request for a file without keys, and for a file that other users
+ * can access.
  */
 export async function readSessionKeys(path: string | undefined): Promise<readonly [string, ...string[]]> {
   if (path === undefined) return [randomBytes(KEY_BYTES).toString("base64url")];

@@ -11,11 +11,9 @@ type Asked = muster.gateway.v1.ListChangesRequest;
 
 const DEFAULT_LIMIT = 100;
 const MAX_LIMIT = 500;
-/**
- * One call reads at most this many events of other names, or from before `sinceMs`. Its page may then have fewer changes than the limit, and can be continued.
- */
+/** Maximum events of other names, or from before `sinceMs`, that one call reads. Its page may then have fewer changes than the limit, and can be continued. */
 const MAX_READ = 5000;
-/** This is longer than the timeout of any call: the gateway of a change without an outcome has died by then. */
+/** Age after which a change without an outcome counts as unknown. It exceeds the timeout of any call, so the gateway of the change has died. */
 const SETTLED_MS = 65_000;
 const RESOURCE = /^[a-z]{1,63}$/;
 const TOKEN = /^[1-9]\d{0,15}$/;
@@ -28,7 +26,7 @@ type Page = {
   readonly lastSequence: number;
 };
 
-/** Serves the audit from the streams of `openAuditLog`, and the running versions, until it is disposed of. */
+/** Serves the audit from the streams of `openAuditLog`, and the running versions, until disposal. */
 export function serveAudit(
   bus: NatsBus,
   { version, logger }: { readonly version: string; readonly logger: Pick<Logger, "error"> },
@@ -53,7 +51,7 @@ export function serveAudit(
   );
 }
 
-/** Cuts a page to the size of one reply: keeps its newest events, or, of a page after a number, its oldest. */
+/** Cuts a page to the size of one reply: keeps its newest events, or the oldest events of a page after a number. */
 function fit(
   { changes, before, lastSequence }: Page,
   isAfter: boolean,
@@ -90,8 +88,8 @@ async function readPage(bus: NatsBus, asked: Asked, signal: AbortSignal): Promis
 }
 
 /**
- * Reads forward, so that a follower misses no change. Stops before a change in flight: its outcome has another number, and a follower gets each change once. A
- * number outside the stream belongs to a lost stream.
+ * Reads forward, so that a follower misses no change. Stops before a change in flight: its outcome has another number, and a follower receives each change
+ * once. A number outside the stream belongs to a lost stream.
  */
 async function readAfter(bus: NatsBus, asked: Asked, signal: AbortSignal): Promise<Page> {
   const range = rangeOf(asked);
@@ -119,7 +117,7 @@ function changeOf({ payload, sequence }: { readonly payload: Uint8Array; readonl
   return Object.assign(ChangeAudited.decode(payload), { sequence });
 }
 
-/** Whether the change matches the query. The subject selects the resource and a digest of the user, which several users may share. */
+/** Returns whether the change matches the query. The subject selects the resource and a digest of the user, which several users may share. */
 function isAsked(change: Change, { user, name }: Asked): boolean {
   return (user === "" || change.user === user) && (name === "" || change.name === name);
 }

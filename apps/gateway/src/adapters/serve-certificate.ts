@@ -13,8 +13,8 @@ export async function readCertificate({ certFile, keyFile }: Files): Promise<Cer
 }
 
 /**
- * Serves the certificate in the files, so that a renewal needs no restart. While the files do not match, as between two writes, the previous certificate stays.
- * `served` is the server's current one. Resolves at the signal; open connections keep their certificate.
+ * Serves the certificate in the files, so that a renewal needs no restart. While the files do not match, for example between two writes, the previous
+ * certificate stays. `served` is the server's current certificate. Resolves at the signal; open connections keep their certificate.
  */
 export async function followCertificate(
   server: Pick<Server, "setSecureContext">,
@@ -30,7 +30,7 @@ export async function followCertificate(
       const found = await readCertificate(files);
       if (found.cert === tried.cert && found.key === tried.key) continue;
       tried = found;
-      // TLS accepts an empty file, which may be half written, as no certificate at all.
+      // TLS accepts an empty file, which may be half written, as a missing certificate.
       if (found.cert === "" || found.key === "") throw new Error("a file is empty");
       server.setSecureContext(found);
       logger.info({ file: files.certFile }, "serving a renewed certificate");

@@ -4,13 +4,13 @@ import type { Route } from "@muster/gateway-api";
 import type { Call } from "../api/answer-request.ts";
 import type { HttpStream } from "./http-stream.ts";
 
-/** Long polls are short, because a caller waits until its deadline for the reply of a service that died. */
+/** Duration of a long poll. It is short, because a caller waits until its deadline for the reply of a service that died. */
 const LONG_POLL_MS = 4000;
-/** The wait for the first chunk is short, so that the headers of the answer arrive soon. */
+/** Wait for the first chunk. It is short, so that the headers of the answer are sent soon. */
 const FIRST_POLL_MS = 500;
-/** The pause exists because a service answers immediately for a container that has not started. */
+/** Pause after an empty chunk: a service answers immediately for a container that has not started. */
 const EMPTY_PAUSE_MS = 250;
-/** Limits and delays retries while the service of a followed log does not answer. */
+/** Retry delays while the service of a followed log does not answer. */
 const RETRY = { firstMs: 250, maxMs: 5000 };
 const MAX_FAILURES = 20;
 
@@ -31,7 +31,7 @@ export function logReader(route: Route, request: Readonly<Record<string, unknown
   return {
     next: async (from, signal) => {
       const place = from && { offset: from.nextOffset, ...(from.run !== undefined && { run: from.run }) };
-      // Without a wait a service refuses a log that has not begun, and `complete` means only the end of one run.
+      // Without a wait a service refuses a log that has not begun, and `complete` states only the end of one run.
       const followMs = from === undefined ? FIRST_POLL_MS : LONG_POLL_MS;
       // The cast is valid, because the table names a method with these fields.
       return (await call(
@@ -45,7 +45,7 @@ export function logReader(route: Route, request: Readonly<Record<string, unknown
 
 /**
  * Writes a log from its first chunk to its end; a followed log, until the work is over. Waits during an outage of the service. If the rest of the log cannot be
- * read, breaks the connection, so that no client considers it complete.
+ * read, breaks the connection, so that no client considers the log complete.
  */
 export async function serveLog(
   stream: HttpStream,
@@ -72,7 +72,7 @@ export async function serveLog(
   } catch (error) {
     if (findFault(error) === undefined) throw error;
   } finally {
-    // After the end this has no effect.
+    // Has no effect after the end.
     stream.break();
   }
 }

@@ -15,7 +15,7 @@ export type StreamParts = {
   readonly feeds: WatchFeeds;
   readonly slots: StreamSlots;
   readonly streams: {
-    /** A client that reads nothing for this time is disconnected. */
+    /** Time after which a client that reads no byte is disconnected. */
     readonly stallMs: number;
     /** Interval of the checks of a stream's token and right. */
     readonly recheckMs: number;
@@ -47,7 +47,7 @@ export function sendStreamHead(
 export type AskedList = Pick<Asked, "params" | "query"> & {
   readonly name: ListName;
   readonly route: Route;
-  /** Returns why the user may no longer watch the list. */
+  /** Returns the reason why the user may no longer watch the list. */
   readonly refusal: StreamCheck;
 };
 

@@ -6,13 +6,13 @@ import type { WatchFeed } from "../api/watch-feed.ts";
 import { buildProblem, buildRefusal, type Problem } from "../domain/build-problem.ts";
 import type { HttpStream } from "./http-stream.ts";
 
-/** The interval is shorter than a minute, because proxies close connections that are silent for that long. */
+/** Interval of keep-alive lines. It is shorter than a minute, because proxies close connections that are silent for a minute. */
 const SILENCE_MS = 15_000;
 
 export type WatchedList = {
   readonly name: ListName;
   readonly feed: WatchFeed;
-  /** Returns why the client may no longer watch the list. Called every `recheckMs`. */
+  /** Returns the reason why the client may no longer watch the list. Called every `recheckMs`. */
   readonly refusal: StreamCheck;
 };
 
@@ -26,17 +26,17 @@ export type WatchOptions = {
 
 /** The progress of a client through a list. */
 type Progress = WatchedList & {
-  /** The number of the last change that the client has; undefined if it has not received this list. */
+  /** Number of the last change that the client has; undefined if the client has not received this list. */
   cursor: number | undefined;
   shownTrouble: string | undefined;
   checkedAtMs: number;
-  /** Why the client may no longer watch the list, by the last check. */
+  /** The reason of the last check why the client may no longer watch the list. */
   refused: Problem | undefined;
 };
 
 /**
- * Writes the changes of lists as server-sent events until the client disconnects, may no longer watch any of them, or reads too slowly. A client whose last
- * event is known receives everything after it. Any other receives `reset`, the whole list, and `synced`.
+ * Writes the changes of lists as server-sent events until the client disconnects, may no longer watch any list, or reads too slowly. A client whose last event
+ * is known receives every later event. Any other client receives `reset`, the whole list, and `synced`.
  */
 export async function serveWatch(
   stream: HttpStream,
@@ -88,7 +88,7 @@ async function writeChanges(
   }
 }
 
-/** Checks the lists that are due, concurrently. All get the same time, so that their next checks stay due together. */
+/** Checks the due lists concurrently. All get one check time, so that their next checks are due together. */
 async function checkDueLists(lists: ReadonlySet<Progress>, recheckMs: number): Promise<void> {
   const nowMs = performance.now();
   const due = [...lists].filter(({ checkedAtMs }) => nowMs - checkedAtMs >= recheckMs);
@@ -107,7 +107,7 @@ function startOf(list: WatchedList, known: ReadonlyMap<string, number>, nowMs: n
   return { ...list, cursor, shownTrouble: undefined, checkedAtMs: nowMs, refused: undefined };
 }
 
-/** Writes the changes that the client lacks of a list. */
+/** Writes the changes of the list that the client lacks. */
 async function writeList(stream: HttpStream, all: ReadonlySet<Progress>, list: Progress): Promise<void> {
   const { feed, name } = list;
   if (feed.isRead) await writeItems(stream, all, list);
@@ -144,7 +144,7 @@ function idOf(lists: ReadonlySet<Progress>): string {
   return [...lists].flatMap(({ feed, cursor }) => (cursor === undefined ? [] : [placeOf(feed, cursor)])).join(".");
 }
 
-/** Returns an id without data, which is no event, but replaces the last id. */
+/** Returns an id without data. It is no event, but replaces the client's last id. */
 function placesEvent(lists: ReadonlySet<Progress>): string {
   return `id: ${idOf(lists)}\n\n`;
 }

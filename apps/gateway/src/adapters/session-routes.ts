@@ -23,7 +23,7 @@ export type SignInParts = ReviewParts &
   };
 
 const CALLBACK = "/auth/oidc/callback";
-/** Every client may send a body to this path, so bodies must be small and arrive soon. */
+/** Path of the session. Every client may send a body to it, so bodies must be small and arrive soon. */
 export const SESSION = "/auth/session";
 export const SIGN_IN_TIMEOUT_MS = 2000;
 const MAX_SIGN_IN_BYTES = 16_384;

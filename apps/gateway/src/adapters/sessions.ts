@@ -5,7 +5,7 @@ import { decodeJwt } from "jose";
 import { isLoopback } from "../config.ts";
 import type { Purpose, Sealer } from "./sealer.ts";
 
-/** The content of a browser's cookie. The gateway stores nothing of it. */
+/** The content of a browser's cookie; the gateway does not store it. */
 export type Session = {
   readonly token: string;
   readonly user: string;
@@ -26,7 +26,7 @@ export type Sessions = {
   readonly signInFlow: SignInFlows;
 };
 
-/** The state that a browser keeps while its user is at the issuer. */
+/** The state that a browser keeps while its user signs in at the issuer. */
 export type SignInFlow = {
   readonly state: string;
   readonly nonce: string;
@@ -40,21 +40,21 @@ export type SignInFlows = {
   end(request: FastifyRequest, reply: FastifyReply): void;
 };
 
-/** The limit is below 4096 bytes, because browsers ignore larger cookies, including their names. */
+/** Maximum cookie size, below 4096 bytes: browsers ignore larger cookies, and the name counts too. */
 const MAX_COOKIE_CHARACTERS = 4000;
 const FLOW_MS = 600_000;
 const CSRF_BYTES = 24;
 const NAMES: Readonly<Record<Purpose, string>> = { session: "muster-session", "sign-in": "muster-sign-in" };
 
 /**
- * Whether the browser uses TLS. A gateway without a certificate serves other hosts only behind a proxy with TLS, so only a browser on this machine may do
- * without.
+ * Returns whether the browser uses TLS. A gateway without a certificate serves other hosts only behind a proxy with TLS, so only a browser on this machine may
+ * connect without TLS.
  */
 export function usesTls({ protocol, host }: Pick<FastifyRequest, "protocol" | "host">): boolean {
   return protocol === "https" || !isLoopback(URL.parse(`http://${host}`)?.hostname ?? "");
 }
 
-/** Returns the token of the header, or else of the cookie. A cookie never replaces a header with an invalid token. */
+/** Returns the token of the header, or the token of the cookie if the header is missing. A cookie never replaces a header with an invalid token. */
 export async function credentialsOf(request: FastifyRequest, sessions: Sessions): Promise<Credentials | undefined> {
   const { authorization } = request.headers;
   if (authorization !== undefined) {
@@ -137,7 +137,7 @@ function sessionOf(claims: object): Session | undefined {
   return { token, user, csrfToken, expiresAtMs };
 }
 
-/** Returns when the token expires, if it states that. */
+/** Returns the time in ms since 1970 at which the token expires; Infinity if the token states none. */
 function expiryOf(token: string): number {
   try {
     const { exp } = decodeJwt(token);

@@ -4,14 +4,14 @@ import { userInfo } from "node:os";
 import { throwFault } from "@muster/faults";
 import type { Authenticate, User } from "../api/user.ts";
 
-/** Permission bits of all users but the owner of the file. */
+/** Permission bits of all users except the owner of the file. */
 const OTHERS = 0o077;
 const TOKEN_BYTES = 32;
 const MIN_TOKEN = 32;
 
 /**
- * Reads the token of the file; creates a missing file, readable only by its owner. Throws FaultError invalid_request for a file that others can use, and for
- * one without a token. Processes that start concurrently use the same token.
+ * Reads the token of the file. Creates a missing file, readable only by its owner. Throws FaultError invalid_request for a file that other users can access,
+ * and for a file without a token. Processes that start concurrently use one token.
  */
 export async function openTokenFile(path: string): Promise<string> {
   await makeTokenFile(path);

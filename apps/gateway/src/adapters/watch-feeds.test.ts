@@ -126,7 +126,7 @@ it("ends a list over the share of its user, refuses the user further lists, and 
   using other = feeds.follow(JOBS, listOf("d"), "bob");
   await until("the list of another user is read", () => other.feed.isRead);
   expect(first.map(({ feed }) => feed.end)).toEqual([undefined, undefined]);
-  // A further stream of a list that is followed costs no bytes.
+  // A further stream of a followed list costs no bytes.
   using again = feeds.follow(JOBS, listOf("a"), "ada");
   expect(again.feed.isRead).toBe(true);
 });

@@ -9,19 +9,19 @@ import { decideFeedRoom, type FeedRoom } from "../domain/decide-feed-room.ts";
 import type { Items } from "../domain/plan-changes.ts";
 import { decideReadInterval } from "../domain/decide-read-interval.ts";
 
-/** Limits the lists that are followed concurrently, because each costs its service a list at every interval. */
+/** Maximum lists that are followed concurrently, because each costs its service a list call at every interval. */
 const MAX_FEEDS = 64;
 /** Maximum number of lists per user: twice the eight lists that a page of the console follows. */
 const MAX_USER_FEEDS = 16;
 const HISTORY = { maxChanges: 8192, maxCharacters: 8 * 1024 * 1024 };
-/** A feed without readers stays for this time, so that a reconnecting reader finds its position. */
+/** Time for which a feed without readers stays, so that a reconnecting reader finds its position. */
 const LINGER_MS = 30_000;
 const RETRY_MS = 10_000;
 
-/** What a user may not exceed, and the clients of this process together. */
+/** Names of the two limits: of one user, and of all clients of this process together. */
 const OWN = "bytes of lists that you watch";
 const ALL = "bytes of lists that are watched";
-/** No user has this name. */
+/** Key of the limit of all clients; no user has this name. */
 const EVERYONE = "";
 
 export type WatchFeeds = AsyncDisposable & {
@@ -86,7 +86,7 @@ export function openWatchFeeds({ call, pollMs, maxBytes, lost, logger }: WatchFe
     open.get(key)?.stop.abort();
     open.delete(key);
   };
-  /** Closes lists without readers while the others need their place. */
+  /** Closes lists without readers while other lists need their place. */
   const closeIdle = (isNeeded: () => boolean): void => {
     for (const [key, { readers }] of open) {
       if (!isNeeded()) return;
@@ -168,7 +168,7 @@ function bytesOf(lists: Iterable<Open>): number {
   return sum;
 }
 
-/** Sums the bytes of the lists that each user watches, in one pass: a list has a thousand watchers, and each page of it is measured. */
+/** Sums the bytes of the lists that each user watches in one pass: a list may have a thousand watchers, and the sum is computed for each of its pages. */
 function bytesByUser(lists: Iterable<Open>): ReadonlyMap<string, number> {
   const bytes = new Map<string, number>();
   for (const each of lists) for (const user of usersOf(each)) bytes.set(user, (bytes.get(user) ?? 0) + sizeOf(each));

@@ -13,7 +13,7 @@ export function accessOf(route: Route, { params, query }: Pick<Asked, "params" |
   return { ...right, namespace: names[scope], name: isOfOne ? (params[name.at(-1) ?? ""] ?? "") : "" };
 }
 
-/** Returns every right that a request needs: one, or two if its service creates missing objects and changes existing ones. */
+/** Returns every right that a request requires: two rights if its service creates missing objects and changes existing ones, otherwise one. */
 export function accessesOf({ change }: Route, access: Access): readonly Access[] {
   return change?.alsoVerb === undefined ? [access] : [access, { ...access, verb: change.alsoVerb }];
 }
@@ -42,7 +42,7 @@ export function describeAccess(
   return `${what} in ${namespace === "" ? "all namespaces" : `namespace ${namespace}`}`;
 }
 
-/** Returns the name in the body of a creation; empty if it has none. */
+/** Returns the name in the body of a creation; empty if the body has no name. */
 export function nameInBody(body: unknown): string {
   const { name, metadata, order, renewal, end } = (body ?? {}) as Readonly<Record<string, unknown>>;
   const inside = (value: unknown, field: string): unknown =>

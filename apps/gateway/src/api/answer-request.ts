@@ -4,24 +4,24 @@ import type { Items } from "../domain/plan-changes.ts";
 import { nameJobNamespaces } from "./name-job-namespaces.ts";
 import { readRequest, type Asked } from "./read-request.ts";
 
-/** Makes one call of a service over the bus. Rejects with FaultError and nothing else. */
+/** Makes one call of a service over the bus. Rejects only with FaultError. */
 export type Call = (route: Route, request: Fields, signal: AbortSignal) => Promise<Fields>;
 
 type Fields = Readonly<Record<string, unknown>>;
 
 export type Asking = Asked & {
   readonly signal: AbortSignal;
-  /** The user, for the records of the services. */
+  /** The name of the user, which the services record. */
   readonly by: string;
   /** The id by which a service recognizes a repeated request. */
   readonly requestId: string;
 };
 
-/** Limits the pages of 500 items that a search reads. */
+/** Maximum pages, of 500 items each, that a search reads. */
 const MAX_PAGES = 100;
 const PAGE = 500;
 
-/** Calls the service of the route, and returns its answer as JSON. Rejects with FaultError and nothing else. */
+/** Calls the service of the route, and returns its answer as JSON. Rejects only with FaultError. */
 export async function answerRequest(route: Route, asking: Asking, call: Call): Promise<unknown> {
   const request = { ...readRequest(route, asking), ...ownFields(route, asking) };
   const ask = (more: Fields = {}): Promise<Fields> => call(route, { ...request, ...more }, asking.signal);
@@ -56,8 +56,8 @@ export function answerOf(route: Route, reply: object, request: Fields): unknown 
 }
 
 /**
- * Reads every item of a list as JSON text, by its key. After each page, calls `onBytes` with the bytes of all items so far; its FaultError ends the read.
- * Rejects with FaultError and nothing else.
+ * Reads every item of a list as JSON text, by its key. Calls `onBytes` after each page with the bytes of all items so far; its FaultError ends the read.
+ * Rejects only with FaultError.
  */
 export async function readItems(
   route: Route,
@@ -97,7 +97,7 @@ function tooLong({ resource }: Route): never {
   });
 }
 
-/** Returns the user and the request id, in the fields that the request has for them. */
+/** Returns the user and the request id, in the fields that the request provides for them. */
 function ownFields({ method }: Route, { by, requestId }: Asking): Fields {
   const { fields } = getShape(getTypeName(method.request));
   const own = { requestId, by, requestedBy: by };
@@ -114,7 +114,7 @@ function listOf(reply: Fields, { items, nameAt = [] }: Listing, request: Fields)
   return { ...cut(found, nameAt, request), ...rest };
 }
 
-/** Cuts a page from a list that its service returns in one reply: sorted by name, from the one after the last. */
+/** Cuts a page from a list that its service returns in one reply, sorted by name, from the item after the last page on. */
 function cut(all: readonly Fields[], nameAt: FieldPath, request: Fields): Fields {
   const { limit = PAGE, continue: from = "" } = request as { readonly limit?: number; readonly continue?: string };
   const named = all.map((item) => ({ item, name: nameOf(item, nameAt) })).filter(({ name }) => name > from);
@@ -128,7 +128,7 @@ function nameOf(item: Fields, nameAt: readonly string[]): string {
   return typeof value === "string" ? value : "";
 }
 
-/** Finds one item of a list, which its service selects by the name. A service of an earlier version, and one with few items, returns the whole list. */
+/** Finds one item of a list that its service filters by the name. A service of an earlier version, and a service with few items, returns the whole list. */
 async function search(
   route: Route,
   { items, nameAt }: { readonly items: string; readonly nameAt: FieldPath },

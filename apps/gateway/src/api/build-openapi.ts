@@ -140,7 +140,7 @@ function operationIdOf({ call, http, path, params, resource, right, answer, chan
   const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
   if (change?.of === "plan") return `plan${capital(call)}`;
   if (http === "PUT") return `put${capital(call)}`;
-  // The name includes the action, because one method may serve several.
+  // The name includes the action, because one method may serve several actions.
   if (change?.action === "resume") return call.replace("suspend", "resume");
   if (answer.kind === "reply" && right.subresource === "log") return `${call}Piece`;
   if (answer.kind === "part") return `${call}${capital(path.slice(path.lastIndexOf("/") + 1))}`;
@@ -222,7 +222,7 @@ function schemaOf(field: FieldShape, use: Use, schemas: Map<string, Schema>): Sc
   return { ...value, ...description };
 }
 
-/** References a schema. Answers have every field; requests may omit any, and have no others. */
+/** References a schema. Answers contain every field; requests may omit any field, and may have no other fields. */
 function referenceTo(type: string, use: Use, schemas: Map<string, Schema>): Schema {
   const name = use === "answer" ? type : `${type}.Input`;
   if (!schemas.has(name)) {

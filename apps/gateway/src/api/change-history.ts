@@ -2,16 +2,16 @@ import { planChanges, type ItemChange, type Items } from "../domain/plan-changes
 
 export type NumberedChange = ItemChange & { readonly number: number };
 
-/** The state of one list, and its latest changes, which are numbered from 1. The first state is no change that a reader can lack. */
+/** The state of one list, and its latest changes, numbered from 1. The first state is not a change, because every reader has it. */
 export type ChangeHistory = {
   readonly items: Items;
   /** The number of the newest change; 0 before the first. */
   readonly last: number;
-  /** The characters of the changes that are kept. */
+  /** Number of characters in the kept changes. */
   readonly characters: number;
   /** Replaces the state; returns the number of changes. */
   advance(items: Items): number;
-  /** Returns the changes after this one; undefined if some were dropped, or the number is of another history. */
+  /** Returns the changes after this number; undefined if some were dropped, or the number belongs to another history. */
   after(number: number): readonly NumberedChange[] | undefined;
 };
 

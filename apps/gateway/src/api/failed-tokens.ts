@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { RequestRates, type Refusal, type RequestRate } from "@muster/bus";
 
-/** Limits the addresses with a separate rate; further addresses share one. */
+/** Maximum addresses with a separate rate; further addresses share one rate. */
 const MAX_ADDRESSES = 10_000;
 const MAX_TOKENS = 10_000;
 
@@ -12,16 +12,16 @@ type Reviewed<User> =
 /** Limits unknown tokens by address, because each costs the cluster a review. */
 export type FailedTokens<User> = {
   /**
-   * Reviews a token unless its address has sent too many unknown ones. A previously accepted token is always reviewed, so that other clients behind the same
-   * address lock no user out. Concurrent requests with one token share its review.
+   * Reviews a token unless its address has sent too many unknown tokens. A previously accepted token is always reviewed, so that other clients with the same
+   * address cannot lock a user out. Concurrent requests with one token share its review.
    */
   review(address: string, token: string, ask: () => Promise<User | undefined>): Promise<Reviewed<User>>;
 };
 
-/** `nowMs` is a monotonic clock. */
+/** Creates the limiter. `nowMs` is a monotonic clock. */
 export function failedTokens<User>(rate: RequestRate, nowMs: () => number): FailedTokens<User> {
   const rates = new RequestRates(rate, MAX_ADDRESSES);
-  // Digests of accepted tokens, sorted by their last use. No token is kept.
+  // Digests of accepted tokens, sorted by their last use. No token is stored.
   const accepted = new Set<string>();
   // The map is limited by the burst of each address.
   const inFlight = new Map<string, Promise<Reviewed<User>>>();
@@ -37,7 +37,7 @@ export function failedTokens<User>(rate: RequestRate, nowMs: () => number): Fail
     ask: () => Promise<User | undefined>,
   ): Promise<Reviewed<User>> => {
     const wasAccepted = accepted.has(digest);
-    // The rate is charged before the review, because other requests may arrive during it.
+    // Count the request before the review, because other requests may arrive during the review.
     const refusal = wasAccepted ? undefined : rates.take(address, nowMs());
     if (refusal !== undefined) return { refusal };
     let isUnknown = false;

@@ -1,11 +1,11 @@
 /** Answers that are requested once and then kept for a while. */
 export type KeptAnswers<Value> = {
-  /** Returns the kept answer, or else that of `ask`, which concurrent callers share. A failure is not kept. */
+  /** Returns the kept answer, or the answer of `ask`, which concurrent callers share. A failure is not kept. */
   get(key: string, ask: () => Promise<Value>): Promise<Value>;
   readonly size: number;
 };
 
-/** Keeps each answer for `keptMs`, and at most `maxEntries` of them: a new one replaces the oldest. `nowMs` is a monotonic clock. */
+/** Keeps each answer for `keptMs`, and at most `maxEntries` answers: a new answer replaces the oldest. `nowMs` is a monotonic clock. */
 export function keepAnswers<Value>({
   keptMs,
   maxEntries,

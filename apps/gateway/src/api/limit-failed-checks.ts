@@ -3,10 +3,10 @@ import { buildProblem, type Problem } from "../domain/build-problem.ts";
 
 const MAX_FAILED_CHECKS = 3;
 
-/** Returns why a stream must end; undefined if it may continue. */
+/** Returns the reason why a stream must end; undefined if it may continue. */
 export type StreamCheck = () => Promise<Problem | undefined>;
 
-/** Lets a stream continue while its check fails, such as during a short outage of the cluster. After three consecutive failures the stream must end. */
+/** Lets a stream continue while its check fails, for example during a short outage of the cluster. After three consecutive failures the stream must end. */
 export function limitFailedChecks(check: StreamCheck): StreamCheck {
   let failures = 0;
   return async () => {

@@ -4,8 +4,8 @@ import { JobService } from "@muster/proto";
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Completes the keys of the jobs in a reply as JSON. Those of a job-controller of the last release lack the namespace: it serves only one, which its lists
- * state, and which the request for one job has.
+ * Adds the namespace to the keys of the jobs in a reply as JSON. Keys of a job-controller of the last release lack it: that release serves only one namespace,
+ * which its lists state, and which a request for one job contains.
  */
 export function nameJobNamespaces({ resource }: Route, reply: Fields, request: Fields): Fields {
   if (resource.service !== JobService) return reply;

@@ -15,7 +15,7 @@ import {
 } from "@muster/gateway-api";
 import type { MessageShape } from "@muster/proto";
 
-/** Whether the request follows a list. */
+/** Returns whether the request follows a list. */
 export function isWatch(route: Route, query: Asked["query"]): boolean {
   return isWatchable(route) && query["watch"] === "true";
 }
@@ -23,19 +23,19 @@ export function isWatch(route: Route, query: Asked["query"]): boolean {
 /** The parts of an HTTP request that a service may read. */
 export type Asked = {
   readonly params: Readonly<Record<string, string>>;
-  /** A parameter that is given twice is a list. */
+  /** Query parameters. A repeated parameter is a list. */
   readonly query: Readonly<Record<string, string | readonly string[]>>;
   readonly body: unknown;
 };
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Names of all objects of Muster and Kubernetes: no part of a path, and no control characters. */
+/** Pattern of the names of Muster and Kubernetes objects; it excludes path separators and control characters. */
 const NAME = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/;
-/** Fields for other namespaces than that of the installation, in which the rights are checked. */
+/** Fields that select another namespace than that of the installation, in which the rights are checked. */
 const HIDDEN_FIELDS = ["elsewhere"];
 const MAX_LIMIT = 500;
-/** The maximum depth of a body. Manifests have up to twenty levels. */
+/** Maximum depth of a body. Manifests have up to twenty levels. */
 const MAX_DEPTH = 100;
 
 /**
@@ -76,7 +76,7 @@ export function readWatchedLists(
   });
 }
 
-/** Throws FaultError invalid_request for a body that is nested too deep, because its readers are recursive. */
+/** Throws FaultError invalid_request for a body that is nested too deeply, because its readers are recursive. */
 export function requireDepth(body: unknown): void {
   let level: readonly unknown[] = [body];
   for (let depth = 0; level.length > 0; depth += 1) {
@@ -87,7 +87,7 @@ export function requireDepth(body: unknown): void {
   }
 }
 
-/** Throws FaultError invalid_request for a part of a path that cannot be a name. */
+/** Throws FaultError invalid_request for a path parameter that cannot be a name. */
 export function requireNames(params: Asked["params"]): void {
   const wrong = Object.entries(params).find(([, value]) => !NAME.test(value));
   if (wrong === undefined) return;
@@ -113,7 +113,7 @@ function describeParameter(name: string, known: readonly string[]): string {
   return known.length === 0 ? "this path takes no query" : describeUnknownField(name, known);
 }
 
-/** Moves the fields that identify an item into the field that the request has for them. */
+/** Moves the fields that identify an item into the field that the request provides for them. */
 function placeFields({ resource: { nameIn }, method }: Route, fields: Fields): Fields {
   const inner = nameIn === undefined ? undefined : getShape(getTypeName(method.request)).fields[nameIn];
   if (nameIn === undefined || inner === undefined) return fields;
@@ -134,7 +134,7 @@ function readBody(route: Route, body: unknown, params: Asked["params"]): Fields 
   return parseFields(getTypeName(method.request), body ?? {}, "", hiddenFields(route));
 }
 
-/** Returns fields of the request that its body cannot have, because the path, the method or the gateway sets them. */
+/** Returns the fields of the request that its body cannot contain, because the path, the method or the gateway sets them. */
 function hiddenFields({ params, change, resource }: Route): readonly string[] {
   return [...OWN_FIELDS, ...HIDDEN_FIELDS, ...params, ...Object.keys(change?.sets ?? {}), resource.nameIn ?? ""];
 }

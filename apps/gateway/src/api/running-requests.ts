@@ -2,29 +2,29 @@ import type { Fault } from "@muster/faults";
 
 export type RequestLimits = {
   readonly maxRequests: number;
-  /** The share of one address in the requests whose user and body the gateway has not received yet. */
+  /** Maximum requests of one address whose user and body the gateway has not received yet. */
   readonly maxArriving: number;
 };
 
-/** Counts the requests that run, and those of each address that still arrive. */
+/** Counts the running requests, and the arriving requests of each address. */
 export type RunningRequests<Request> = {
-  /** Counts the request until `leave`, and as arriving until `arrive`. Returns the fault of a request over a limit, which counts too. */
+  /** Counts the request until `leave`, and as arriving until `arrive`. Returns the fault of a request above a limit; that request counts too. */
   begin(request: Request, address: string): Fault | undefined;
-  /** The gateway has received the user and the body. */
+  /** Records that the gateway has received the user and the body. */
   arrive(request: Request): void;
   leave(request: Request): void;
   readonly running: number;
-  /** The number of addresses with requests that arrive. */
+  /** Number of addresses with arriving requests. */
   readonly addresses: number;
 };
 
-/** The retry hint at a limit. */
+/** Retry hint at a limit. */
 export const BUSY_RETRY_MS = 1000;
 
-/** `arrive` and `leave` have no effect if they are repeated. */
+/** Creates the counter. Repeated calls of `arrive` and `leave` have no effect. */
 export function runningRequests<Request>({ maxRequests, maxArriving }: RequestLimits): RunningRequests<Request> {
   const running = new Set<Request>();
-  // The address is kept, because a closed stream of HTTP/2 has none.
+  // The address is stored, because a closed HTTP/2 stream has no address.
   const addressOf = new Map<Request, string>();
   const arriving = new Map<string, number>();
   return {

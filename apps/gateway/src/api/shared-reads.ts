@@ -4,20 +4,20 @@ import { OWN_FIELDS, getShape, getTypeName, type Route } from "@muster/gateway-a
 import { answerOf } from "./answer-request.ts";
 import { readRequest, type Asked } from "./read-request.ts";
 
-/** Makes one call of a service, whose reply stays encoded. Rejects with FaultError and nothing else. */
+/** Makes one call of a service, whose reply stays encoded. Rejects only with FaultError. */
 export type CallBytes = (route: Route, request: Readonly<Record<string, unknown>>) => Promise<Uint8Array>;
 
-/** An answer as sent, with its version. */
+/** An answer as it is sent, with its version. */
 export type ReadAnswer = { readonly json: string; readonly tag: string };
 
 /** Answers of reads that do not depend on the user. */
 export type SharedReads = {
   /**
-   * Calls the service once for all requests of the same `url` that arrive before the call begins: a read observes every write that was answered before it
-   * arrived. Rejects with FaultError and nothing else.
+   * Calls the service once for all requests of one `url` that arrive before the call begins. A read observes every write that was answered before the read
+   * arrived. Rejects only with FaultError.
    */
   read(url: string, route: Route, asked: Asked): Promise<ReadAnswer>;
-  /** The number of kept characters and bytes. */
+  /** Number of characters and bytes in the kept answers. */
   readonly kept: number;
 };
 
@@ -29,14 +29,14 @@ type Kept = {
 
 export type ReadLimits = { readonly maxAnswers: number; readonly maxKept: number };
 
-/** Whether the answer is one reply of the service, and equal for all users with the right. */
+/** Returns whether the answer is one reply of the service, and equal for all users with the right. */
 export function isShared(route: Route, { waitMs = "0" }: Asked["query"]): boolean {
   const { kind } = route.answer;
   const isOneReply = kind === "list" || kind === "item" || kind === "reply";
   return route.http === "GET" && isOneReply && waitMs === "0" && !hasCallerFields(route);
 }
 
-/** Keeps the last answers, so that a reply with the same bytes is not converted again. Drops the oldest beyond either limit. */
+/** Keeps the last answers, so that an unchanged reply is not converted again. Drops the oldest answers above either limit. */
 export function openSharedReads(call: CallBytes, { maxAnswers, maxKept }: ReadLimits): SharedReads {
   // The answers, sorted by their last use.
   const answers = new Map<string, Kept>();
@@ -83,7 +83,7 @@ export function openSharedReads(call: CallBytes, { maxAnswers, maxKept }: ReadLi
   };
 }
 
-/** Resolves in the next turn of the event loop, when all requests of this turn have arrived. */
+/** Resolves in the next turn of the event loop, once all requests of this turn have arrived. */
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
@@ -112,7 +112,7 @@ function sizeOf(url: string, { reply, answer }: Kept): number {
 
 const callers = new Map<Route, boolean>();
 
-/** Whether the request has fields for its user or its id. */
+/** Returns whether the request has fields for its user or its id. */
 function hasCallerFields(route: Route): boolean {
   const known =
     callers.get(route) ?? OWN_FIELDS.some((name) => name in getShape(getTypeName(route.method.request)).fields);

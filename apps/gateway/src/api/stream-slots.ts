@@ -2,9 +2,9 @@ import type { Fault } from "@muster/faults";
 
 export type StreamLimits = { readonly maxStreams: number; readonly maxUserStreams: number };
 
-/** Slots for streams, which last long: those of the process, and those of each user. */
+/** Slots for streams, limited per process and per user. */
 export type StreamSlots = {
-  /** Returns a slot until it is disposed of, or the fault that names the limit. */
+  /** Returns a slot that is held until its disposal, or the fault that names the exceeded limit. */
   take(user: string): Disposable | Fault;
   readonly taken: number;
 };

@@ -1,6 +1,6 @@
 import type { Right } from "@muster/gateway-api";
 
-/** The user, as Kubernetes or the issuer of the token names it. */
+/** A user with the names that Kubernetes or the issuer of the token uses. */
 export type User = {
   readonly name: string;
   readonly uid?: string | undefined;
@@ -11,12 +11,12 @@ export type User = {
 };
 
 /**
- * Undefined if no user known to this authenticator has the token. Rejects with FaultError unavailable if this cannot be checked now. Never logs the token, and
- * no error contains it.
+ * Returns the user of the token; undefined if this authenticator knows no user of it. Rejects with FaultError unavailable if the check is impossible now. Never
+ * logs the token, and no error contains the token.
  */
 export type Authenticate = (token: string) => Promise<User | undefined>;
 
-/** A right on one object, or on all of them. */
+/** A right on one object, or on all objects of a resource. */
 export type Access = Right & {
   /** Empty for the whole cluster, or all namespaces. */
   readonly namespace: string;
@@ -24,7 +24,7 @@ export type Access = Right & {
   readonly name: string;
 };
 
-/** Returns whether the user has the right. Rejects with FaultError unavailable if this cannot be checked now. */
+/** Returns whether the user has the right. Rejects with FaultError unavailable if the check is impossible now. */
 export type Authorize = (user: User, access: Access) => Promise<boolean>;
 
 /** Combines authenticators: the first one that knows the user decides. */

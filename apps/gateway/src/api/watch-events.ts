@@ -8,16 +8,16 @@ export type ListName = string | undefined;
 export type WatchEvents = {
   /** Returns the whole list, as `added` events. */
   readonly items: () => readonly Buffer[];
-  /** Returns the changes after this one; undefined if some were dropped. */
+  /** Returns the changes after this number; undefined if some were dropped. */
   readonly after: (number: number) => readonly Buffer[] | undefined;
 };
 
-/** The limit of one chunk, after which a client that reads slowly shows its progress. */
+/** Maximum size of one chunk, after which a slow client shows its progress. */
 const PIECE_CHARACTERS = 32_768;
-/** Limits the different positions of lagging clients; events for further positions are encoded for one client. */
+/** Maximum number of positions of lagging clients whose events are shared; events for a further position are encoded for one client. */
 const MAX_PLACES = 64;
 
-/** Formats one event. JSON contains no line ends, so one line of data is enough. */
+/** Formats one event. JSON contains no line ends, so one data line is sufficient. */
 export function eventOf(kind: string, id: string | undefined, data: string): string {
   return `event: ${kind}\n${id === undefined ? "" : `id: ${id}\n`}data: ${data}\n\n`;
 }
@@ -40,7 +40,7 @@ export function placesIn(id: string | undefined): ReadonlyMap<string, number> {
 
 const known = new WeakMap<WatchFeed, Map<ListName, WatchEvents>>();
 
-/** Returns the events of a feed under one name. Each is encoded once while the list stays unchanged. */
+/** Returns the events of a feed under one name. Each event is encoded once while the list stays unchanged. */
 export function eventsOf(feed: WatchFeed, list: ListName): WatchEvents {
   const ofFeed = known.get(feed) ?? new Map<ListName, WatchEvents>();
   known.set(feed, ofFeed);

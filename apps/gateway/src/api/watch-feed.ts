@@ -4,37 +4,37 @@ import { buildProblem, type Problem } from "../domain/build-problem.ts";
 import type { Items } from "../domain/plan-changes.ts";
 import { changeHistory, type HistoryLimits, type NumberedChange } from "./change-history.ts";
 
-/** One list that is followed for all its watchers. */
+/** One followed list, which all its watchers share. */
 export type WatchFeed = {
-  /** The prefix of the ids of its changes. Another process, and a later feed of the same list, have a different prefix. */
+  /** The prefix of the ids of the feed's changes. Another process, and a later feed of this list, use a different prefix. */
   readonly id: string;
   readonly items: Items;
   readonly last: number;
-  /** The characters of the changes that are kept for readers that reconnect. */
+  /** Number of characters in the changes that are kept for readers that reconnect. */
   readonly keptCharacters: number;
   after(number: number): readonly NumberedChange[] | undefined;
   /** True once the list was read. */
   readonly isRead: boolean;
-  /** Why the list is not current, for people; undefined if it is. */
+  /** The reason why the list is not current, for people; undefined if it is current. */
   readonly trouble: string | undefined;
-  /** Why the watch of the list has ended; undefined while it is active. */
+  /** The reason why the watch of the list has ended; undefined while it is active. */
   readonly end: Problem | undefined;
   /** Calls the listener at each change of these fields, until disposed. */
   onChange(listener: () => void): Disposable;
 };
 
-/** Ends a feed, also if its fault is temporary. */
+/** Ends a feed, even if the fault is temporary. */
 export class FeedRefused extends FaultError {}
 
 export type FeedOptions = HistoryLimits & {
   /** Reads the whole list. Rejects with FaultError if its service does not answer, and with FeedRefused if the list may not be followed any more. */
   readonly read: (signal: AbortSignal) => Promise<Items>;
-  /** Resolves when the list must be read again, after a read that found this many changes. */
+  /** Resolves when the list must be read again; `changes` is the number of changes that the last read found. */
   readonly pause: (changes: number, signal: AbortSignal) => Promise<unknown>;
   readonly signal: AbortSignal;
 };
 
-/** Follows a list until the signal, or a fault that no later read can pass. `ended` rejects with a defect. */
+/** Follows a list until the signal, or until a fault that every later read would have. `ended` rejects with a defect. */
 export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): {
   readonly feed: WatchFeed;
   readonly ended: Promise<void>;
@@ -98,7 +98,7 @@ export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): 
     },
     after: (number) => history.after(number),
     onChange: (listener) => {
-      // Each subscription has its own entry, even for the same function.
+      // Each subscription has its own entry, even if two subscriptions pass one function.
       const own = (): void => listener();
       listeners.add(own);
       return { [Symbol.dispose]: () => void listeners.delete(own) };
@@ -107,7 +107,7 @@ export function openWatchFeed({ read, pause, signal, ...limits }: FeedOptions): 
   return { feed, ended: follow() };
 }
 
-/** Whether the fault is caused by the request itself, so that no later read succeeds. */
+/** Returns whether the request itself causes the fault, so that every later read fails too. */
 function isOfRequest(fault: Fault): boolean {
   return !isRetryable(fault) && buildProblem(fault).status < 500;
 }

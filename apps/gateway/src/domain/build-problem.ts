@@ -2,7 +2,7 @@ import { assertNever, describeFault, getReason, type Fault } from "@muster/fault
 
 /** A problem document of RFC 9457. */
 export type Problem = {
-  /** Identifies the code. It is a name, and no address. */
+  /** Identifies the code. It is a name, not an address. */
   readonly type: string;
   readonly title: string;
   readonly status: number;
@@ -12,7 +12,7 @@ export type Problem = {
   readonly code: string;
   /** The invalid field of the request. */
   readonly field?: string;
-  /** The time after which the same request may succeed. Absent if a retry does not help. */
+  /** Time after which the same request may succeed; absent if a retry does not help. */
   readonly retryAfterMs?: number;
   /** All fields of the service's fault. */
   readonly fault?: Fault;
@@ -85,7 +85,7 @@ function statusOf(fault: Fault): number {
     case "conflict":
     case "reservation_differs":
       return 409;
-    // The path is correct, but the body can never be satisfied.
+    // The path is correct, but the cluster can never satisfy the body.
     case "pool_unknown":
     case "pool_capacity":
     case "queue_unknown":
@@ -116,7 +116,7 @@ function retryAfterOf(fault: Fault): number | undefined {
     case "deadline_exceeded":
     case "cancelled":
       return RETRY_MS;
-    // A conflict needs a new read before the retry; other faults stay.
+    // A conflict requires a new read before the retry; a retry does not change the other faults.
     default:
       return undefined;
   }

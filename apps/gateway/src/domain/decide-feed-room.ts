@@ -1,4 +1,4 @@
-/** The share of one user in the bytes of all lists. */
+/** Maximum share of one user in the bytes of all lists. */
 const USER_SHARE = 2 / 3;
 
 export type FeedRoom =
@@ -7,8 +7,8 @@ export type FeedRoom =
   | { readonly kind: "refused"; readonly of: "user" | "all"; readonly limitBytes: number };
 
 /**
- * Decides whether a list may be followed at its size. `totalBytes` are the bytes of all lists, and `readerBytes`, for each user who watches this list, those of
- * the lists that the user watches. One user within the share keeps the list for all.
+ * Decides whether a list of this size may be followed. `totalBytes` are the bytes of all lists. `readerBytes` has, for each user who watches this list, the
+ * bytes of all lists that the user watches. The list stays for all its users while one of them is within the share.
  */
 export function decideFeedRoom(
   { totalBytes, readerBytes }: { readonly totalBytes: number; readonly readerBytes: readonly number[] },

@@ -13,12 +13,12 @@ export type OriginVerdict = { readonly kind: "allowed" } | { readonly kind: "ref
 const READING = new Set(["GET", "HEAD", "OPTIONS"]);
 const ALLOWED: OriginVerdict = { kind: "allowed" };
 
-/** Whether an address can have this host: a name or an IP address, and a port. */
+/** Returns whether an address can have this host: a name or an IP address, and a port. */
 export function isHost(host: string): boolean {
   return /^([\w.-]+|\[[\d.:a-f]+\])(:\d{1,5})?$/i.test(host) && URL.canParse(`http://${host}`);
 }
 
-/** Decides whether a page of this host, and no other page, has sent the request. The scheme may differ, because a proxy in front may use TLS. */
+/** Decides whether a page of this host sent the request, and no other page. The scheme may differ, because a proxy in front may use TLS. */
 export function decideOrigin({ method, host, origin, fetchSite }: BrowserRequest): OriginVerdict {
   if (READING.has(method)) return ALLOWED;
   if (origin !== undefined && URL.parse(origin)?.host !== URL.parse(`${schemeOf(origin)}://${host}`)?.host)

@@ -1,6 +1,6 @@
-/** The interval for a list that changes, if a read is fast. */
+/** Minimum interval, for a list that changes and whose read is fast. */
 const MIN_MS = 50;
-/** Reading takes at most a third of the time, so that many changing lists slow down only each other. */
+/** Pause after a read as a multiple of its duration: reading takes at most a third of the time, so that many changing lists slow down only each other. */
 const REST = 2;
 
 export type LastRead = {
@@ -11,7 +11,7 @@ export type LastRead = {
   readonly intervalMs: number;
 };
 
-/** Decides when a watched list is read again: soon while it changes, and after twice the time after each read without a change. */
+/** Returns the interval after which a watched list is read again: short while the list changes, and doubled after each read without a change. */
 export function decideReadInterval({ changes, readMs, intervalMs }: LastRead, maxMs: number): number {
   const soonMs = Math.max(MIN_MS, readMs * REST);
   return Math.min(maxMs, changes > 0 ? soonMs : Math.max(soonMs, intervalMs * 2));

@@ -1,4 +1,4 @@
-/** The answer of a request, as the client receives it. A status of 400 or more is a problem document. */
+/** The answer to a request as the client receives it. With a status of 400 or more, the body is a problem document. */
 export type KeptAnswer = { readonly status: number; readonly body: string };
 
 /** A request with a key, as the bucket stores it. */
@@ -14,7 +14,7 @@ export type KeptRequest = {
 export type Repeat =
   | { readonly kind: "differs" }
   | { readonly kind: "answered"; readonly answer: KeptAnswer }
-  /** The service may have received the request; repeated with the same id, it creates nothing twice. */
+  /** The service may have received the request. A repetition with this id creates no second object. */
   | { readonly kind: "unanswered"; readonly requestId: string };
 
 /** Decides about a request whose key is known. */
@@ -23,7 +23,7 @@ export function decideRepeat({ digest, requestId, answer }: KeptRequest, repeate
   return answer === undefined ? { kind: "unanswered", requestId } : { kind: "answered", answer };
 }
 
-/** Whether a repetition must get the same answer. A key must not keep an outage or a temporary limit, and an invalid request takes no space. */
+/** Returns whether a repetition must get this answer. Answers to outages, temporary limits and invalid requests are not kept. */
 export function isFinal({
   status,
   retryAfterMs,

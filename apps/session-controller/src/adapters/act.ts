@@ -42,10 +42,10 @@ export type ActDeps = CreatePodDeps & {
   readonly ledger: SessionLedger;
   readonly pods: SessionPods;
   readonly reading: Omit<LogReading, "deadline" | "logs">;
-  /** The logs of pods in the namespace; absent: MUSTER_NAMESPACE. */
+  /** Returns access to the logs of pods in the namespace; absent: MUSTER_NAMESPACE. */
   readonly logsIn: (namespace?: string) => PodLogs;
   readonly maxExecutors: number;
-  /** The requests that admission currently adds to pods of the namespace, which is MUSTER_NAMESPACE if absent; no function: none. */
+  /** Returns the requests that admission currently adds to pods of the namespace; an absent namespace is MUSTER_NAMESPACE. Absent function: no additions. */
   readonly podDefaults?: (namespace?: string) => PodDefaults;
   readonly chooseQueue: ChooseQueue;
 };
@@ -54,7 +54,7 @@ export type ActDeps = CreatePodDeps & {
 export type SessionLedger = {
   readonly sessions: LedgerCalls;
   readonly replacements: LedgerCalls;
-  /** Sets the maximum number of sessions that hold machines; beyond it the ledger grants none. */
+  /** Sets the maximum number of sessions that hold machines; the ledger grants no machines above it. */
   readonly limitSessions: (limit: number) => Promise<void>;
 };
 
@@ -68,7 +68,7 @@ export function makeSessionLedger(calls: ReservationCalls): SessionLedger {
   };
 }
 
-/** Executes one step of a session. Steps may run repeatedly, because names, owners and uids identify their effects. */
+/** Executes one step of a session. Steps may be repeated, because names, owners and uids identify their effects. */
 export function performStep(
   deps: ActDeps,
   record: SessionRecord,
@@ -129,7 +129,7 @@ export async function listOwned(
   return owned;
 }
 
-/** Timeout of explanations, so that a caller who only reads a session does not wait longer. */
+/** Timeout of explanations: a caller that only reads a session does not wait longer for one. */
 const EXPLAIN_TIMEOUT_MS = 1000;
 
 type ExplainDeps = Pick<ActDeps, "ledger" | "podDefaults" | "chooseQueue"> & {
@@ -146,7 +146,7 @@ function textOf(choice: Exclude<QueueChoice, { readonly kind: "queue" | "none" }
 }
 
 /**
- * Returns why a session without a reservation would wait for its machines; undefined if the ledger would grant them now. Rejects with the fault for which the
+ * Returns why a session without a reservation would wait for its machines; undefined if the ledger would grant them now. Rejects with the fault with which the
  * session would end, or if the ledger is unavailable.
  */
 export async function checkMachines(
@@ -168,7 +168,7 @@ export async function checkMachines(
   }
 }
 
-/** Returns the ledger's current reason why a session waits, or would wait; undefined if it does not, or the ledger is unavailable. */
+/** Returns the ledger's current reason why a session waits, or would wait; undefined if it would not wait, or if the ledger is unavailable. */
 export async function explainWaiting(deps: ExplainDeps, record: SessionRecord): Promise<WaitReason | undefined> {
   try {
     if (record.reservationId === "") return await checkMachines(deps, record);
@@ -232,7 +232,7 @@ async function reserve(
   return withLowered(await reserveOrAdopt(ledger.sessions, record.name, needs, options), priority, choice);
 }
 
-/** Adds the limit of the queue if it lowers the priority. */
+/** Adds the queue's priority limit if it lowers the priority. */
 function withLowered(seen: ReservationSeen, priority: number, choice: QueueChoice): ReservationSeen {
   if (choice.kind !== "queue" || choice.maxPriority === undefined || priority <= choice.maxPriority) return seen;
   const { name: queue, maxPriority } = choice;
@@ -243,13 +243,13 @@ function queueOf(choice: QueueChoice): string | undefined {
   return choice.kind === "queue" ? choice.name : undefined;
 }
 
-/** Returns undefined if the queue is not the reason for the refusal. */
+/** Returns the wait code if the queue is the reason for the refusal; otherwise undefined. */
 function unqueuedCode({ code }: Fault): "QUEUE_UNKNOWN" | "QUOTA_EXCEEDED" | undefined {
   if (code === "queue_unknown") return "QUEUE_UNKNOWN";
   return code === "quota_exceeded" ? "QUOTA_EXCEEDED" : undefined;
 }
 
-/** Sessions do not end when they are preempted. */
+/** Returns the queue options of a reservation. Sessions do not end when they are preempted. */
 function inQueue(queue: string | undefined): Parameters<LedgerCalls["reserve"]>[2] {
   return queue === undefined ? {} : { queue, notPreemptible: true };
 }
@@ -293,8 +293,8 @@ async function reserveReplacement(
 }
 
 /**
- * Reserves the needs, or adopts the existing reservation. Earlier versions requested whole machines of one pool, without node selections or without minima, and
- * an earlier ledger stores no others: such a reservation is adopted unchanged.
+ * Reserves the needs, or adopts the existing reservation. Earlier versions requested whole machines of one pool, without node selections or minima, and an
+ * earlier ledger stores only these. Such a reservation is adopted unchanged.
  */
 async function reserveOrAdopt(
   ledger: LedgerCalls,
@@ -322,7 +322,7 @@ async function reserveOrAdopt(
 /** The needs of components, with and without the requests that admission adds, which may have changed since the reservation. */
 type Needed = { readonly needs: readonly ComponentNeed[]; readonly own: readonly ComponentNeed[] };
 
-/** Computes the needs of all components; `only`: of one component. */
+/** Computes the needs of all components, or of the component `only`. */
 function neededOf(record: SessionRecord, poolLabel: string, defaults?: PodDefaults, only?: string): Needed {
   const isMeant = ({ component }: ComponentNeed): boolean => only === undefined || component === only;
   return {
@@ -332,8 +332,8 @@ function neededOf(record: SessionRecord, poolLabel: string, defaults?: PodDefaul
 }
 
 /**
- * Returns whether these are the same needs: without further pools, parts of machines, node selections or minima, or with amounts that cover the requests of the
- * templates.
+ * Returns whether the found needs match ours: without further pools, parts of machines, node selections or minima, or with amounts that cover the requests of
+ * the templates.
  */
 function isAdoptable(found: Reservation["needs"], own: readonly ComponentNeed[]): boolean {
   const requested = new Map(own.map((need) => [need.component, need]));
@@ -349,7 +349,7 @@ function isAdoptable(found: Reservation["needs"], own: readonly ComponentNeed[])
   return found.length === own.length && found.every(isSame);
 }
 
-/** Returns whether the reserved amounts, if any, cover those of a template. */
+/** Returns whether the reserved amounts, if any, cover the requests of a template. */
 function isHeldBy(requests: Requests | undefined, found: Requests | undefined): boolean {
   if (found === undefined) return true;
   return requests !== undefined && Object.entries(requests).every(([name, amount]) => amount <= (found[name] ?? 0));

@@ -52,7 +52,7 @@ async function heapAfterCollection(): Promise<number> {
   return process.memoryUsage().heapUsed;
 }
 
-/** The logs in the record once every pod is reported. */
+/** Returns the logs in the record once every pod is reported. */
 async function collected(from: LogReading, of: typeof record, live: readonly LivePod[]) {
   const reads: LogsRead[] = [];
   await collectLogs(from, of, live, (read) => void reads.push(read));

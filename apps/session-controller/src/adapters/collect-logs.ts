@@ -13,19 +13,19 @@ const ATTEMPT_MS = 10_000;
 const PAUSE_MS = { step: 500, most: 2000 };
 /** Maximum number of concurrent reads per session. */
 const MAX_LOGS_PER_SESSION = 8;
-/** The size of the end of a truncated log that is searched for a result. */
+/** Size of the end of a truncated log in which a result is searched. */
 const END = { lines: 1000, limitBytes: 2 ** 20 };
 
 export type LogReading = {
   readonly logs: PodLogs;
   readonly store: LogStore;
-  /** Bytes kept of each container's log. */
+  /** Maximum bytes that are stored of each container's log. */
   readonly limitBytes: number;
-  /** How long a log is retried, which outlasts a short outage of the API server. Then its unread part is lost. */
+  /** Time for which reading a log is retried, longer than a short outage of the API server. After it, the unread part of the log is lost. */
   readonly patienceMs: number;
-  /** As `patienceMs`, for the driver's log, which has the result. */
+  /** Time for which reading the driver's log, which has the result, is retried. */
   readonly resultPatienceMs: number;
-  /** Limits concurrent reads over all sessions of this process: each turn holds up to the kept size of a log in memory. */
+  /** Limits concurrent reads over all sessions of this process. Each read holds up to the stored size of a log in memory. */
   readonly turns: TakeTurn;
   /** Aborts all reads. */
   readonly deadline: AbortSignal;
@@ -36,7 +36,7 @@ type PodReading = {
   readonly lost: string[];
   /** Number of containers that are not read yet. */
   left: number;
-  /** The driver's result, from its log and its result file. The log itself is dropped, because reading the session's other logs may take long. */
+  /** The driver's result, from its log and its result file. The log itself is discarded, because reading the session's other logs may take long. */
   result: PickedResult | undefined;
 };
 
@@ -65,7 +65,7 @@ export async function collectLogs(
       ...source,
       isResult: source.of.pod.pod === driver?.pod && source.container === MAIN_CONTAINER,
     }))
-    // The log with the result gets the whole time, however many others there are.
+    // The log with the result comes first, so that it gets the whole time, however many logs follow.
     .sort((a, b) => Number(b.isResult) - Number(a.isResult));
   const keep = async ({ of, container, isResult }: (typeof sources)[number]): Promise<void> => {
     const lost = await keepLog(reading, { session: record.name, of, container, isResult });
@@ -120,7 +120,7 @@ function logsReadOf({ pod, lost, ...read }: PodReading, isDriver: boolean): Logs
   return { kind: "logs-read", pod: pod.pod, warnings: [...spoiled, ...warnings], resultJson: result.resultJson };
 }
 
-/** Reads the end of a truncated log again, because a result must not span the gap in its middle. */
+/** Reads the end of a truncated log again, because a result must not span the gap in the middle of the log. */
 async function driverLogOf(
   reading: LogReading,
   { pod, container, tail }: { readonly pod: string; readonly container: string; readonly tail: LogTail },
@@ -134,7 +134,7 @@ async function driverLogOf(
       return read.broken === undefined ? read : throwFault(read.broken);
     });
     const log = logOf(end);
-    // The result may be in an earlier line than these.
+    // The result may be in a line before these lines.
     return pickResult(log, "").resultJson === "" ? { unreadable } : log;
   } catch (error) {
     reasonOf(error);
@@ -146,7 +146,7 @@ function logOf({ bytes, omittedBytes }: LogTail): DriverLog {
   return { text: new TextDecoder().decode(bytes), startMissing: omittedBytes > 0 };
 }
 
-/** Retry time of one log. `endMs` is undefined until its first turn, so that queueing does not count. */
+/** Retry time of one log. `endMs` is undefined until the log's first turn, so that queueing does not count. */
 type Patience = { readonly ms: number; endMs: number | undefined };
 
 /** Retries until the time has passed or an error is permanent. */
@@ -190,7 +190,7 @@ function attempt({ deadline }: LogReading): AbortSignal {
   return AbortSignal.any([AbortSignal.timeout(ATTEMPT_MS), deadline]);
 }
 
-/** Describes a fault; other errors are defects and are rethrown. */
+/** Describes a fault; rethrows any other error, which is a defect. */
 function reasonOf(error: unknown): string {
   const fault = findFault(error);
   if (fault === undefined) throw error;

@@ -37,7 +37,7 @@ const STEP = {
 } as const;
 const UNCONFIRMED: PodCreation = { kind: "created", uid: "uid-1", node: "workers-0", confirmed: false };
 
-/** The calls, in order, of an executor of epoch 2 while the store has this record; by default it may have lost the lead. */
+/** Returns the calls, in order, of an executor of epoch 2 while the store contains this record; by default the executor may have lost the lead. */
 async function calls(
   stored: SessionRecord | undefined,
   created: PodCreation,

@@ -14,8 +14,8 @@ export type CreatePodDeps = {
 };
 
 /**
- * Creates the pod of one component, and confirms it only if the session still belongs to the writer of this record. A stopped process may create the pod after
- * the session is over. A pod that already exists is treated the same way.
+ * Creates the pod of one component, and confirms it only if the session still belongs to the writer of this record: a stopped process may create the pod after
+ * the session is over. An existing pod is treated in the same way.
  */
 export async function createPod(
   deps: CreatePodDeps,
@@ -38,14 +38,14 @@ export async function createPod(
 }
 
 /**
- * Returns whether the session is still the writer's, though another process may lead. The read follows the pod's creation, so that a later executor finds the
- * pod. If the session is lost, the store refuses the outcome, and the pod is deleted.
+ * Returns whether the session still belongs to the writer of this record, even if another process may lead. The read follows the pod's creation, so that a
+ * later executor finds the pod. If the session is lost, the store refuses the outcome, and the pod is deleted.
  */
 async function isCurrent({ load }: CreatePodDeps, { name, uid, epoch }: SessionRecord): Promise<boolean> {
   const stored = await load(name);
   if (stored?.record.uid !== uid) return false;
   if (stored.record.epoch < epoch) {
-    // The record is older than the last write, as from a NATS server that just lost its leader, so it proves nothing.
+    // The record is older than the last write, for example from a NATS server that just lost its leader, so it proves no loss.
     throwFault({ code: "unavailable", dependency: `record of session ${name}`, retryAfterMs: 100 });
   }
   return stored.record.epoch === epoch;

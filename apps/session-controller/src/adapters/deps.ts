@@ -66,12 +66,12 @@ import {
 import { makeSessionNames } from "./session-names.ts";
 import { buildPassSpan, recordPhase } from "./trace.ts";
 
-/** All dependencies of the service, by part. Disposing stops following the buckets. */
+/** All dependencies of the service, by part. Disposal stops the views of the buckets. */
 export type Deps = AsyncDisposable &
   LeadDeps & {
     readonly requests: RequestDeps;
     readonly metrics: SessionMetrics;
-    /** Describes outdated state; undefined if everything is fresh. */
+    /** Describes outdated views; undefined if every view is fresh. */
     readonly staleness: ReadyCheck;
   };
 
@@ -157,7 +157,7 @@ export async function openDeps(context: ServiceContext<Config>, bus: NatsBus): P
   };
 }
 
-/** Follows the requests that admission adds to pods. The service starts without an answer of the API server. */
+/** Follows the requests that admission adds to pods. The service starts even if the API server does not answer. */
 async function followPodDefaults(
   kube: KubeConfig,
   { config, logger }: Pick<ServiceContext<Config>, "config" | "logger">,
@@ -206,7 +206,7 @@ async function followQueues(
   };
 }
 
-/** Opens the views of the nodes and of the watchers' mark, which confirms that they see the cluster. */
+/** Opens the views of the nodes and of the mark with which watchers confirm that they observe the cluster. */
 async function openNodeViews(
   connection: NatsBus["connection"],
   options: Pick<ViewOptions, "signal" | "onProblem">,
@@ -228,7 +228,7 @@ type World = {
   readonly index: SessionIndex;
   readonly occupancy: RequestDeps["occupancy"];
   readonly pods: PodStates;
-  /** The view of the watchers' mark, which confirms that they see the cluster. */
+  /** The view of the mark with which watchers confirm that they observe the cluster. */
   readonly mark: View<muster.watch.v1.NodesComplete>;
   readonly nodes: Nodes;
   readonly followers: SessionFollowers;

@@ -41,7 +41,7 @@ export function followViews({ index, pods, followers, leftover, led }: HintDeps)
   });
 }
 
-/** Schedules a pass for each grant to a session or component; the pass queries the ledger. */
+/** Schedules a pass for each grant to a session or component. The pass queries the ledger. */
 export function followGrants(
   bus: Pick<Bus, "listen">,
   { index, led }: Pick<HintDeps, "index" | "led">,

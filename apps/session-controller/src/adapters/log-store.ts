@@ -20,12 +20,12 @@ type LogName = { readonly session: string; readonly pod: string; readonly contai
 export type LogStore = {
   /** Stores a log and replaces an earlier log of the same name. */
   keep(name: LogName, tail: Pick<LogTail, "bytes" | "omittedBytes">): Promise<void>;
-  /** Offsets include omitted bytes, so that a follower of the growing log continues at the same offset. */
+  /** Reads a range of a log. Offsets include omitted bytes, so that a follower of the growing log continues at its offset. */
   read(name: LogName, range: LogRange): Promise<KeptRange>;
   forget(session: string, pod: string): Promise<void>;
 };
 
-/** Size of all chunks but the last, so that an offset determines its chunk. */
+/** Size of all chunks except the last one, so that an offset determines its chunk. */
 const CHUNK_BYTES = 256 * 1024;
 
 const { LogChunk } = muster.session.v1;

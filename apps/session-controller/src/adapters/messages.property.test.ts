@@ -17,7 +17,7 @@ const DEFAULTS = { timeoutMs: 900_000, queueTimeoutMs: 1e6, ttlMs: 1e6, killAfte
 /** Text that only this service limits. */
 const ENDLESS = "\u20ac".repeat(10_000);
 
-/** A session of the maximum accepted size, with its text in this many pieces of such characters. */
+/** Builds a session of the maximum accepted size, with its text in this many pieces of these characters. */
 function fullDraft(components: number, pieces: number, letter: string, pools: number) {
   const names = Array.from({ length: components }, (_, index) => `${"c".repeat(44)}-${String(index).padStart(3, "0")}`);
   const [pool = "", ...otherPools] = Array.from({ length: pools }, (_, index) => "p".repeat(62) + String(index));

@@ -32,7 +32,7 @@ export function toSessionDraft(spec = SpecMessage.create()): SessionDraft {
   return { ...limitsOf(spec), components };
 }
 
-/** Decodes a stored record. Throws if `toWireRecord` has not encoded it. */
+/** Decodes a stored record. Throws for a record that `toWireRecord` did not encode. */
 function recordOf(message: muster.session.v1.SessionRecord): SessionRecord {
   const session = message.session ?? Session.create();
   const elsewhere = { namespace: session.namespace, name: message.nameInNamespace };
@@ -85,7 +85,7 @@ export function toWireRecord(record: SessionRecord): muster.session.v1.SessionRe
   };
 }
 
-/** The record as users see it. `revision` and the ledger's wait reason come from outside the record. */
+/** Converts the record to the session that users see. The record contains neither `revision` nor the ledger's wait reason. */
 export function toWireSession(
   record: SessionRecord,
   revision: number,

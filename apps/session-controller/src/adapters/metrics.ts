@@ -6,7 +6,7 @@ export type SessionMetrics = {
   observeRunning(count: () => number): () => void;
   /** Counts a stored session that does not decode. */
   unreadable(): void;
-  /** Counts one outcome, with the waiting time and the run time of the session. */
+  /** Counts one finished session by its outcome, and records its wait time and run time. */
   finished(record: SessionRecord): void;
 };
 
@@ -22,7 +22,7 @@ export function makeSessionMetrics(): SessionMetrics {
     unit: "{record}",
     description: "Times that a stored session did not decode",
   });
-  // The counter starts at 0, so that alerts see an increase at the first one.
+  // The counter starts at 0, so that alerts observe an increase at the first unreadable record.
   unreadable.add(0);
   const outcomes = meter.createCounter("muster.session.outcomes", {
     unit: "{session}",

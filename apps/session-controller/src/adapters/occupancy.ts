@@ -3,7 +3,7 @@ import type { View } from "@muster/store";
 /** The fields of a stored session that count towards the limits. */
 export type Occupant = { readonly finishedAtMs: number; readonly storedBytes: number };
 
-/** Tracks the number of unfinished sessions and the size of all, incrementally, because each submission needs both. */
+/** Tracks the number of unfinished sessions and the size of all sessions incrementally, because each submission needs both. */
 export function buildOccupancy(
   index: View<Occupant>,
 ): () => { readonly unfinished: number; readonly storedBytes: number } {

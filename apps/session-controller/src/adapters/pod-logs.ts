@@ -6,15 +6,15 @@ export type LogTail = {
   readonly bytes: Uint8Array;
   /** Bytes before the tail that were read and dropped. */
   readonly omittedBytes: number;
-  /** Why the end of the log is missing; undefined if it is complete. */
+  /** The fault that cut off the end of the log; undefined if the log is complete. */
   readonly broken: Fault | undefined;
 };
 
-/** Logs of containers, read from the API server as streams. All reject with FaultError. */
+/** Logs of containers, read from the API server as streams. Each method rejects with FaultError. */
 export type PodLogs = {
-  /** The last bytes of the log, or of the part read when the signal or a failure ended the read. Rejects if nothing was read. */
+  /** Reads the last bytes of the log, or of the part that was read before the signal or a failure. Rejects if no byte was read. */
   readTail(pod: string, container: string, limitBytes: number, signal: AbortSignal): Promise<LogTail>;
-  /** Reads the last lines of a log that broke off. They are complete unless bytes are omitted. Rejects as `readTail` does. */
+  /** Reads the last lines of a log whose earlier read failed. The lines are complete unless bytes are omitted. Rejects as `readTail` does. */
   readEnd(pod: string, container: string, range: EndRange, signal: AbortSignal): Promise<LogTail>;
   /** Streams the log and its growth, until the container ends or the signal is aborted. */
   follow(pod: string, container: string, signal: AbortSignal): AsyncIterable<Uint8Array>;
@@ -36,7 +36,7 @@ export function makePodLogs(config: KubeConfig, namespace: string): PodLogs {
   };
 }
 
-/** Exported for its tests. */
+/** Reads the stream and keeps its last `limitBytes` bytes. Exported for tests. */
 export async function makeTail(stream: AsyncIterable<Uint8Array>, limitBytes: number): Promise<LogTail> {
   const kept: Uint8Array[] = [];
   let keptBytes = 0;

@@ -4,8 +4,8 @@ import type { View } from "@muster/store";
 import { followMark } from "@muster/watch";
 
 /**
- * Returns whether a watcher has recently confirmed that it sees the cluster, and the view of its publications is current. `mark`: the view of the watchers'
- * mark.
+ * Returns whether a watcher has recently confirmed that it observes the cluster, and the view of its publications is current. `mark`: the view of the watchers'
+ * confirmation.
  */
 export function arePodsFresh(
   pods: Pick<View<unknown>, "ageMs">,

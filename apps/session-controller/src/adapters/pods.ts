@@ -22,7 +22,10 @@ import type { SessionRecord } from "../domain/session.ts";
 import type { LivePod, PodObstacle } from "../domain/snapshot.ts";
 import type { PodSeen } from "../domain/summarise-components.ts";
 
-/** The outcome of creating a pod: our pod exists, or an obstacle. An unconfirmed pod is not scheduled. `node`: the only node that it may run on. */
+/**
+ * The outcome of creating a pod: our pod exists, or an obstacle prevents it. An unconfirmed pod is not scheduled. `node`: the only node on which the pod may
+ * run.
+ */
 export type PodCreation =
   { readonly kind: "created"; readonly uid: string; readonly node: string; readonly confirmed: boolean } | PodObstacle;
 
@@ -34,16 +37,16 @@ type DeleteOptions = {
   readonly namespace?: string | undefined;
 };
 
-/** The pods of sessions at the API server. Everything rejects with FaultError while the API server is unavailable. */
+/** The pods of sessions at the API server. Each method rejects with FaultError while the API server is unavailable. */
 export type SessionPods = {
   create(record: SessionRecord, component: string, manifest: ReturnType<typeof buildPod>): Promise<PodCreation>;
   /** Removes the gate of exactly this pod. A missing or replaced pod is a fault: the next creation observes its state. */
   confirm(pod: string, uid: string, namespace?: string): Promise<void>;
   /** Deletes exactly this pod; a missing or replaced pod, or another version, is no error. */
   delete(pod: string, uid: string, options: DeleteOptions): Promise<void>;
-  /** Lists the present pods, not cached, without those of other installations. */
+  /** Lists the existing pods, uncached and without pods of other installations. */
   ofSession(session: Pick<SessionRecord, "name" | "uid" | "elsewhere">): Promise<LivePod[]>;
-  /** Lists the pods of all sessions, including those of other installations. `everywhere`: also of sessions in other namespaces. */
+  /** Lists the pods of all sessions, including pods of other installations. `everywhere`: also pods of sessions in other namespaces. */
   ofAllSessions(options: { readonly everywhere: boolean }): Promise<OwnedPod[]>;
 };
 
@@ -76,14 +79,14 @@ export function makePods(calls: KubeCalls, namespace: string, installation: stri
       }
     },
     confirm: async (pod, uid, of) => {
-      // With the uid, the API server rejects the patch for another pod of that name. Foreign gates stay.
+      // With the uid, the API server rejects the patch if another pod has the name. Foreign gates stay.
       const spec = { schedulingGates: [{ $patch: "delete", name: schedulingGates.unconfirmed }] };
       const body = { metadata: { uid }, spec };
       await withKubeFault(calls.patch(podsIn(of), pod, { kind: "strategic", body }), `confirming pod ${pod}`);
     },
     delete: async (pod, uid, { force, namespace: of, ...version }) => {
       const options = { preconditions: { uid, ...version }, ...(force ? { gracePeriodSeconds: 0 } : {}) };
-      // On a conflict the name belongs to another pod, or the pod has changed.
+      // On a conflict, another pod has the name, or the pod has changed.
       const deletion = unlessFault(calls.delete(podsIn(of), pod, options), "not_found", "conflict");
       await withKubeFault(deletion, `deleting pod ${pod}`);
     },
@@ -117,7 +120,7 @@ export function makePods(calls: KubeCalls, namespace: string, installation: stri
   };
 }
 
-/** Whether a pod with the labels of a session is in the namespace of that session. Users of any namespace can set the labels. */
+/** Returns whether the pod is in the namespace of the session that its labels name. Users of any namespace can set the labels. */
 function canBeOfSession(metadata: V1Pod["metadata"], own: string): boolean {
   const owner = { kind: SESSION, id: metadata?.labels?.[labels.owner] ?? "" };
   const { namespace = "" } = metadata ?? {};
@@ -136,7 +139,7 @@ function ownerOf({ metadata }: V1Pod, installation: string): Pick<OwnedPod, "own
   };
 }
 
-/** Reads the pod with the name; `taken`: the API server's refusal to create another pod of that name. */
+/** Reads the pod with this name; `taken` is the API server's refusal to create another pod of the name. */
 async function readExistingPod(calls: KubeCalls, pods: KubeResource, name: string, taken: unknown): Promise<V1Pod> {
   const pod = await withKubeFault(unlessMissing(calls.get<V1Pod>(pods, name)), `reading pod ${name}`);
   if (pod !== undefined) return pod;
@@ -149,7 +152,7 @@ export function getPinnedNode({ spec }: Pick<V1Pod, "spec">): string {
   return findGrantedNode(spec?.affinity) ?? "";
 }
 
-/** Classifies the pod of that name: created by an earlier executor, left from an earlier session, or foreign. */
+/** Classifies the pod with this name: created by an earlier executor, left over from an earlier session, or foreign. */
 export function adoptPod(
   pod: V1Pod,
   record: SessionRecord,
@@ -175,7 +178,7 @@ export function adoptPod(
   return { kind: "refused", component, reason: "POD_NAME_TAKEN", message: `pod ${name} belongs to ${other}${of}` };
 }
 
-/** Permanent refusals end the session; everything else is retried. */
+/** Returns the refusal for a permanent fault, which ends the session. Rethrows every other fault, which is retried. */
 function decideRefusal(fault: Fault, component: string, error: unknown): PodCreation {
   switch (fault.code) {
     case "invalid_request":
@@ -216,7 +219,7 @@ export function toLivePod(pod: V1Pod, overdueOn: LivePod["overdueOn"], nowMs: nu
   };
 }
 
-/** Start problems do not count as an end here: only a watcher measures how long they last. */
+/** Returns the state of a listed pod. Start problems are no end here, because only a watcher measures how long they last. */
 function podSeenOf(pod: V1Pod, nowMs: number): PodSeen {
   const { metadata, spec, status } = pod;
   const judged = decidePodHealth(pod, { startGraceMs: Infinity, nowMs, mainContainer: MAIN_CONTAINER });
@@ -239,7 +242,7 @@ function leftText({ status }: V1Pod): string {
   return main?.state?.terminated?.message ?? "";
 }
 
-/** Returns the started containers: only these have a log. */
+/** Returns the started containers; only started containers have a log. */
 function startedContainers(pod: V1Pod): string[] {
   const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {};
   return [...initContainerStatuses, ...containerStatuses]

@@ -2,7 +2,7 @@ import { KubeError, type KubeCalls } from "@muster/kube";
 import { expect, it } from "vitest";
 import { makeQueueCheck } from "./queue-check.ts";
 
-/** Builds a check on an API server that answers each list with this. */
+/** Builds a check on an API server that answers each list with this result. */
 function checking(answer: () => unknown) {
   const refusals: string[] = [];
   const list = (): Promise<unknown> => new Promise((resolve) => resolve(answer()));

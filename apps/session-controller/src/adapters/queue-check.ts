@@ -19,8 +19,8 @@ const NO_RIGHT =
   "deploy/kubernetes/session-controller.yaml grants it";
 
 /**
- * Returns whether a Queue exists at the API server. If the definition is missing, none exists; if the right to list is missing, none is assumed. Rejects with a
- * FaultError if the API server does not answer. Calls without options during a list share the next one.
+ * Returns whether a Queue exists at the API server. A missing definition or a missing right to list counts as no Queue. Rejects with FaultError if the API
+ * server does not answer. Calls without options during a list share the next list.
  */
 export function makeQueueCheck({ calls, onRefused }: QueueCheckDeps): (options?: CallOptions) => Promise<boolean> {
   let isReported = false;

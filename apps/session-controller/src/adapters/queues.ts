@@ -7,8 +7,8 @@ import { describeUnserved } from "../domain/describe-unserved.ts";
 import { makeQueueCheck, type QueueCheckDeps } from "./queue-check.ts";
 
 /**
- * Chooses the queue of a session by its name; empty: the session names no queue. `namespace`: of the session; absent: MUSTER_NAMESPACE. Rejects if the API
- * server cannot confirm whether a Queue exists.
+ * Chooses the queue of a session by its name; an empty name: the session names no queue. `namespace` is the namespace of the session; absent: MUSTER_NAMESPACE.
+ * Rejects if the API server cannot confirm whether a Queue exists.
  */
 export type ChooseQueue = (
   named: string,
@@ -18,15 +18,15 @@ export type ChooseQueue = (
 /** The queues that sessions may use. */
 export type SessionQueues = AsyncDisposable & {
   readonly choose: ChooseQueue;
-  /** Whether new sessions of the namespace run; undefined before the labels of the namespaces are listed. */
+  /** Returns whether new sessions of the namespace run; undefined before the labels of the namespaces are listed. */
   readonly servesNamespace: (namespace: string) => boolean | undefined;
-  /** Resolves once the labels of the namespace are listed, or refused. */
+  /** Resolves once the labels of the namespaces are listed, or the API server has refused to list them. */
   readonly synced: Promise<unknown>;
 };
 
 type QueueDeps = QueueCheckDeps & {
   readonly kube: KubeConfig;
-  /** MUSTER_NAMESPACE. */
+  /** Value of MUSTER_NAMESPACE. */
   readonly namespace: string;
   readonly sessionNamespaces: "own" | "all";
   /** The Queues, as the job-controller mirrors them. */
@@ -43,8 +43,8 @@ const NOT_PUBLISHED =
   "Queues exist, and the job-controller has not published them yet: the session waits until it has, or the Queues are deleted";
 
 /**
- * Follows the labels of the namespace, or of all. Without the right to read them, only sessions that name a queue need one, and these wait. An empty bucket
- * does not prove that no Queue exists, so the API server is asked for each session that would have none.
+ * Follows the labels of the own namespace, or of all namespaces. Without the right to read them, only sessions that name a queue need one, and these sessions
+ * wait. An empty bucket does not prove that no Queue exists, so the API server is queried for each session without a queue.
  */
 export function openQueues(deps: QueueDeps): SessionQueues {
   const { kube, namespace: own, sessionNamespaces, queues, changed, onProblem } = deps;
@@ -84,7 +84,7 @@ export function openQueues(deps: QueueDeps): SessionQueues {
         : { kind: "unknown", message: `the session names the queue "${name}", and ${NO_RIGHT}` };
     const labels = namespaces.get(namespace) ?? {};
     const choice = chooseQueue({ name, field: FIELD }, { name: namespace, labels }, indexQueues(queues.entries()));
-    // Without any Queue, sessions run in MUSTER_NAMESPACE alone.
+    // Without a Queue, only sessions of MUSTER_NAMESPACE run.
     if (choice.kind !== "none" || namespace === own) return choice;
     return { kind: "unknown", message: describeUnserved(namespace, own) };
   };

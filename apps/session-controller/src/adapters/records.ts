@@ -15,7 +15,7 @@ export type SessionRecords = Bucket<SessionRecord>;
 /** The part of each session that stays in memory; the rest is read on demand. */
 export type SessionIndex = View<SessionDigest & Occupant>;
 
-/** Expired sessions are deleted, so a full bucket soon has room. */
+/** Retry time while the bucket is full: expired sessions are deleted, so the bucket soon has room. */
 const FULL_RETRY_MS = 1000;
 
 export function openRecords(connection: NatsBus["connection"]): Promise<SessionRecords> {
@@ -60,7 +60,7 @@ async function checkUnreadable(records: SessionRecords, unreadable: Set<string>,
     await loadAllRecords(records, name);
     unreadable.delete(name);
   } catch {
-    // Still unreadable, or the store is unavailable: the name stays.
+    // The record is still unreadable, or the store is unavailable: the name stays.
   }
 }
 

@@ -33,7 +33,7 @@ type World = {
   readonly domain?: Pick<Extract<Reservation, { readonly state: "granted" }>, "topology" | "domain">;
 };
 
-/** Reserves in a ledger that answers with a fault, or grants; `existing` are the needs of the reservation that it has. */
+/** Reserves in a ledger that answers with a fault, or grants; `existing` are the needs of the ledger's existing reservation. */
 function reserving(
   fault: Fault | undefined,
   existing: readonly Need[] = PLAIN,

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { makeSessionNames } from "./session-names.ts";
 
-/** An index that receives a change when the test says so. */
+/** An index that receives a change when the test triggers it. */
 function makeIndex() {
   const keys = new Map<string, number>();
   const listeners: ((name: string) => void)[] = [];

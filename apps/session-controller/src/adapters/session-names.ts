@@ -2,13 +2,13 @@ import type { View } from "@muster/store";
 
 /** The names of all sessions that this replica knows, for lists. */
 export type SessionNames = {
-  /** Call after a session was stored: lists contain it from now on, even before the index has received it. */
+  /** Adds a stored session: lists contain it from now on, even before the index has received it. */
   add(name: string, revision: number): void;
-  /** Names of all sessions after this one, in order. */
+  /** Lists the names of all sessions after this name, in order. */
   listAfter(name: string): readonly string[];
 };
 
-/** Lists the sessions of the index, and those that this replica has just stored. Without the latter, a list right after a submission may lack its session. */
+/** Lists the sessions of the index and the sessions that this replica has just stored. Otherwise a list right after a submission might lack its session. */
 export function makeSessionNames(index: Pick<View<unknown>, "entries" | "revision" | "onChange">): SessionNames {
   const unseen = new Set<string>();
   index.onChange((name) => unseen.delete(name));

@@ -6,7 +6,7 @@ import { findEvent, type EventKind, type SessionRecord } from "../domain/session
 
 const TRACER = "session-controller";
 
-/** The context of the submission, which is the parent of all spans of a session in every process. */
+/** Returns the context of the submission, which is the parent of all spans of a session in every process. */
 function contextOf(record: SessionRecord): Context {
   return parseTraceparent(record.traceparent);
 }
@@ -29,7 +29,7 @@ export function runInStepSpan<Result>(
   return inSpan(TRACER, nameOf(step), { attributes }, work);
 }
 
-/** Records a phase as one span from its first to its last event. The record has all events, so the span is complete even after a change of executor. */
+/** Records a phase as one span from its first to its last event. The record contains all events, so the span is complete even after a change of executor. */
 export function recordPhase(record: SessionRecord, name: "queue" | "run", from: EventKind, endMs: number): void {
   const start = findEvent(record, from);
   if (start === undefined) return;

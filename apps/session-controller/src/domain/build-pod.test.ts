@@ -215,7 +215,7 @@ describe("buildPod", () => {
       ]);
     });
 
-    // The check refuses these fields; in a record that has them anyway, they change nothing.
+    // The check refuses these fields; in a record that contains them, they have no effect.
     it.each(["name", "image", "args", "ports", "terminationMessagePath"] as const)("keeps Muster's %s", (field) => {
       expect(pod.spec.containers[0]).toHaveProperty(field, plain.spec.containers[0]![field]);
     });

@@ -3,7 +3,7 @@ import { MAIN_CONTAINER, type TemplateContainer } from "@muster/session-limits";
 import { getTemplate } from "./component-need.ts";
 import { getGivenName, getPodName, type Component, type ComponentKind, type Elsewhere } from "./session.ts";
 
-/** Names by which services recognise each other's pods, from the contracts. */
+/** Names from the contracts, by which services recognize each other's pods. */
 type PodKeys = {
   readonly labels: Readonly<
     Record<
@@ -22,7 +22,7 @@ export type PodPolicy = {
   readonly keys: PodKeys;
   /** Node label with the name of the pool. */
   readonly poolLabel: string;
-  /** Where a driver may write its result, which becomes the termination message of its container: at most 4096 bytes. */
+  /** Path of the file to which a driver may write its result, at most 4096 bytes. It becomes the termination message of the driver's container. */
   readonly resultFile: string;
   /** Image of components that have only a command. */
   readonly imageDefault: string;
@@ -50,7 +50,7 @@ export type PodRequest = {
   readonly traceparent: string;
 };
 
-/** A pod that is never deleted ends by itself this long after the session's own time limit. */
+/** Time after the session's own time limit at which a pod that no executor deletes ends by itself. */
 const SELF_DESTRUCT_MARGIN_MS = 120_000;
 
 type EnvEntry =
@@ -92,7 +92,7 @@ export function buildPod(request: PodRequest, policy: PodPolicy) {
     },
     spec: {
       ...given,
-      // The gate keeps the pod from running until its creator confirms it: a stopped process may create it after the session is over.
+      // The gate keeps the pod unscheduled until its creator confirms it: a stopped process may create the pod after the session is over.
       schedulingGates: [{ name: policy.keys.schedulingGates.unconfirmed }],
       restartPolicy: "Never",
       terminationGracePeriodSeconds: seconds(session.killAfterMs),
@@ -129,7 +129,7 @@ function buildContainer(request: PodRequest, policy: PodPolicy, given: TemplateC
     ...(component.command.length === 0 ? {} : { command: [...component.command] }),
     ...(component.args.length === 0 ? {} : { args: [...component.args] }),
     ...(component.workingDir === "" ? {} : { workingDir: component.workingDir }),
-    // The controller's variables come first, so that a component's own variables may refer to them, such as `$(POD_IP)`.
+    // The controller's variables come first, so that a component's own variables may refer to them, for example as `$(POD_IP)`.
     env: [...buildEnv(request, policy), ...(given?.env ?? [])],
     ...(component.kind === "driver" ? { terminationMessagePath: policy.resultFile } : {}),
     ports: [{ name: "driver-port", containerPort: session.workerPort, protocol: "TCP" }],
@@ -180,7 +180,7 @@ export function formatHostPort(ip: string, port: number): string {
   return ip.includes(":") ? `[${ip}]:${port}` : `${ip}:${port}`;
 }
 
-/** Kubernetes expands `$(NAME)` and `$$` in values; a doubled `$` restores the original text. */
+/** Escapes the text for Kubernetes, which expands `$(NAME)` and `$$` in values: a doubled `$` restores the original text. */
 function literal(text: string): string {
   return text.replaceAll(/\$(?=[$(])/g, "$$$$");
 }

@@ -8,7 +8,7 @@ import { hasEnded } from "./summarise-components.ts";
 
 type Session = Pick<Snapshot, "record" | "replacements">;
 
-/** The machines of a session's components, as inputs of the decision which of them are lost. */
+/** The machines of a session's components, from which lost machines are determined. */
 export type ComponentMachines = {
   /** The machines of all components, and the replacements of lost machines. */
   readonly nodes: ReadonlySet<string>;
@@ -21,7 +21,7 @@ export type ComponentMachines = {
 
 const known = new WeakMap<SessionRecord, ComponentMachines>();
 
-/** Cached, because most passes observe an unchanged record. */
+/** Lists the machines of the session's components. Cached, because most passes observe an unchanged record. */
 export function listComponentMachines({ record, replacements }: Session): ComponentMachines {
   if (replacements.size > 0) return listMachines({ record, replacements });
   const machines = known.get(record) ?? listMachines({ record, replacements });
@@ -49,8 +49,8 @@ function listMachines({ record, replacements }: Session): ComponentMachines {
 }
 
 /**
- * Lists the machines where pods of shared components still have to be placed. For a component that waits for a replacement, these are its lost machine and the
- * granted one.
+ * Lists the machines on which pods of shared components still have to be placed. For a component that waits for a replacement, these are its lost machine and
+ * the granted one.
  */
 export function listComponentPlaces({
   record,

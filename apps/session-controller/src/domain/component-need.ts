@@ -42,7 +42,7 @@ export function buildComponentNeed(
   };
 }
 
-/** The need on a node of the domain that the session was granted, if it has a topology. */
+/** Returns the need restricted to the granted topology domain; the need itself for a session without a topology. */
 export function inDomain(
   need: ComponentNeed,
   granted: { readonly topology?: string; readonly domain?: string } | undefined,
@@ -53,7 +53,7 @@ export function inDomain(
   return { ...need, selection: restrictSelection(need.selection, requirement) };
 }
 
-/** The taints that the pod of the component tolerates. */
+/** Lists the tolerations of the component's pod. */
 export function listComponentTolerations(component: Component): readonly Toleration[] {
   return readTolerations(getTemplate(component).spec);
 }

@@ -11,7 +11,7 @@ export type KnownPods = MachineFacts & {
   readonly record: SessionRecord;
   /** Pod states of the watchers. */
   readonly pods: readonly PodSeen[];
-  /** True if a watcher has recently confirmed that it sees the cluster, and its publications arrive here. */
+  /** True if a watcher has recently confirmed that it observes the cluster and that its publications arrive here. */
   readonly podsFresh: boolean;
   /** Whether the last list is old enough for another list. */
   readonly isListDue: boolean;
@@ -21,8 +21,8 @@ export type KnownPods = MachineFacts & {
 };
 
 /**
- * Returns whether the next decision needs a list of the pods from the API server: for a clean-up, a passed time limit, a lost machine, or facts that watchers
- * do not publish.
+ * Returns whether the next decision requires a list of the pods from the API server: for a clean-up, an expired time limit, a lost machine, or facts that
+ * watchers do not publish.
  */
 export function needsListing(known: KnownPods): boolean {
   const { nowMs, record, isListDue } = known;
@@ -34,7 +34,7 @@ export function needsListing(known: KnownPods): boolean {
 
 /**
  * Returns whether the clean-up can continue with the last list: while logs are read or pods remain to be deleted. After that it waits until a watcher publishes
- * that the last pod no longer exists, which a new list must confirm.
+ * that the last pod no longer exists; a new list must confirm this.
  */
 function isListEnough({ listed, isReading, podsFresh, pods, record }: KnownPods): boolean {
   if (listed === undefined || isReading) return listed !== undefined;
@@ -44,8 +44,8 @@ function isListEnough({ listed, isReading, podsFresh, pods, record }: KnownPods)
 }
 
 /**
- * Returns whether an event reports the next progress of the clean-up: a pod that ends or is removed, or a finished log. Otherwise only a new list shows it:
- * whether the last container has ended, and whether pods of lost or silent nodes are overdue.
+ * Returns whether an event reports the next progress of the clean-up: a pod that ends or is removed, or a finished log read. Only a new list shows whether the
+ * last container has ended, and whether pods of lost or silent nodes are overdue.
  */
 export function isProgressReported(known: Omit<KnownPods, "isListDue" | "isReading">): boolean {
   const { record, pods, podsFresh, nodesLost, listed = [] } = known;
@@ -56,7 +56,7 @@ export function isProgressReported(known: Omit<KnownPods, "isListDue" | "isReadi
   return present.length > 0 && (record.released || present.some((pod) => !hasPodEnded(pod)));
 }
 
-/** Returns whether some pod is not known to have ended, and the watchers are silent or have published nothing about it. */
+/** Returns whether a pod may still run, and the watchers are silent or have published no state of it. */
 export function isPublicationMissing({
   record,
   pods,
@@ -68,7 +68,7 @@ export function isPublicationMissing({
   );
 }
 
-/** Returns the last publications of silent watchers, without unfinished pods that the API server no longer lists. */
+/** Returns the last states that silent watchers published, without unfinished pods that the API server no longer lists. */
 export function withoutUnlisted(pods: readonly PodSeen[], livePods: Snapshot["livePods"]): readonly PodSeen[] {
   if (livePods === undefined) return pods;
   const listed = new Set(livePods.map(({ uid }) => uid));

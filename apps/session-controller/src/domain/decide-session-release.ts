@@ -9,8 +9,8 @@ export type FoundReservation = {
 
 /**
  * Returns the reservation id that the session may release or adopt; undefined: none. The record may lack the id, because its executor died before the write.
- * Then the session owns the reservation of its name only if that is not older than the session and requests its machines. If clocks differ, the sweep releases
- * the rest.
+ * The session then owns the reservation of its name only if the reservation is not older than the session and requests its machines. If clocks differ, the
+ * sweep releases the rest.
  */
 export function decideSessionRelease(record: SessionRecord, found: FoundReservation | undefined): string | undefined {
   if (record.reservationId !== "") return record.reservationId;

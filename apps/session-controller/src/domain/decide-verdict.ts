@@ -69,7 +69,7 @@ function decideReplacement(
   return undefined;
 }
 
-/** Returns whether the refusal may be temporary: the pool is too small only while nodes are cordoned or tainted. */
+/** Returns whether the refusal may be temporary: the pool is too small without its cordoned or tainted nodes. */
 export function mayChange({ fault }: Extract<ReservationSeen, { readonly state: "refused" }>): boolean {
   return fault.code === "pool_capacity" && (fault.cordoned ?? fault.taints) !== undefined;
 }
@@ -89,7 +89,7 @@ function decideQueue({ record, reservation, nowMs, trouble }: Snapshot): Session
   }
   if (reservation.state === "granted") return decideGrant(record.components, reservation.machines, nowMs);
   if (nowMs < computeQueuedUntilMs(record)) return undefined;
-  // The grant's event may be lost, so query the ledger once more.
+  // The grant's event may be lost, so the ledger is queried once more.
   if (reservation.state === "unknown" && trouble === undefined) return undefined;
   const text = `no machines within ${formatDuration(record.spec.queueTimeoutMs)}`;
   if (trouble !== undefined) return outcome("INTERNAL_ERROR", nowMs, "", `${text}; ${trouble}`);
@@ -97,7 +97,7 @@ function decideQueue({ record, reservation, nowMs, trouble }: Snapshot): Session
   return outcome("ERROR", nowMs, "QUEUE_TIMEOUT", `${text}${waiting}`);
 }
 
-/** A grant without a machine for a component is a defect of the ledger; an unassigned pod could run on another owner's machine. */
+/** Ends the session if the grant has no machine for a component. This is a defect of the ledger, and an unassigned pod could run on another owner's machine. */
 function decideGrant(
   components: readonly ComponentStatus[],
   machines: readonly { readonly component: string; readonly node: string }[],
@@ -110,7 +110,7 @@ function decideGrant(
   return outcome("INTERNAL_ERROR", nowMs, "", `the ledger granted no machine for ${without.name}`);
 }
 
-/** True once the time for provisioning and running has passed. A timeout rests on missing news, so it needs a list of the pods first. */
+/** True once the time for provisioning and running has passed. A timeout is decided from missing events, so it requires a list of the pods first. */
 export function isTimeOver(record: SessionRecord, nowMs: number): boolean {
   const provision = findEvent(record, "PROVISION");
   const { timeoutMs } = record.spec;
@@ -136,7 +136,7 @@ function decideTimeout(
 }
 
 const MAX_NAMED = 5;
-/** Messages of other services may have any length, and are stored. */
+/** Maximum length of a stored description: messages of other services may have any length. */
 const DESCRIPTION_LENGTH = 1024;
 
 /** Lists states such as "server-0 is NOT_READY (ImagePullBackOff), client-0 is PENDING", the first few by name and the rest as a number. */

@@ -4,7 +4,7 @@ import type { SessionStep } from "./session-steps.ts";
 import type { Snapshot } from "./snapshot.ts";
 import type { SessionOutcome } from "./transition-record.ts";
 
-/** After a write of the record, facts that the API server still has wait this long for the next write. */
+/** Time after a write of the record for which facts that the API server still has wait for the next write. */
 export const NOTE_DELAY_MS = 1000;
 
 export type SessionPlan = {
@@ -14,8 +14,8 @@ export type SessionPlan = {
 };
 
 /**
- * Defers notes for people in a pass over a session with machines, if nothing else is written and the last write is younger than NOTE_DELAY_MS. No decision
- * needs them, and another executor observes the same pods.
+ * Defers notes for people in a pass over a session with machines, if no other step writes and the last write is younger than NOTE_DELAY_MS. No decision needs
+ * the notes, and another executor observes the same pods.
  */
 export function deferNotes(
   { record, trouble }: Pick<Snapshot, "record" | "trouble">,
@@ -30,7 +30,7 @@ export function deferNotes(
 }
 
 /**
- * Returns whether another executor could find the outcome again from the names and states of the session's pods. The first outcome after a take-over is
+ * Returns whether another executor could derive the outcome from the names and states of the session's pods. The first outcome after a take-over is always
  * written, because it proves progress.
  */
 export function isRediscovered(record: SessionRecord, outcome: SessionOutcome): boolean {
@@ -48,7 +48,7 @@ function isNote(record: SessionRecord, step: SessionStep | SessionOutcome): bool
   return step.components.every((component, index) => isPodStateChange(component, record.components[index]));
 }
 
-/** Returns whether only the state of the same pod on the same machine differs. Such states are often brief. */
+/** Returns whether only the state of one pod on one machine differs. These states are often brief. */
 function isPodStateChange(now: ComponentStatus, before: ComponentStatus | undefined): boolean {
   if (before === undefined || now.podUid !== before.podUid || now.node !== before.node) return false;
   return now.lostAtMs === before.lostAtMs && (now.state === before.state || !hasEnded(now));

@@ -9,7 +9,7 @@ export type MachineFacts = Pick<
   "nowMs" | "nodesLost" | "nodesUnschedulable" | "crowded" | "rejections" | "pods"
 >;
 
-/** Explains why the component cannot use the machine; undefined: it can. A pod that is scheduled on a healthy machine stays there. */
+/** Explains why the component cannot use the machine; undefined if it can. A pod that is scheduled on a healthy machine keeps its machine. */
 export function describeLoss(
   { nowMs, nodesLost, nodesUnschedulable, crowded = [], rejections, pods }: MachineFacts,
   { name, podUid }: Pick<ComponentStatus, "name" | "podUid">,

@@ -6,12 +6,12 @@ import type { Snapshot, WaitReason } from "./snapshot.ts";
 
 const TEXT_LENGTH = 1024;
 
-/** Explains why the session makes no progress now; empty if it does. */
+/** Explains why the session makes no progress now; empty if it makes progress. */
 export function explainWait(snapshot: Snapshot, components: readonly ComponentStatus[]): string {
   return shortenText(waitOf(snapshot, components));
 }
 
-/** Shortens a text to the room in a record. */
+/** Shortens a text to the length that fits into a record. */
 export function shortenText(text: string): string {
   return text.length > TEXT_LENGTH ? `${text.slice(0, TEXT_LENGTH - 3)}...` : text;
 }
@@ -41,7 +41,7 @@ function waitOf(snapshot: Snapshot, components: readonly ComponentStatus[]): str
   return waited.length === 0 ? "" : describeStates(waited);
 }
 
-/** The ledger's reason for people. */
+/** Formats the ledger's reason for people. */
 export function explainReason(because: WaitReason | undefined): string {
   if (because === undefined) return "the ledger has given no reason yet";
   const { code, pool, requested, available, parts = 0, nodes, topology, ahead, text } = because;

@@ -1,7 +1,7 @@
 /** Maximum size of a result, which is stored in the session's record. */
 const RESULT_BYTES = 32 * 1024;
 
-/** The part of the driver's log that was read, or why its last lines are unknown. */
+/** The part of the driver's log that was read, or the reason why its last lines are unknown. */
 export type DriverLog =
   | {
       readonly text: string;
@@ -13,13 +13,13 @@ export type DriverLog =
 export type PickedResult = {
   /** Empty: no result. */
   readonly resultJson: string;
-  /** Why a result may be missing; undefined: none is known to be missing. */
+  /** The reason why a result may be missing; undefined: no result is known to be missing. */
   readonly lost: string | undefined;
 };
 
 /**
- * Picks the result of a driver, at most 32 KiB: its result file if that is a JSON object, else the last line of its log if that is one. It never picks a line
- * before the driver's last. Undefined: no log.
+ * Picks the result of a driver, at most 32 KiB: its result file if that is a JSON object, else the last line of its log if that line is a JSON object. Never
+ * picks a line before the driver's last line. Undefined: no log exists.
  */
 export function pickResult(log: DriverLog | undefined, file: string): PickedResult {
   const left = file.trim();

@@ -12,7 +12,7 @@ export function planCleanup(snapshot: Snapshot, verdict: SessionVerdict, policy:
     const logs = planLogs(snapshot);
     if (record.logsCollected && livePods?.length === 0)
       return [{ kind: "confirm-pods-gone", because: "none-listed" }, ...(record.released ? [] : [planRelease(record)])];
-    // The log of a pod on a lost node cannot be read; its slow deletion begins immediately.
+    // The log of a pod on a lost node cannot be read, so its slow deletion begins immediately.
     const isDue = ({ pod, seen }: LivePod): boolean =>
       record.logsCollected || record.logsRead.includes(pod) || snapshot.nodesLost.has(seen.node);
     const deletes = (livePods ?? []).filter(isDue).flatMap((pod) => planDelete(pod, nowMs, policy));
@@ -29,14 +29,14 @@ function planRelease({ reservationId }: SessionRecord): ActStep {
   return { kind: "release", reservationId, because: "pods-gone" };
 }
 
-/** Most clean-ups end before this time: a note about the remaining pods would be outdated immediately. */
+/** Duration within which most clean-ups end: a note about the remaining pods would be outdated immediately. */
 const BRIEF_CLEANUP_MS = 2000;
 
 function isBriefWait({ record, trouble, nowMs }: Snapshot, { atMs }: SessionVerdict): boolean {
   return nowMs - atMs < BRIEF_CLEANUP_MS && trouble === undefined && record.waitingBecause === "";
 }
 
-/** Returns when the clean-up exceeds its limit. */
+/** Returns the time in ms since 1970 at which the clean-up exceeds its limit. */
 export function computeCleanupEndMs(
   { spec }: SessionRecord,
   { atMs }: SessionVerdict,
@@ -51,7 +51,7 @@ export function planSessionEnd(record: SessionRecord, nowMs: number): RecordStep
   return isOver ? { kind: "finish", atMs: nowMs, warnings: [], because: "cleaned-up" } : undefined;
 }
 
-/** Plans to read the logs of listed pods; those of pods that no longer exist are lost. */
+/** Plans to read the logs of listed pods; the logs of pods that no longer exist are lost. */
 function planLogs({ record, livePods, isReading }: Snapshot): SessionStep[] {
   if (record.logsCollected || livePods === undefined || isReading) return [];
   const unread = livePods.filter(({ pod }) => !record.logsRead.includes(pod));
@@ -69,7 +69,7 @@ function planLogs({ record, livePods, isReading }: Snapshot): SessionStep[] {
   return [{ kind: "confirm-logs-read", warnings, because: "none-left" }];
 }
 
-/** Releases the machines and the executor place once all pods have ended: only their logs remain to be read. */
+/** Releases the machines and the session's place in the executor limit once all pods have ended: only their logs remain to be read. */
 function planEarlyRelease({ record, livePods, isReading }: Snapshot): ActStep[] {
   const isSettled = livePods !== undefined && (livePods.length > 0 || isReading);
   const hasEnded = isSettled && livePods.every(({ ended }) => ended);
@@ -83,7 +83,7 @@ function planDelete({ pod, uid, deleting, overdueOn }: LivePod, nowMs: number, p
   return because === undefined ? [] : [{ kind: "delete-pod", pod, uid, force: true, because }];
 }
 
-/** Reports the outcome before the clean-up ends; the sweep completes it. */
+/** Reports the outcome although the clean-up is not complete; the sweep completes it. */
 export function planAbandonedCleanup({
   record,
   livePods,

@@ -120,7 +120,7 @@ function observe(world: World): Snapshot {
   };
 }
 
-/** Does one step, and checks the invariants of that moment. */
+/** Executes one step, and checks the invariants of that moment. */
 function execute(world: World, step: SessionStep): void {
   switch (step.kind) {
     case "reserve":
@@ -329,7 +329,7 @@ describe("planSession, after any events", () => {
     fc.assert(
       fc.property(histories, (happenings) => {
         const world = live(happenings, () => undefined);
-        // A session that was already ending may have waited too long for its pods; the next property covers that.
+        // A session that was already ending may have waited too long for its pods; the next property covers this case.
         fc.pre(world.record.verdict === undefined);
         happen(world, { kind: "time", ms: 86_400_000 });
         settle(world);

@@ -43,7 +43,7 @@ function plan(more: Partial<Snapshot>): string[] {
 const machines = makeSpec().components.map(({ name, pool }) => ({ component: name, pool, node: `node-${name}` }));
 const live = (name: string, deleting = false) => makeLivePod(makePodSeen(name), { deleting });
 const ended = (name: string) => makeLivePod(makePodSeen(name, { health: "SUCCEEDED" }));
-/** All three pods, with changes of the named one, which are ready otherwise. */
+/** All three pods, ready unless the changes of the named pod state otherwise. */
 const trio = (name: string, more: Partial<PodSeen>) =>
   ["driver", "client-0", "server-0"].map((each) => makeLivePod(makePodSeen(each, each === name ? more : {})));
 const verdict = { kind: "DONE", atMs: START_MS, description: "well", reason: "" } as const;

@@ -31,10 +31,10 @@ export function planSession(snapshot: Snapshot, policy: SessionPolicy): SessionS
   return [...steps, ...planQuiet(snapshot, steps)];
 }
 
-/** A session that crashes its executor does so early; after this time it counts as harmless. */
+/** Time after which a running session is unlikely to crash its executor: a session that crashes it does so early. */
 const SURVIVED_MS = 10_000;
 
-/** Reading a log, or retrying a failure, may still crash the process. */
+/** Plans to confirm that the session does not crash its executor. A log read or the retry of a failure still may crash it. */
 function planQuiet({ record, isReading, trouble, heldMs }: Snapshot, steps: readonly SessionStep[]): SessionStep[] {
   if (record.attempts === 0) return [];
   if (heldMs >= SURVIVED_MS) return [{ kind: "confirm-quiet", because: "survived" }];
@@ -43,8 +43,8 @@ function planQuiet({ record, isReading, trouble, heldMs }: Snapshot, steps: read
 }
 
 /**
- * Ends a session that permanently cannot run. First it gets a verdict, so that the clean-up begins. If that fails in the same way, it gets its terminal event,
- * after which the sweep removes the rest.
+ * Ends a session that can never run. The first call decides a verdict, so that the clean-up begins. If the clean-up fails too, the session gets its terminal
+ * event, and the sweep removes the rest.
  */
 export function planBrokenSession(record: SessionRecord, reason: string, nowMs: number): RecordStep {
   if (record.verdict !== undefined)
@@ -57,7 +57,7 @@ export function planBrokenSession(record: SessionRecord, reason: string, nowMs: 
   };
 }
 
-/** Returns when the next pass is due without any event; undefined: never. */
+/** Returns when the next pass is due if no event arrives; undefined: never. */
 export function computeWakeAtMs(
   snapshot: Pick<Snapshot, "record" | "reservation" | "nowMs" | "isProgressReported">,
   policy: SessionPolicy,
@@ -100,7 +100,7 @@ function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   }
   const accepted = findEvent(record, "ACCEPT") !== undefined;
   const explanation = planExplanation(snapshot, components);
-  // The next request may take as long as the last one, and a pass writes only at its end.
+  // The next request may take as long as the last one, and a pass writes only at its end: write the explanation first.
   if (explanation.length > 0 && !accepted && snapshot.reservation.state === "unknown")
     return [...notes, ...explanation];
   return [
@@ -111,7 +111,7 @@ function planForward(snapshot: Snapshot, policy: SessionPolicy): SessionStep[] {
   ];
 }
 
-/** Recorded first, so that exactly this reservation is released, and not that of a later session of the same name. */
+/** Plans to record the reservation id first, so that exactly this reservation is released, and not that of a later session with this name. */
 function planReservationNote({ record, reservation }: Snapshot): RecordStep[] {
   if (reservation.state !== "waiting" && reservation.state !== "granted") return [];
   if (findEvent(record, "ACCEPT") !== undefined || reservation.id === record.reservationId) return [];
@@ -134,7 +134,7 @@ function planNotes(record: SessionRecord, components: readonly ComponentStatus[]
   return changed ? [{ kind: "note-components", components, because: "pods-changed" }] : [];
 }
 
-/** The kinds of its components in the order of their creation: `servers, clients, driver`. */
+/** Lists the kinds of the session's components in the order of their creation: `servers, clients, driver`. */
 function listKinds({ spec: { components } }: SessionRecord): string {
   const has = (kind: ComponentKind): boolean => components.some((component) => component.kind === kind);
   return [has("server") ? "servers" : [], has("client") ? "clients" : [], "driver"].flat().join(", ");
@@ -208,7 +208,10 @@ function addressesOf(components: readonly ComponentStatus[]): WorkerAddress[] {
   );
 }
 
-/** A worker that has succeeded is not awaited: it will never be ready again, and only the driver decides the outcome. */
+/**
+ * Returns whether the component is usable by others. A worker that has succeeded is not awaited: it never becomes ready again, and only the driver decides the
+ * outcome.
+ */
 function isUsable({ state, podIp }: ComponentStatus): boolean {
   return podIp !== "" && (state === "READY" || state === "SUCCEEDED");
 }
@@ -227,7 +230,7 @@ function sameStatus(a: ComponentStatus, b: ComponentStatus | undefined): boolean
   );
 }
 
-/** Returns the phase that traces name. */
+/** Returns the name of the record's phase in traces. */
 export function getRecordPhase(record: SessionRecord): "queue" | "provision" | "run" | "clean up" | "over" {
   if (isFinished(record)) return "over";
   if (record.verdict !== undefined) return "clean up";

@@ -11,13 +11,13 @@ export type SessionDigest = {
   readonly ttlMs: number;
   readonly podsDeleted: boolean;
   readonly released: boolean;
-  /** Empty: the session never recorded its id. */
+  /** Empty: the record has no reservation id yet. */
   readonly reservationId: string;
-  /** The ledger has queued it, and no executor handles it until an event. */
+  /** The ledger queues the session, and no executor runs it until an event. */
   readonly queued: boolean;
   readonly queuedUntilMs: number;
   readonly cancelRequested: boolean;
-  /** Its namespace; absent: MUSTER_NAMESPACE. */
+  /** The namespace of the session; absent: MUSTER_NAMESPACE. */
   readonly namespace?: string;
 };
 
@@ -38,12 +38,12 @@ export function buildDigest(record: SessionRecord): SessionDigest {
   };
 }
 
-/** Returns whether a session without an executor needs one. A session queued at the ledger waits for a grant, a cancellation, or the end of its time. */
+/** Returns whether a session without an executor needs one. A session queued at the ledger waits for a grant, a cancellation, or its queue timeout. */
 export function needsPass({ finishedAtMs, queued, cancelRequested }: SessionDigest): boolean {
   return finishedAtMs === 0 && (!queued || cancelRequested);
 }
 
-/** A pod with the labels of a session. `ownerUid` is empty if it names none. */
+/** A pod with the labels of a session. `ownerUid` is empty if the pod names no owner uid. */
 export type OwnedPod = {
   readonly kind: "pod";
   /** Absent: MUSTER_NAMESPACE. */
@@ -52,7 +52,7 @@ export type OwnedPod = {
   readonly uid: string;
   readonly session: string;
   readonly ownerUid: string;
-  /** The installation that the pod names as its creator, if that is not ours. */
+  /** The installation that the pod names as its creator, if it is another installation. */
   readonly otherInstallation: string | undefined;
   readonly deleting: boolean;
   /** The node of the pod, once the pod should have ended by itself; undefined before that, and if the node could not be read. */
@@ -81,18 +81,19 @@ export type OwnedReplacement = {
 /** An object that a session may leave behind. */
 export type OwnedObject = OwnedPod | OwnedReservation | OwnedReplacement;
 
-/** Objects are listed before sessions, so that each belongs to a listed session or to none. */
+/** The observed state of a sweep. Objects are listed before sessions, so that each object belongs to a listed session or to none. */
 export type SweepSnapshot = {
   readonly nowMs: number;
   readonly sessions: readonly SessionDigest[];
-  /** The result of `attribute`. */
+  /** The result of `attributeObject`. */
   readonly objects: readonly OwnedObject[];
 };
 
 export type SweepPolicy = ForcePolicy & {
   /**
-   * Minimum age at which an object of an unknown session is removed. A record is stored before the session's first object and deleted after its last, so a
-   * young object without a record comes from a list that lags. The age, unlike the time since a sweep first found it, survives a change of leader.
+   * Minimum age at which an object of an unknown session is removed. A record is stored before the session's first object and deleted after its last object, so
+   * a young object without a record comes from a list that lags. A change of leader does not reset the age, unlike the time since the first sweep that found
+   * the object.
    */
   readonly leakAgeMs: number;
 };
@@ -124,15 +125,15 @@ export type RecordStep = { readonly session: string; readonly uid: string } & (
   | { readonly kind: "confirm-pods-gone"; readonly because: "none-listed" }
   | {
       readonly kind: "release";
-      /** Releases only this reservation; empty: it is already gone, and only the record is updated. */
+      /** Releases only this reservation; empty: the reservation no longer exists, and only the record is updated. */
       readonly reservationId: string;
       readonly because: "session-over";
     }
 );
 
 /**
- * Returns whether a pod belongs to another installation, whose records are stored elsewhere. A pod whose session is stored here with the same uid is ours,
- * because uids are unique. This occurs if records were moved to an installation with another id.
+ * Returns whether a pod belongs to another installation, whose records are stored elsewhere. A pod whose session is stored here with an equal uid is ours,
+ * because uids are unique: its records were moved to an installation with another id.
  */
 export function isForeign(
   { ownerUid, otherInstallation }: Pick<OwnedPod, "ownerUid" | "otherInstallation">,
@@ -157,8 +158,8 @@ export function attributeObject(
 }
 
 /**
- * Completes the work of executors: runs sessions that the ledger no longer queues, cleans up finished ones, deletes expired records. Never releases machines
- * while a pod may run on them.
+ * Plans the work that executors left: runs sessions that the ledger no longer queues, cleans up finished sessions, deletes expired records. Never releases
+ * machines while a pod may run on them.
  */
 export function planRecords(snapshot: SweepSnapshot): RecordStep[] {
   const reserved = new Map(
@@ -173,8 +174,8 @@ export function planRecords(snapshot: SweepSnapshot): RecordStep[] {
 }
 
 /**
- * Returns whether an object is left over. Machines are blocked while a pod of their session is listed. An object of another installation is reported as left
- * over, and kept.
+ * Returns the function that decides whether an object is left over. Machines are blocked while a pod of their session is listed. An object of another
+ * installation is reported as left over, and kept.
  */
 export function decideStanding(snapshot: SweepSnapshot, policy: SweepPolicy): (object: OwnedObject) => SessionStanding {
   const { nowMs } = snapshot;
@@ -194,7 +195,7 @@ function sessionsWithPods({ objects }: SweepSnapshot): ReadonlySet<string> {
   return new Set(own.map(({ session }) => session));
 }
 
-/** Plans a pass over a session unless the ledger still has it in its queue. */
+/** Plans a pass over a session unless the ledger still queues the session. */
 function planRun({ name, uid, queued }: SessionDigest, reservation: OwnedReservation | undefined): RecordStep[] {
   const waits = !queued || reservation?.granted === false;
   return waits ? [] : [{ kind: "run", session: name, uid, because: "not-queued-any-more" }];

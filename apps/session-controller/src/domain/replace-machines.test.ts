@@ -290,7 +290,7 @@ describe("a component that lost its machine before it started", () => {
     expect(server).toEqual({ node: NODE, lostAtMs: START_MS });
     expect(steps).toEqual(["create server-0 on node-server-0"]);
     expect(pass({ record: losing({ node: NODE }), ...back }).steps).toContain("release-replacement");
-    // Another executor has requested it, whose answer is not known here.
+    // Another executor requested the replacement; this executor does not know the answer.
     const unknown = { ...back, replacements: new Map() };
     expect(pass({ record: losing({ node: NODE }), ...unknown }).steps).toContain("release-replacement");
     const released = { ...back, replacements: replacements({ state: "released" }) };

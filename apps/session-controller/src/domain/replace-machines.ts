@@ -11,7 +11,7 @@ export type ReplacementStep =
       readonly kind: "reserve-replacement";
       readonly component: string;
       readonly pool: string;
-      /** Nodes that have recently rejected the component's pods: the replacement must be another one. Absent if none. */
+      /** Nodes that recently rejected the component's pods: the replacement must be another node. Absent if no node did. */
       readonly rejectedBy?: readonly string[];
       readonly because: "machine-lost";
     }
@@ -33,8 +33,8 @@ export type ReplacementStep =
     };
 
 /**
- * Updates the components with the state of their machines. A component whose machine is lost before it has started has no machine until its pod is gone. Then
- * it gets a replacement that the ledger has granted, or its own machine once that is usable again. A pod that has started keeps its machine.
+ * Updates the components with the state of their machines. A component whose machine is lost before it starts has no machine until its pod is gone. Then it
+ * gets a granted replacement, or its own machine once that is usable again. A pod that has started keeps its machine.
  */
 export function replaceMachines(snapshot: Snapshot, components: readonly ComponentStatus[]): ComponentStatus[] {
   return components.map((component, index) => {
@@ -68,7 +68,7 @@ export function planReplacements(snapshot: Snapshot, policy: SessionPolicy): Rep
   });
 }
 
-/** Returns when a component that waits for a replacement needs the next pass; undefined: none does. */
+/** Returns when a component that waits for a replacement needs the next pass; undefined: no component waits. */
 export function computeReplacementWakeAtMs(
   record: SessionRecord,
   nowMs: number,
@@ -84,10 +84,10 @@ function isLost(facts: MachineFacts, component: ComponentStatus, node: string): 
   return describeLoss(facts, component, node) !== undefined;
 }
 
-/** Returns whether the component cannot have started: its pod is known, and never had an address, a started container or an end. */
+/** Returns whether the component cannot have started: its known pod never had an address, a started container or an end. */
 function isUnstarted({ pods, livePods }: Snapshot, component: ComponentStatus): boolean {
   if (livePods === undefined) return false;
-  // The list followed the write of the record: a pod of that name comes from an earlier executor.
+  // The pods were listed after the record was written: an earlier executor created a listed pod of this name.
   if (component.podUid === "") return !livePods.some(({ pod }) => pod === component.pod);
   const live = livePods.find(({ uid }) => uid === component.podUid);
   const published = pods.find(({ uid }) => uid === component.podUid);
@@ -105,7 +105,7 @@ function loseMachine(snapshot: Snapshot, component: ComponentStatus): ComponentS
   const message = truncateMessage(`waits for another machine: ${because}`, record);
   // Only the originally granted machine can be regained: a replacement is released.
   const lostNode = component.lostNode === "" ? component.node : component.lostNode;
-  // A machine that rejects pod after pod does not prolong the wait for another one.
+  // A machine that rejects one pod after another does not prolong the wait for a replacement.
   const isRejectedAgain = component.lostAtMs > 0 && findRejection(snapshot.rejections, component.name, component.node);
   const lostAtMs = isRejectedAgain ? component.lostAtMs : nowMs;
   return { ...component, node: "", lostAtMs, lostNode, state: "PENDING", message };
@@ -122,11 +122,11 @@ function replaceMachine(snapshot: Snapshot, component: ComponentStatus): Compone
   }
   const node = findGrantedNode(replacements.get(component.name));
   if (node !== undefined && !isLost(snapshot, component, node)) return { ...component, node, message: "" };
-  // The session holds the machine all the time, and in a small pool no other may ever be free.
+  // The session still holds its machine, and in a small pool no other machine may ever be free.
   return canReuseMachine(snapshot, component) ? { ...component, node: component.lostNode, message: "" } : component;
 }
 
-/** Returns whether the component can use its lost machine again: pods can start there, and its own fits beside the foreign ones. */
+/** Returns whether the component can use its lost machine again: pods can start on it, and the component's pod fits beside the foreign pods. */
 function canReuseMachine(
   { nodesBack, crowded = [], rejections, nowMs }: Snapshot,
   { name, lostNode }: ComponentStatus,
@@ -139,7 +139,7 @@ function livePodOf({ livePods }: Pick<Snapshot, "livePods">, { podUid }: Compone
   return podUid === "" ? undefined : livePods?.find(({ uid }) => uid === podUid);
 }
 
-/** Returns the node of a replacement; undefined: it is not granted. */
+/** Returns the node of a replacement; undefined if the replacement is not granted. */
 export function findGrantedNode(replacement: ReplacementSeen | undefined): string | undefined {
   return replacement?.state === "granted" ? replacement.machines[0]?.node : undefined;
 }
@@ -156,7 +156,7 @@ function planRemoval(pod: LivePod, nowMs: number, policy: SessionPolicy): Replac
   return because === undefined ? [] : [{ ...remove, force: true, because }];
 }
 
-/** Releases the replacement of a component that has its own machine again. After a rejection, only once its pod has started there. */
+/** Releases the replacement of a component that has its own machine again; after a rejection, only once the component's pod has started on its own machine. */
 function planReturn(
   { replacements, rejections }: Snapshot,
   { name, node, lostNode, podIp }: ComponentStatus,

@@ -4,12 +4,12 @@ import type { SessionRecord } from "./session.ts";
 /** Owner kind of sessions in the ledger. */
 export const SESSION_KIND = "session";
 
-/** Owner kind of replacement machines in the ledger. It differs from that of sessions, so that they do not count towards `SESSION_EXECUTORS`. */
+/** Owner kind of replacement machines in the ledger. It differs from the kind of sessions, so that replacements do not count towards `SESSION_EXECUTORS`. */
 export const REPLACEMENT_KIND = "session-part";
 
 const UID_KEPT = 8;
 
-/** Owner id of a component's replacement machine in the ledger. Unique for each session, whatever the names. */
+/** Builds the owner id of a component's replacement machine in the ledger. The id is unique for each session, whatever the names. */
 export function buildReplacementId(
   session: Pick<SessionRecord, "name" | "uid" | "components">,
   component: string,
@@ -27,7 +27,7 @@ export function getReplacementPrefix(id: string): string {
   return id.slice(0, id.lastIndexOf("-"));
 }
 
-/** Returns the session's name, as far as the id contains it: a hint which session a grant concerns. */
+/** Returns the session's name, as far as the id contains it: a hint at the session that a grant concerns. */
 export function getReplacementSession(id: string): string {
   return id.slice(0, id.lastIndexOf(PART_SEPARATOR));
 }

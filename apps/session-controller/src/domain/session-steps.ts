@@ -26,7 +26,7 @@ export type RecordStep =
       readonly because: "ledger-answered";
     }
   | { readonly kind: "explain-wait"; readonly text: string; readonly because: "wait-changed" }
-  /** The executor that took the session over has survived everything there was to do. */
+  /** The session has not crashed the executor that took it over. */
   | { readonly kind: "confirm-quiet"; readonly because: "nothing-to-do" | "survived" }
   | {
       readonly kind: "accept";
@@ -44,7 +44,7 @@ export type RecordStep =
       readonly verdict: SessionVerdict;
       readonly because: EndReason | TerminalKind | "cannot-be-run";
     }
-  /** The pods that are no longer listed are gone with their logs, as the warnings record. */
+  /** Pods that are no longer listed are gone together with their logs, as the warnings record. */
   | { readonly kind: "confirm-logs-read"; readonly warnings: readonly SessionWarning[]; readonly because: "none-left" }
   | { readonly kind: "confirm-pods-gone"; readonly because: "none-listed" }
   | {
@@ -63,7 +63,7 @@ export type ActStep =
       /** The pool of the node. */
       readonly pool: string;
       readonly node: string;
-      /** For the driver: the workers, in the order in which they are passed. */
+      /** The workers that the driver receives, in this order; empty for other components. */
       readonly workers: readonly WorkerAddress[];
       readonly because: "accepted" | "servers-ready" | "workers-ready";
     }
@@ -76,7 +76,7 @@ export type ActStep =
       readonly force: boolean;
       readonly because: "session-over" | "leftover" | ForceReason;
     }
-  /** An empty id: the ledger is asked for the session's reservation. */
+  /** An empty id releases the session's reservation that the ledger finds by name. */
   | { readonly kind: "release"; readonly reservationId: string; readonly because: "pods-gone" | "pods-ended" }
   | ReplacementStep;
 

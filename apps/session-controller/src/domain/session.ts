@@ -2,7 +2,7 @@ export type ComponentKind = "driver" | "server" | "client";
 
 type EnvVar = { readonly name: string; readonly value: string };
 
-/** One role of a session: one pod on a machine of a pool that it accepts, or on a part of one. */
+/** One role of a session: one pod on a machine, or on a part of a machine, of an accepted pool. */
 export type Component = {
   readonly name: string;
   readonly kind: ComponentKind;
@@ -34,9 +34,9 @@ export type SessionSpec = {
   readonly priority: number;
   readonly workerPort: number;
   readonly killAfterMs: number;
-  /** The queue whose quota its machines use; empty: the queue of the namespace, if queues exist. */
+  /** The queue whose quota the session's machines use; empty: the queue of the namespace, if queues exist. */
   readonly queue: string;
-  /** All machines are nodes with the same value of this label; empty: they may be anywhere. */
+  /** Label whose value must be equal on all nodes of the session; empty: the nodes may be anywhere. */
   readonly topology: string;
 };
 
@@ -79,7 +79,7 @@ export type SessionEvent<Kind extends EventKind = EventKind> = {
   readonly kind: Kind;
   readonly atMs: number;
   readonly description: string;
-  /** Why it is an ERROR; empty for other kinds. */
+  /** The reason of an ERROR; empty for other kinds. */
   readonly reason: EndReason | "";
 };
 
@@ -87,8 +87,8 @@ export type SessionVerdict = SessionEvent<TerminalKind>;
 
 export type PodHealth = "UNKNOWN" | "READY" | "NOT_READY" | "SUCCEEDED" | "FAILED";
 /**
- * PENDING: no pod exists yet. CREATED: it exists, and its health is not known yet. STOPPED: it was ready until the clean-up deleted it. The others are healths
- * of the pod.
+ * PENDING: no pod exists yet. CREATED: the pod exists, and its health is not known yet. STOPPED: the component was ready until the clean-up deleted its pod.
+ * The other states are healths of the pod.
  */
 export const COMPONENT_STATES = [
   "PENDING",
@@ -105,7 +105,7 @@ export type ComponentState = (typeof COMPONENT_STATES)[number];
 export type ComponentStatus = {
   readonly name: string;
   readonly kind: ComponentKind;
-  /** The pool of its machine, also of a replacement; before the grant, the first one that the component accepts. */
+  /** The pool of the component's machine or replacement machine; before the grant, the first pool that the component accepts. */
   readonly pool: string;
   readonly node: string;
   readonly pod: string;
@@ -115,7 +115,7 @@ export type ComponentStatus = {
   readonly state: ComponentState;
   readonly message: string;
   readonly exitCode: number | undefined;
-  /** When its machine was last lost before the component started; 0: never. `node` is empty until a replacement is granted. */
+  /** Time at which the component's machine was last lost before the component started; 0: never. `node` is empty until a replacement is granted. */
   readonly lostAtMs: number;
   /** The lost machine; empty: none. */
   readonly lostNode: string;
@@ -136,9 +136,9 @@ export type SessionWarning = {
   readonly message: string;
 };
 
-/** The memory of a session: a replica needs it to take the session over from another that died. */
+/** The stored state of a session, with which any replica can take the session over. */
 export type SessionRecord = {
-  /** The key of the record, and the owner id of machines and pods. In MUSTER_NAMESPACE the name that users give the session. */
+  /** The key of the record, and the owner id of machines and pods. In MUSTER_NAMESPACE it equals the name that users give the session. */
   readonly name: string;
   /** Absent: the session is in MUSTER_NAMESPACE. */
   readonly elsewhere?: Elsewhere | undefined;
@@ -156,26 +156,26 @@ export type SessionRecord = {
   /** W3C traceparent of the submission; empty if it had none. */
   readonly traceparent: string;
   readonly waitingBecause: string;
-  /** Fencing token of the lead under which its executor took it over; 0: no executor has. */
+  /** Fencing token of the lead under which the session's executor took it over; 0: no executor has taken it over. */
   readonly epoch: number;
   readonly executor: string;
-  /** Consecutive executors, including the present one, that took the session over without progress. An executor that hands it back does not count. */
+  /** Consecutive executors without progress, including the current one. An executor that hands the session back does not count. */
   readonly attempts: number;
-  /** The outcome once decided; it becomes the terminal event after the clean-up. */
+  /** The outcome once it is decided; the clean-up ends with it as the terminal event. */
   readonly verdict: SessionVerdict | undefined;
   readonly logsCollected: boolean;
   /** Names of the pods whose logs are stored or lost; empty again once `logsCollected` is true. */
   readonly logsRead: readonly string[];
   readonly podsDeleted: boolean;
   readonly released: boolean;
-  /** The reservation that waits or holds the machines; empty until the ledger has returned it. */
+  /** The reservation that waits for or holds the machines; empty until the ledger has returned it. */
   readonly reservationId: string;
 };
 
 /** A session in another namespace than MUSTER_NAMESPACE. */
 export type Elsewhere = {
   readonly namespace: string;
-  /** The name that users give it, which is unique only in its namespace. */
+  /** The name that users give the session, which is unique only in its namespace. */
   readonly name: string;
 };
 
@@ -203,12 +203,12 @@ export function isFinished(record: SessionRecord): boolean {
   return record.finishedAtMs > 0;
 }
 
-/** Returns the end of the time in the queue. */
+/** Returns the time in ms since 1970 at which the queue timeout ends. */
 export function computeQueuedUntilMs({ createdAtMs, spec }: Pick<SessionRecord, "createdAtMs" | "spec">): number {
   return createdAtMs + spec.queueTimeoutMs;
 }
 
-/** True while the ledger queues the session, and nothing happens until a grant, a cancellation, or the end of the time. */
+/** True while the ledger queues the session: only a grant, a cancellation or the queue timeout changes it. */
 export function isQueuedAtLedger(record: SessionRecord): boolean {
   return record.reservationId !== "" && isInQueue(record);
 }

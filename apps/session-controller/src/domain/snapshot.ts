@@ -31,18 +31,18 @@ export type WaitReason = {
   readonly pool: string;
   readonly requested: number;
   readonly available: number;
-  /** How many of `requested` are parts of machines; absent: none. */
+  /** The number of `requested` that are parts of machines; absent: none. */
   readonly parts?: number;
-  /** Describes the nodes of the pool that count; absent: each node without taints. */
+  /** Describes the nodes of the pool that can be granted; absent: each node without taints. */
   readonly nodes?: string | undefined;
-  /** The label whose one value all machines need, with WAITING_FOR_TOPOLOGY. */
+  /** The label for which all machines need an equal value; set with WAITING_FOR_TOPOLOGY. */
   readonly topology?: string | undefined;
   readonly ahead: number;
   /** Set with the codes that concern queues. */
   readonly queue?: string | undefined;
   /** Explanation for a session without a usable queue. */
   readonly text?: string;
-  /** The part of the quota that is short. */
+  /** The insufficient part of the quota. */
   readonly quota?: { readonly pool: string; readonly resource: string; readonly requested: number } | undefined;
 };
 
@@ -52,7 +52,7 @@ export type LedgerRefusal = Extract<
   { readonly code: "pool_unknown" | "pool_capacity" | "reservation_differs" | "invalid_request" | "limit_exceeded" }
 >;
 
-/** The last answer of the ledger. `unknown`: it was not asked, or there is a hint that its answer has changed. */
+/** The last answer of the ledger. `unknown`: the ledger was not queried, or a hint reports that its answer has changed. */
 export type ReservationSeen =
   | { readonly state: "unknown" }
   /** The session has no reservation: its queue does not exist, or never has enough. Each pass requests machines again. */
@@ -78,7 +78,7 @@ export type ReservationSeen =
 /** The queue has lowered the priority of the session to its `maxPriority`. */
 export type LoweredPriority = { readonly queue: string; readonly maxPriority: number };
 
-/** As `ReservationSeen`, for a replacement machine. `released`: it was released. */
+/** The ledger's last answer about a replacement machine, as `ReservationSeen`. `released`: the session released it. */
 export type ReplacementSeen = ReservationSeen | { readonly state: "released" };
 
 export type GrantedMachine = { readonly component: string; readonly pool: string; readonly node: string };
@@ -88,7 +88,7 @@ export type LivePod = {
   readonly pod: string;
   readonly uid: string;
   readonly deleting: boolean;
-  /** State of the pod, judged by the watcher's rules. */
+  /** State of the pod by the watcher's rules. */
   readonly seen: PodSeen;
   /** The node of the pod, once the pod should have ended by itself; undefined before that, and if the node could not be read. */
   readonly overdueOn: NodeSeen | undefined;
@@ -120,16 +120,16 @@ export type Snapshot = {
   readonly record: SessionRecord;
   readonly reservation: ReservationSeen;
   readonly pods: readonly PodSeen[];
-  /** Listed at the API server after the record was written, if `needsListing` asks for it; undefined: not listed. */
+  /** The pods as the API server lists them after the record was written, if `needsListing` requires a list; undefined: not listed. */
   readonly livePods: readonly LivePod[] | undefined;
   /** During a clean-up: an event reports its next progress (`isProgressReported`). */
   readonly isProgressReported: boolean;
   /** True while this executor reads logs, or has not recorded their end yet. */
   readonly isReading: boolean;
   readonly obstacles: readonly PodObstacle[];
-  /** The session's lost nodes with the reason; empty while unknown. */
+  /** The session's lost nodes, each with its reason; empty while unknown. */
   readonly nodesLost: ReadonlyMap<string, LostReason>;
-  /** Shared nodes on which no pod can start: they are lost to components without a pod there. */
+  /** Shared nodes on which no pod can start: they are lost for components without a pod on them. */
   readonly nodesUnschedulable?: ReadonlyMap<string, LostReason>;
   /** Shared components whose machine has no room for their pod because of foreign pods. */
   readonly crowded?: readonly CrowdedComponent[];
@@ -137,14 +137,14 @@ export type Snapshot = {
   readonly rejections?: readonly Rejection[];
   /** Granted nodes that components have lost and that are usable again. */
   readonly nodesBack: ReadonlySet<string>;
-  /** The last answer of the ledger about another machine for a component that lost its own, by component; absent: `unknown`. */
+  /** The ledger's last answer about the replacement machine, by component; absent: `unknown`. */
   readonly replacements: ReadonlyMap<string, ReplacementSeen>;
   /** The infrastructure failure of the previous pass; undefined: none. */
   readonly trouble: string | undefined;
 };
 
 export type SessionPolicy = ForcePolicy & {
-  /** Limit of the clean-up after the verdict, beyond the pods' own grace. A longer one is reported as a warning and left to the sweep. */
+  /** Limit of the clean-up after the verdict, in addition to the pods' own grace period. A longer clean-up is reported as a warning and left to the sweep. */
   readonly cleanupLimitMs: number;
   /** Interval of checks of terminating pods whose end no event reports. */
   readonly lookAgainMs: number;

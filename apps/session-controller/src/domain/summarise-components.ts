@@ -16,14 +16,14 @@ export type PodSeen = {
   readonly exitCode: number | undefined;
 };
 
-/** Limits in characters of up to three bytes, for one message and for all of a session, because one record stores them. */
+/** Length limits of one message and of all messages of a session, which one record stores, in characters of up to three bytes. */
 const MESSAGE_LENGTH = 256;
 const MESSAGES_LENGTH = 20_000;
 
 /**
- * What each component is doing, in declared order: the remembered status, updated from the newest state of exactly its pod, published or listed. A pod that the
- * API server no longer lists, and whose end is unknown, is gone. A pod that is deleted before it succeeded makes its component FAILED, which ends the session
- * with COMPONENT_FAILED (`decideComponentFailure`), unless its machine is lost before it started (`replaceMachines`). `listed` was listed after the
+ * Returns the status of each component, in declared order: the recorded status, updated from the newest published or listed state of exactly its pod. A pod
+ * that the API server no longer lists, and whose end is unknown, is gone. A pod that is deleted before it succeeded makes its component FAILED, which ends the
+ * session with COMPONENT_FAILED (`decideComponentFailure`), unless its machine is lost before it started (`replaceMachines`). `listed` was listed after the
  * record was written; undefined: not listed.
  */
 export function summariseComponents(
@@ -55,7 +55,7 @@ export function summariseComponents(
   });
 }
 
-/** Returns the listed state if it is newer. A published end has precedence, because a watcher also concludes it from the time and the node. */
+/** Returns the listed state if it is newer. A published end takes precedence, because a watcher also derives ends from the time and the node. */
 function newestOf(published: PodSeen | undefined, live: PodSeen | undefined): PodSeen | undefined {
   if (published === undefined || live === undefined) return published ?? live;
   return hasPodEnded(published) || live.resourceVersion <= published.resourceVersion ? published : live;

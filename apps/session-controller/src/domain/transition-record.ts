@@ -8,13 +8,13 @@ import {
 } from "./session.ts";
 import type { RecordStep } from "./session-steps.ts";
 
-/** The records of a pass: its record-only steps, and the outcomes of the others. */
+/** Changes of the record in one pass: its record-only steps, and the outcomes of the other steps. */
 export type SessionOutcome =
   | RecordStep
   | { readonly kind: "pod-created"; readonly component: string; readonly uid: string; readonly node: string }
   | LogsRead
   | { readonly kind: "released" }
-  /** The executor ends without the session having ended it. */
+  /** The executor stops running the session without having crashed. */
   | { readonly kind: "hand-back" };
 
 /** The logs of one pod are stored, or lost as the warnings state. */
@@ -27,8 +27,8 @@ export type LogsRead = {
 };
 
 /**
- * Applies one outcome to the record. Replaying an outcome has no effect, so a write that lost a race can be repeated on the newer record. Final fields stay: a
- * verdict is decided once, and after the terminal event only the progress of the clean-up changes.
+ * Applies one outcome to the record. Applying an outcome twice has no further effect, so a write that lost a race can be repeated on the newer record. Final
+ * fields stay: the verdict is decided once, and after the terminal event only the progress of the clean-up changes.
  */
 export function transitionRecord(record: SessionRecord, outcome: SessionOutcome): SessionRecord {
   if (outcome.kind === "hand-back") return { ...record, attempts: Math.max(0, record.attempts - 1) };
@@ -65,7 +65,7 @@ export function transitionCancel(record: SessionRecord, nowMs: number): SessionR
   };
 }
 
-/** Takes the session over: a writer with an older epoch loses it. A process counts once, however often it has led since. */
+/** Takes the session over: a writer with an older epoch loses it. A process counts as one attempt, however often it has led since. */
 export function transitionTakeOver(
   record: SessionRecord,
   { token, executor }: { readonly token: number; readonly executor: string },
@@ -115,7 +115,7 @@ function noteReservation(
 
 const MAX_WARNINGS = 32;
 
-/** A lost result comes first, so that the limit never drops it. */
+/** Adds the warnings. The warning about a lost result comes first, so that the limit never drops it. */
 function withWarnings(record: SessionRecord, warnings: readonly SessionWarning[]): readonly SessionWarning[] {
   const all = [...record.warnings, ...warnings];
   const ofResult = all.filter(({ code }) => code === "RESULT_LOST");
@@ -138,7 +138,7 @@ function recordLogsRead(
   };
 }
 
-/** A ready component becomes STOPPED after the removal of its pod; any other state is kept as the last known one. */
+/** Returns the component after the removal of its pod: a ready component becomes STOPPED; any other state stays as the last known one. */
 function stopped(component: ComponentStatus): ComponentStatus {
   return component.state === "READY" ? { ...component, state: "STOPPED" } : component;
 }
@@ -153,7 +153,7 @@ function accept(record: SessionRecord, step: Extract<RecordStep, { kind: "accept
   };
 }
 
-/** An earlier executor may have created the pod on another machine without recording it: that machine becomes the component's. */
+/** Records the created pod. An earlier executor may have created it on another machine without recording it; that machine becomes the component's. */
 function recordCreated(
   record: SessionRecord,
   { component: name, uid, node }: Extract<SessionOutcome, { kind: "pod-created" }>,
@@ -193,8 +193,8 @@ const RANK: Readonly<Record<EventKind, number>> = {
 };
 
 /**
- * Appends an event unless one of its rank or a later one exists, so that events are ordered and unique, with one terminal event at the end. An executor with a
- * slow clock uses the time of the last event.
+ * Appends an event unless an event of its rank or a later rank exists. Events are therefore ordered and unique, with one terminal event at the end. An executor
+ * with a slow clock uses the time of the last event.
  */
 function withEvent(events: readonly SessionEvent[], event: SessionEvent): readonly SessionEvent[] {
   if (events.some(({ kind }) => RANK[kind] >= RANK[event.kind])) return events;

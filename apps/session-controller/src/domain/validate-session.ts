@@ -12,7 +12,7 @@ import {
   countSessionTextBytes,
 } from "@muster/session-limits";
 
-/** A user's request: zeros select the default, and a component may lack its kind. */
+/** A user's request: zero selects the default of a field, and a component may lack its kind. */
 export type SessionDraft = Omit<SessionSpec, "components"> & {
   readonly components: readonly (Omit<Component, "kind"> & { readonly kind: ComponentKind | undefined })[];
 };
@@ -28,7 +28,7 @@ export type SessionDefaults = {
 type Validated = { readonly ok: true; readonly spec: SessionSpec } | { readonly ok: false; readonly fault: Fault };
 
 /**
- * Refuses every error that can be found without the cluster, with the field and the value; otherwise returns the spec with its defaults. `poolLabel`: node
+ * Refuses every error that is detectable without the cluster, with the field and the value; otherwise returns the spec with its defaults. `poolLabel`: node
  * label with the name of the pool.
  */
 export function validateSession(

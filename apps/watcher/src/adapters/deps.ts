@@ -30,7 +30,7 @@ type WatcherStatus = {
 type OpenWatcher = AsyncDisposable & {
   readonly deps: WatcherDeps;
   status(): WatcherStatus;
-  /** The state that is missing before the published states are reliable; undefined when none is. */
+  /** Returns the state that is missing before the published states are reliable; undefined if no state is missing. */
   notReady(): string | undefined;
 };
 
@@ -38,7 +38,7 @@ type WatcherWorld = {
   readonly kube: KubeConfig;
   readonly bus: Pick<NatsBus, "connection">;
   readonly logger: Logger;
-  /** Pauses and limits of the informers; absent: their defaults. */
+  /** Pauses and limits of the informers; an absent field selects its default. */
   readonly timing?: Partial<InformerTiming>;
 };
 

@@ -1,6 +1,6 @@
 import type { Amounts } from "@muster/resources";
 
-/** Returns one map for equal amounts. The pods of one template have equal requests, and there may be ten thousands of them. */
+/** Returns the function that replaces equal amounts by one shared map. Pods of one template have equal requests, and tens of thousands of them may exist. */
 export function makeEqualAmounts(maxKept = 10_000): (amounts: Amounts) => Amounts {
   const kept = new Map<string, Amounts>();
   return (amounts) => {

@@ -12,8 +12,8 @@ import { makeEqualAmounts } from "./equal-amounts.ts";
 /** Which pods belong to Muster, and which others are overhead of their node. */
 export type GroupRules = {
   /**
-   * Namespace in which Muster creates its pods. Users of other namespaces can set the owner labels as well. There the labels count only if they name work of
-   * the pod's own namespace. Kubernetes deletes a pod whose owner reference names an object of another namespace.
+   * Namespace in which Muster creates its pods. Users of other namespaces can set the owner labels as well. In other namespaces the labels count only if they
+   * name work of the pod's own namespace: Kubernetes deletes a pod whose owner reference names an object of another namespace.
    */
   readonly workNamespace: string;
   readonly systemNamespaces: readonly string[];
@@ -25,10 +25,10 @@ export type GroupRules = {
 };
 
 const PART_OF = { key: "app.kubernetes.io/part-of", value: "muster" };
-/** Marks pods of files that a kubelet runs by itself. */
+/** Annotation of mirror pods, which represent the static pods of a kubelet. */
 const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
 
-/** Only the service account of a pod names the services' namespace; a context of a kubeconfig file may name any. */
+/** Builds the rules. Only the service account of a pod reliably names the services' namespace; a context of a kubeconfig file may name any namespace. */
 export function buildGroupRules(
   { systemNamespaces, policy, kube: { kubeconfig } }: Pick<Config, "systemNamespaces" | "policy" | "kube">,
   kube: KubeConfig,
@@ -39,8 +39,8 @@ export function buildGroupRules(
 
 /**
  * Returns the function that reduces a pod to the facts that the watcher keeps. A pod with owner labels in another namespace occupies its node if it is
- * exclusive. It counts for its owner if that can be a job, a session, or work of Kubernetes, in its namespace. Otherwise its labels do not count, so that no
- * owner's grant hides its use. A pod in the namespace of the work does not count for a session of another namespace.
+ * exclusive. It counts for its owner if the owner can be a job, a session, or work of Kubernetes in that namespace. Otherwise its labels do not count, so that
+ * no owner's grant hides its use. A pod in the namespace of the work does not count for a session of another namespace.
  */
 export function makePodReader(rules: GroupRules): (pod: V1Pod) => ClusterPod {
   const equalAmounts = makeEqualAmounts();
@@ -56,7 +56,7 @@ export function makePodReader(rules: GroupRules): (pod: V1Pod) => ClusterPod {
   };
 }
 
-/** The kept part of a pod with owner labels; undefined without valid ones. */
+/** Returns the fields of a pod that the watcher keeps; undefined if the pod has no valid owner labels. */
 export function toWatchedPod(pod: V1Pod, requestsOf = requestsOfPod): WatchedPod | undefined {
   const { metadata, spec, status } = pod;
   const own = metadata?.labels ?? {};
@@ -117,8 +117,8 @@ function requestsOfPod({ spec }: V1Pod): Amounts {
 }
 
 /**
- * Drops Muster's own gate. Muster removes it after a moment, but Kubernetes reports it until a scheduler has processed the pod: such a pod counts as waiting
- * for its node.
+ * Drops Muster's own scheduling gate. Muster removes the gate soon, but Kubernetes reports it until a scheduler has processed the pod. The pod counts as
+ * waiting for its node.
  */
 function withoutOwnGate(pod: V1Pod): V1Pod {
   const { spec, status } = pod;
@@ -151,7 +151,7 @@ export function toWatchedNode(node: V1Node): WatchedNode {
   };
 }
 
-/** client-node returns a Date, the JSON of a watch a text; an unreadable time becomes 0. */
+/** Returns ms since 1970. client-node returns a Date, and the JSON of a watch contains a text; an unreadable time becomes 0. */
 function timeMs(time: Date | string | undefined): number {
   const ms = time === undefined ? 0 : new Date(time).getTime();
   return Number.isNaN(ms) ? 0 : ms;

@@ -15,7 +15,7 @@ const markCodec: Codec<NodesMark> = domainCodec(
   ({ atMs }) => ({ atMs }),
 );
 
-/** The content of the bucket of nodes: their states, each with a name, and the mark. */
+/** The content of the bucket of nodes: the states of nodes, each with a name, and the mark. */
 export type NodeRecord = NodeState | NodesMark;
 
 export const nodeRecordCodec: Codec<NodeRecord> = {

@@ -8,7 +8,7 @@ type Written = Pick<Bucket<NodeRecord>, "create" | "update" | "delete">;
 type Seen<State> = Pick<View<State>, "get" | "entries">;
 type OnFault = (error: unknown, step: { readonly key: string; readonly because: string }) => void;
 
-/** Splits the node bucket into its two kinds of records. Both come from one view, so the mark is never visible before its nodes. */
+/** Splits the node bucket into node states and the mark. Both come from one view, so the mark is never visible before its nodes. */
 export function makeNodesPublication(
   bucket: Written,
   view: Seen<NodeRecord>,

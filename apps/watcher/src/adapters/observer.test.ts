@@ -42,7 +42,7 @@ function fakeKind<Kept, State>() {
       else kept.set(key, after);
       for (const listener of onKept) listener({ key, before, after });
     },
-    /** `isOwn`: the observer's own replica wrote it. */
+    /** `isOwn`: the observer's own replica wrote the state. */
     publish: (step: PublishStep<State>, isOwn = false) => {
       revision += 1;
       if (isOwn) echoes.add(step.key);
@@ -156,7 +156,7 @@ it("a partial snapshot is planned as its part of a full one", () => {
       const plan = planPass(observer.observe("changed"), policy);
       plan.postponed.forEach(observer.postpone);
       carryOut(world, plan);
-      // The full pass that is due then finds the other changes that time alone causes.
+      // The full pass that is due then finds the other time-based changes.
       world.later(pauseMs);
       if (pauseMs > 1000) carryOut(world, planPass(observer.observe("all"), policy));
       apply(world, third);

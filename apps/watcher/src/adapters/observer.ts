@@ -22,15 +22,15 @@ type Sources = {
   readonly podView: Pick<View<unknown>, "onChange">;
   readonly nodeView: Pick<View<unknown>, "onChange" | "ageMs">;
   readonly now: () => number;
-  /** The namespace whose pods are published, beside those of sessions in others; absent: all. */
+  /** Namespace whose pods are published, in addition to pods of sessions in other namespaces; absent: all namespaces. */
   readonly namespace?: string;
   /** Called with a removed pod whose last facts were dropped before its end was published. */
   readonly onDropped?: (removed: RemovedPod) => void;
 };
 
-/** Takes snapshots of everything, or of the changes since the last one. */
+/** Takes snapshots of all objects, or of the changes since the last snapshot. */
 export type ClusterObserver = {
-  /** Calls the listener after each change, also after one by another replica. */
+  /** Calls the listener after each change, including changes by another replica. */
   onChange(listener: () => void): void;
   /** Puts a key whose write failed into the next snapshot. */
   recheck(kind: "pods" | "nodes", key: string): void;
@@ -42,8 +42,8 @@ export type ClusterObserver = {
 };
 
 /**
- * A partial snapshot is closed: it contains every pod of its nodes, which use a node or are lost with it. So its plan equals that part of the full plan. Facts
- * that only a newer view shows, such as an object published by another replica that is gone, wait for the next full snapshot.
+ * Creates the observer. A partial snapshot is closed: it contains every pod that uses one of its nodes or is lost with it. Its plan therefore equals that part
+ * of the full plan. Facts that only a newer view shows, for example the removal of an object that another replica published, wait for the next full snapshot.
  */
 export function makeObserver(sources: Sources): ClusterObserver {
   const { pods, nodes, podSide, nodeSide } = sources;
@@ -102,7 +102,7 @@ export function makeObserver(sources: Sources): ClusterObserver {
 /** The pods and nodes that changed since the last snapshot. */
 type Touched = { readonly pods: Set<string>; readonly nodes: Set<string> };
 
-/** Follows both sides: keeps the index and the removed pods current, and collects the changes for the next snapshot. */
+/** Follows pods and nodes: keeps the index and the removed pods current, and collects the changes for the next snapshot. */
 function touchChanges(
   { pods, nodes, podSide, nodeSide, podView, nodeView }: Sources,
   index: PodIndex,
@@ -125,7 +125,7 @@ function touchChanges(
     const changedNodes = findChangedNodes(before, after);
     for (const pod of [was, is]) if (pod !== undefined) touched.pods.add(buildPodKey(pod));
     for (const node of changedNodes) touched.nodes.add(node);
-    // Most changes of other pods, such as of their readiness, do not affect any published state.
+    // Most changes of other pods, for example of their readiness, do not affect any published state.
     if (was !== undefined || is !== undefined || changedNodes.length > 0) ring();
   });
   nodes.onChange(({ key }) => touch("nodes", key));
@@ -141,7 +141,7 @@ function touchChanges(
   return { touched, onChange: (listener) => void listeners.push(listener) };
 }
 
-/** Returns whether the view shows our own planned write of a live object. After an end, a successor or another end may follow. */
+/** Returns whether the view shows our own planned write of a live object. After an end, a successor or another end may still have to be written. */
 function isOwnWriteVisible<State extends PublishedFields>(
   side: Pick<StatePublication<State>, "get" | "isEcho">,
   key: string,
@@ -162,7 +162,7 @@ function splitPods(all: readonly ClusterPod[]): Pick<Part, "pods" | "others"> {
   return { pods: all.filter(isOwned), others: all.filter(isOtherPod) };
 }
 
-/** Returns the nodes of these pods that were published as missing, with the time of their removal. */
+/** Returns the nodes of these pods that are published as removed, with the time of their removal. */
 function goneNodes(seen: readonly WatchedPod[], { nodes, nodeSide }: Sources): ReadonlyMap<string, number> {
   const gone = new Map<string, number>();
   for (const { node } of seen) {
@@ -181,7 +181,7 @@ function publishedMark({ markSide, nodeView }: Sources): WatcherSnapshot["marked
   };
 }
 
-/** The touched objects, and everything that a pass over them needs. */
+/** Returns the touched objects, and all other objects that a pass over them requires. */
 function closure(
   touched: Touched,
   index: PodIndex,

@@ -1,9 +1,9 @@
 import { isOwned, type ClusterPod } from "../domain/node-use.ts";
 import { buildPodKey, type WatchedPod } from "../domain/pod-state.ts";
 
-/** The followed pods by the key of their state and by their node, so that the cost of a change is that of its objects. */
+/** The followed pods by the key of their state and by their node, so that the cost of a change depends only on the changed objects. */
 export type PodIndex = {
-  /** The pods that share a key: at most one per namespace. Pods without owner labels have none. */
+  /** Returns the pods with this key: at most one per namespace. Pods without owner labels have no key. */
   byKey(key: string): readonly WatchedPod[];
   onNode(node: string): readonly ClusterPod[];
   /** Records that one pod was added (no `before`), removed (no `after`) or changed. */

@@ -3,23 +3,23 @@ import type { Bucket, Entry, View } from "@muster/store";
 import type { PublishedState, PublishStep } from "../domain/plan-publish.ts";
 import type { WriteOutcome } from "../keep-published.ts";
 
-/** The published states of one bucket, our own last writes included, and the way to change them. */
+/** The published states of one bucket, including our own last writes, and the function that writes them. */
 export type StatePublication<State> = {
   published(): readonly PublishedState<State>[];
   get(key: string): PublishedState<State> | undefined;
-  /** Returns whether the view shows our own last write of the key; false once `get` has detected that. */
+  /** Returns whether the view shows our own last write of the key; false once `get` has detected this. */
   isEcho(key: string): boolean;
   write(step: PublishStep<State>): Promise<WriteOutcome>;
 };
 
 type OwnWrite<State> = { readonly revision: number; readonly state: State | undefined; readonly writtenAtMs: number };
 
-/** Time after which a write that the view does not show counts as lost by a server, or the bucket as unreachable. */
+/** Time after which a write that the view does not show counts as lost by a server, or the bucket counts as unreachable. */
 const MAX_ECHO_DELAY_MS = 10_000;
 
 /**
- * The view shows a write shortly after its acknowledgement. Until then our own writes replace it, or the next pass would plan them again and conflict with
- * itself.
+ * Creates the publication of one bucket. The view shows a write shortly after its acknowledgement. Until then our own writes replace the view's states;
+ * otherwise the next pass would plan them again and conflict with itself.
  */
 export function makePublication<State>(
   bucket: Pick<Bucket<State>, "create" | "update" | "delete">,

@@ -1,23 +1,23 @@
 import { isEndPublished } from "../domain/plan-publish.ts";
 import { buildPodKey, isPublished, type PodState, type RemovedPod, type WatchedPod } from "../domain/pod-state.ts";
 
-/** Limit of removed pods whose end is not acknowledged; about 2 KiB each. */
+/** Maximum removed pods whose end is not acknowledged; each takes about 2 KiB. */
 const REMOVED_LIMIT = 10_000;
 
-/** The last facts of removed pods: the API server no longer has them, and the published state may lack how they ended. */
+/** The last facts of removed pods. The API server no longer has these pods, and their published states may lack how they ended. */
 type RemovedPods = {
   /** Records that one pod was added (no `before`), removed (no `after`) or changed. */
   change(before: WatchedPod | undefined, after: WatchedPod | undefined): void;
-  /** Returns the pods under the key whose end is not published yet, and forgets the others. */
+  /** Returns the pods under the key whose end is not published yet, and drops the pods whose end is published. */
   unpublished(key: string, published: PodState | undefined): readonly RemovedPod[];
   keys(): readonly string[];
 };
 
 export function makeRemovedPods(options: {
   readonly now: () => number;
-  /** The namespace whose pods are kept, beside those of sessions in others; absent: all. */
+  /** Namespace whose pods are kept, in addition to pods of sessions in other namespaces; absent: all namespaces. */
   readonly namespace?: string;
-  /** Over the limit, the oldest removed pod is dropped; its end then follows from the published state. */
+  /** Called with the oldest removed pod when it is dropped over the limit; its end is then derived from the published state. */
   readonly onDropped?: (removed: RemovedPod) => void;
   readonly limit?: number;
 }): RemovedPods {

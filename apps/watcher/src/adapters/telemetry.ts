@@ -4,7 +4,7 @@ import type { PassPlan } from "../domain/plan-pass.ts";
 import type { WriteOutcome } from "../keep-published.ts";
 
 const NAME = "muster-watcher";
-/** Maximum events of one span; the counts are attributes. */
+/** Maximum events of one span; attributes contain the counts of all steps. */
 const STEPS_SHOWN = 100;
 
 /** Runs the writes of one pass under a span that shows each step with its reason. */

@@ -9,7 +9,7 @@ import {
   type PublishedFields,
 } from "./plan-publish.ts";
 
-/** The kept part of a node. */
+/** The fields of a node that the watcher keeps. */
 export type WatchedNode = {
   readonly name: string;
   readonly uid: string;
@@ -19,7 +19,7 @@ export type WatchedNode = {
   readonly ready: boolean;
   readonly schedulable: boolean;
   readonly cordoned: boolean;
-  /** True while it has the startup taint. */
+  /** True while the node has the startup taint. */
   readonly unopened: boolean;
   /** Taints with the effects NoSchedule and NoExecute. */
   readonly taints: readonly Required<Taint>[];
@@ -42,9 +42,9 @@ export type NodeState = PublishedFields &
   };
 
 /**
- * During a rollout of other system namespaces, replicas assign the same pods to other groups. If only overhead and foreign differ, each replica replaces the
- * groups of the other only after this time. Otherwise they would overwrite each other continuously. The last replica to run decides. A change of occupants or
- * of shared uses is published immediately, with the groups of the publishing replica.
+ * During a rollout of other system namespaces, replicas assign pods to different groups. If only overhead and foreign differ, a replica replaces the groups of
+ * another replica only after this time. Otherwise the replicas would overwrite each other continuously. The groups of the last running replica stay. A change
+ * of occupants or of shared uses is published immediately, with the groups of the publishing replica.
  */
 const REGROUP_AFTER_MS = 30_000;
 
@@ -73,11 +73,11 @@ export function buildNodeState(
 }
 
 /**
- * Nodes and pods come over two watches, and either may lag: the node and its uses are each taken from the side with the later version.
+ * Builds the rules of nodes. Nodes and pods come over two watches, and either may lag: the node and its uses are each taken from the later version.
  *
- * A watcher of a version without allocatable amounts and requests omits them, and their absence is no reason for it to write. The next pass of a newer watcher
- * restores them, even if the older one has observed more: earlier amounts are better than none. So during a rolling update each write of the older watcher
- * costs one more write. In between the record has no amounts, and readers keep the last ones.
+ * A watcher of a version without allocatable amounts and requests omits them; their absence is no reason for that watcher to write. The next pass of a newer
+ * watcher restores them, even if the older watcher has observed more: earlier amounts are better than none. During a rolling update each write of the older
+ * watcher therefore costs one more write. Until that write the record has no amounts, and readers keep the last ones.
  */
 export function buildNodeRules(pods: InformerProgress): PublishRules<NodeState> {
   return {
@@ -111,7 +111,7 @@ const FIELDS = [
   "deleted",
 ] as const satisfies readonly (keyof NodeState)[];
 
-/** Returns when the first withheld groups may be replaced; Infinity: none are withheld. */
+/** Returns the time in ms since 1970 at which the first withheld groups may be replaced; Infinity: none are withheld. */
 export function nextRegroupMs(
   desired: readonly DesiredState<NodeState>[],
   published: readonly PublishedState<NodeState>[],
@@ -152,7 +152,7 @@ function omitsAmounts(published: NodeState, desired: NodeState): boolean {
   return areUsesEqual({ ...published, occupants: [] }, NO_USES);
 }
 
-/** As `omitsAmounts`, for taints: the published state is unschedulable and names no taint. */
+/** Returns whether an older version published the node without taints that the desired state has: the published state is unschedulable and names no taint. */
 function omitsTaints(published: NodeState, desired: NodeState): boolean {
   if (published.deleted || published.uid !== desired.uid) return false;
   return published.taints.length === 0 && !published.schedulable && !published.cordoned;

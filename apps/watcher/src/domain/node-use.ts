@@ -1,13 +1,13 @@
 import type { Amounts } from "@muster/resources";
 import type { Owner, WatchedPod } from "./pod-state.ts";
 
-/** The kept part of a pod that is not Muster's: its use of its node. */
+/** The fields of a pod outside Muster that the watcher keeps: its use of its node. */
 export type OtherPod = {
   readonly namespace: string;
   readonly name: string;
   readonly node: string;
   readonly finished: boolean;
-  /** overhead: such a pod runs on its node independently of the holder of the machine. */
+  /** overhead: the pod runs on its node independently of the holder of the machine, as a pod of a DaemonSet does. */
   readonly group: "overhead" | "foreign";
   readonly requests: Amounts;
 };
@@ -50,7 +50,7 @@ type Sums = {
   readonly foreign: Sum;
 };
 
-/** The use of nodes by pods, by node. */
+/** Builds the uses of nodes by pods, by the name of the node. */
 export function buildNodeUses(pods: Iterable<ClusterPod>): ReadonlyMap<string, NodeUses> {
   const byNode = new Map<string, Sums>();
   for (const pod of pods) {
@@ -88,7 +88,7 @@ export function areUsesEqual(one: NodeUses, other: NodeUses): boolean {
   );
 }
 
-/** Returns whether only overhead and foreign differ, both of them, and their sum does not: the same pods seem to be in other groups. */
+/** Returns whether only overhead and foreign differ, and their sum does not: the same pods are assigned to different groups. */
 export function areRegrouped(one: NodeUses, other: NodeUses): boolean {
   if (sameUse(one.overhead, other.overhead) || sameUse(one.foreign, other.foreign)) return false;
   if (!sameOwners(one.occupants, other.occupants) || !sameShared(one.shared, other.shared)) return false;
@@ -111,7 +111,7 @@ export function clampAmount(amount: number): number {
   return Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, amount));
 }
 
-/** A pod in deletion uses its node until it is gone. */
+/** Returns whether the pod uses its node. A pod in deletion uses its node until it is gone. */
 function usesNode({ finished, node }: ClusterPod): boolean {
   return !finished && node !== "";
 }

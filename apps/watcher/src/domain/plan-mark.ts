@@ -1,6 +1,6 @@
-/** The mark that every node is published. */
+/** The mark with which a watcher confirms that every node is published. */
 export type NodesMark = {
-  /** When the watcher that wrote it observed the cluster, by its own clock. */
+  /** Time in ms since 1970 at which the watcher that wrote the mark observed the cluster, by its own clock. */
   readonly atMs: number;
 };
 
@@ -13,20 +13,20 @@ export type MarkStep = {
 
 type MarkPlan = {
   readonly step: MarkStep | undefined;
-  /** When the next pass is due without any event. */
+  /** Time in ms since 1970 at which the next pass is due if no event arrives. */
   readonly nextMs: number;
 };
 
 /** Half of the promised interval, so that one failed write does not break the promise. */
 const RENEW_AFTER_MS = 15_000;
-/** No event reports that the view of the bucket is current again, so it is polled. */
+/** Poll interval while the view of the bucket is outdated: no event reports that it is current again. */
 const RECHECK_MS = 1000;
 
 /**
  * Decides whether the mark is due once all other planned writes of nodes are done.
  *
- * Only a current view of the bucket shows what is missing there. An outdated one may contain nodes that were lost with the bucket, and the mark would declare
- * an empty bucket complete. A mark from the future, by another clock, counts as an old one.
+ * Only a current view of the bucket shows which nodes are missing in it. An outdated view may contain nodes that were lost with the bucket, and the mark would
+ * then confirm an empty bucket as complete. A mark from the future, by another clock, counts as an old mark.
  */
 export function planMark(snapshot: {
   readonly nowMs: number;

@@ -22,12 +22,12 @@ import {
   withTaints,
 } from "./pod-state.ts";
 
-/** The world as one watcher observes it, or a part of it in which every node comes with all its pods. Built once per pass; never mutated. */
+/** The cluster as one watcher observes it, or a part of it that contains every node with all its pods. Built once per pass; never mutated. */
 export type WatcherSnapshot = {
   readonly nowMs: number;
   readonly pods: {
     readonly seen: readonly WatchedPod[];
-    /** Foreign pods, which only use nodes. */
+    /** Foreign pods, which count only as uses of nodes. */
     readonly others: readonly OtherPod[];
     readonly sight: InformerProgress;
   };
@@ -45,11 +45,11 @@ export type WatcherSnapshot = {
 };
 
 export type WatcherPolicy = {
-  /** Pods of this namespace are published, and those of sessions in others. All other pods only use nodes. */
+  /** Namespace whose pods are published, in addition to pods of sessions in other namespaces. All other pods count only as uses of nodes. */
   readonly namespace: string;
-  /** How long start problems of a pod may last before it counts as failed. */
+  /** Time for which start problems of a pod may last before the pod counts as failed. */
   readonly startGraceMs: number;
-  /** How long the node of a pod may be missing before the pod counts as failed. */
+  /** Time for which the node of a pod may be missing before the pod counts as failed. */
   readonly nodeGraceMs: number;
   /** Time for which the state of a removed pod or node is kept. */
   readonly keepDeletedMs: number;
@@ -62,11 +62,11 @@ export type PassPlan = {
   readonly postponed: readonly PostponedWrite[];
   /** The mark is written after all nodes, and only if no write of a node failed. */
   readonly mark: MarkStep | undefined;
-  /** When the next pass is due without any event; Infinity: never. */
+  /** Time in ms since 1970 at which the next pass is due if no event arrives; Infinity: never. */
   readonly nextMs: number;
 };
 
-/** Plans all writes of one pass. Planning the world that a plan leads to plans nothing. */
+/** Plans all writes of one pass. A pass over the result of a plan plans no write. */
 export function planPass(snapshot: WatcherSnapshot, policy: WatcherPolicy): PassPlan {
   const { nowMs, pods, removedPods, nodes, publishedPods, publishedNodes, marked } = snapshot;
   const taints = new Map(nodes.seen.map((node) => [node.name, node.taints]));

@@ -41,7 +41,7 @@ function state(part: Partial<PodState> = {}): PodState {
 type World = {
   readonly seen?: Partial<PodState> & { readonly createdAtMs?: number };
   readonly published?: Partial<PodState>;
-  /** The last observed states of removed pods of the name. */
+  /** The last observed states of removed pods of this name. */
   readonly removed?: readonly Partial<PodState>[];
   /** Resource version up to which the informer has observed; 1000 by default. */
   readonly sight?: number;

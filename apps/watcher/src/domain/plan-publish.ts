@@ -1,11 +1,11 @@
-/** The fields that every published state has. */
+/** The fields of every published state. */
 export type PublishedFields = {
   readonly uid: string;
-  /** Kubernetes' resource version as a number: of two states of one object the higher is newer. */
+  /** Kubernetes' resource version as a number: of two states of one object, the higher one is newer. */
   readonly resourceVersion: number;
-  /** Removed from the API server; final for this uid. */
+  /** True once the object is removed from the API server; final for this uid. */
   readonly deleted: boolean;
-  /** When a watcher observed it, by that watcher's clock. */
+  /** Time in ms since 1970 at which a watcher observed the object, by that watcher's clock. */
   readonly observedAtMs: number;
 };
 
@@ -18,9 +18,9 @@ type Removed<State> = { readonly key: string; readonly state: State };
 
 /** Progress of an informer in observing the cluster. */
 export type InformerProgress = {
-  /** The resource version up to which it is complete. */
+  /** The resource version up to which the informer has observed all changes. */
   readonly version: number;
-  /** When its last complete list was requested. */
+  /** Time in ms since 1970 at which the informer's last complete list was requested. */
   readonly listedAtMs: number;
 };
 
@@ -34,15 +34,15 @@ export type PublishSnapshot<State> = {
 };
 
 type PublishPolicy = {
-  /** How long the state of a removed object is kept for late readers. */
+  /** Time for which the state of a removed object is kept for late readers. */
   readonly keepDeletedMs: number;
 };
 
 /** The rules of one kind of object. */
 export type PublishRules<State> = {
-  /** The state to publish in place of another one. `newer`: the desired one was observed later than the published one. */
+  /** Returns the state that replaces the published one. `newer`: the desired state was observed later than the published state. */
   merge(both: { readonly published: State; readonly desired: State; readonly newer: boolean }): State;
-  /** The final state of a removed object, from its last known one. */
+  /** Returns the final state of a removed object, from its last known state. */
   gone(last: State): State;
   /** Returns whether both states are equal apart from versions and times. */
   same(one: State, other: State): boolean;
@@ -64,17 +64,17 @@ export type PublishStep<State> =
       readonly because: "kept-long-enough";
     };
 
-/** A list that was requested this much later than another watcher's observation counts as later, whatever the clocks. */
+/** A list counts as later than another watcher's observation if it was requested this much later, whatever the clocks. */
 const CLOCK_DIFFERENCE_MS = 60_000;
 
 /**
  * Plans the writes that make the published states equal to the observed ones.
  *
- * Several watchers publish concurrently without a leader, so each must detect that it is behind. A state is replaced only by one that was observed later. A
- * published object that is not observed is declared gone only by a watcher that has observed more than the published state. Resource versions order
+ * Several watchers publish concurrently without a leader, so each watcher must detect that it is behind. A state is replaced only by a state that was observed
+ * later. A published object that is not observed is declared gone only by a watcher that has observed more than the published state. Resource versions order
  * observations. They restart when a cluster is rebuilt or restored, so an object created, or a list requested, after the published observation is later, too.
  *
- * A removed object is published with its last observation before its successor of the same name, since a reader may wait for its end.
+ * A removed object is published with its last observation before its successor of the same name, because a reader may wait for its end.
  */
 export function planPublish<State extends PublishedFields>(
   snapshot: PublishSnapshot<State>,
@@ -160,12 +160,12 @@ function isNewer<State extends PublishedFields>(
   return state.resourceVersion > published.resourceVersion || createdAtMs > published.observedAtMs || listedLater;
 }
 
-/** Returns whether the sight is later than an observation: an object that is missing from it is gone. */
+/** Returns whether the informer has observed the cluster after this observation: an object that it does not list is gone. */
 export function isObservedLater(sight: InformerProgress, resourceVersion: number, observedAtMs: number): boolean {
   return sight.version >= resourceVersion || sight.listedAtMs > observedAtMs + CLOCK_DIFFERENCE_MS;
 }
 
-/** Returns when the first removed state may be forgotten. */
+/** Returns the time in ms since 1970 at which the first removed state may be deleted. */
 export function nextForgetMs<State extends PublishedFields>(
   published: readonly PublishedState<State>[],
   policy: PublishPolicy,

@@ -5,7 +5,7 @@ import type { PublishRules, PublishedFields } from "./plan-publish.ts";
 
 export type Owner = { readonly kind: string; readonly id: string };
 
-/** The kept part of a pod with Muster's labels. */
+/** The fields of a pod with Muster's labels that the watcher keeps. */
 export type WatchedPod = {
   readonly owner: Owner;
   readonly component: string;
@@ -17,7 +17,7 @@ export type WatchedPod = {
   readonly podIp: string;
   readonly node: string;
   readonly deleting: boolean;
-  /** True if it has its machine to itself. */
+  /** True if no other owner shares the pod's machine. */
   readonly exclusive: boolean;
   /** True if every container has ended permanently: the pod no longer needs its machine. */
   readonly finished: boolean;
@@ -45,20 +45,20 @@ export type PodState = PublishedFields & {
   readonly exitCode: number | undefined;
 };
 
-/** The key under which a pod's state is published. */
+/** Builds the key under which a pod's state is published. */
 export function buildPodKey(pod: WatchedPod): string {
   return `${pod.owner.kind}.${pod.owner.id}.${pod.name}`;
 }
 
 /**
- * Whether the state of the pod is published: its key, owner and name, is unique only among pods of one namespace. The owner id of a session in another
- * namespace contains that namespace, so that only pods there can have it.
+ * Returns whether the state of the pod is published. The key of the pod, its owner and name, is unique only among pods of one namespace. The owner id of a
+ * session in another namespace contains that namespace, so only pods of that namespace can have it.
  */
 export function isPublished({ owner, namespace }: Pick<WatchedPod, "owner" | "namespace">, own: string): boolean {
   return isSessionElsewhere(owner) ? isSessionIn(owner, namespace) : namespace === own;
 }
 
-/** Returns the current state of a pod, and when it changes without an event. */
+/** Returns the current state of a pod, and the time at which the state changes without an event. */
 export function buildPodState(
   pod: WatchedPod,
   policy: {
@@ -75,7 +75,7 @@ export function buildPodState(
     startGraceMs,
     nowMs,
     ...(mainContainer !== undefined && { mainContainer }),
-    // A pod may be bound to a node that had gone before the pod's creation.
+    // A pod may be bound to a node that was removed before the pod's creation.
     ...(nodeGoneMs !== undefined && {
       nodeGone: { sinceMs: Math.max(nodeGoneMs, pod.createdAtMs), graceMs: nodeGraceMs },
     }),
@@ -108,7 +108,7 @@ export function buildRemovedState(
   return buildPodState(pod, { ...policy, nowMs: removedAtMs, nodeGoneMs: undefined }).state;
 }
 
-/** Adds the node's taints to the state of a pod that is evicted because of them: Kubernetes names at most the node. */
+/** Adds the node's taints to the state of a pod that is evicted because of them; Kubernetes names at most the node. */
 export function withTaints(state: PodState, taintsByNode: ReadonlyMap<string, readonly Required<Taint>[]>): PodState {
   if (state.reason !== "DeletionByTaintManager") return state;
   const taints = (taintsByNode.get(state.node) ?? []).filter(({ effect }) => effect === "NoExecute");

@@ -30,7 +30,7 @@ const ending: PodState = { ...ready, health: "FAILED", reason: "Deleted", deleti
 
 type Because = Extract<PublishStep<PodState>, { kind: "put" }>["because"];
 
-/** Returns until when the write of this state waits; undefined: it does not wait. */
+/** Returns the time until which the write of this state waits; undefined: it does not wait. */
 function waitsUntilMs(
   state: PodState,
   { before, createdAtMs = NOW - 100, because = before === undefined ? "new" : "changed" }: Options = {},

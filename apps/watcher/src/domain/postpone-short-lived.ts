@@ -1,7 +1,7 @@
 import type { DesiredState, PublishedState, PublishStep } from "./plan-publish.ts";
 import type { PodState } from "./pod-state.ts";
 
-/** Time for which the write of a short-lived state waits. */
+/** Maximum time for which the write of a short-lived state is postponed. */
 export const MAX_POSTPONE_MS = 1000;
 
 /** A pod whose write waits until this time. */
@@ -34,7 +34,7 @@ export function postponeShortLivedStates(
   return { due, postponed };
 }
 
-/** A time from the future, by a clock that is ahead, postpones nothing. */
+/** Returns whether the state is younger than MAX_POSTPONE_MS. A time from the future, by a clock that is ahead, postpones no write. */
 function isYoung(sinceMs: number, nowMs: number): boolean {
   return sinceMs <= nowMs && nowMs < sinceMs + MAX_POSTPONE_MS;
 }

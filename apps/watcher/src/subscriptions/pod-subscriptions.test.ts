@@ -28,7 +28,7 @@ function state(pod: string, observedAtMs: number, part: Partial<PodWatchEvent> =
   };
 }
 
-/** All sent messages have arrived: the handlers here answer within one turn of the event loop. */
+/** Resolves when all sent messages have arrived: the handlers here answer within one turn of the event loop. */
 async function settled(): Promise<void> {
   for (let turns = 0; turns < 3; turns += 1) await turn();
 }
@@ -113,7 +113,7 @@ describe("a subscription", () => {
       await using pods = followPods(states.bucket);
       const updates = pods.subscribe(owner);
       await drain(updates);
-      // The pending read takes the first one.
+      // The pending read takes the first change.
       for (let at = 1; at <= changes; at += 1) {
         states.put(state("a", at));
         await settled();
@@ -303,7 +303,7 @@ it("whatever changes, gaps and slow readers occur, the reader ends with the curr
         seen.clear();
         each.pods.forEach(replay);
       }
-      // A pod with a published end may be forgotten silently.
+      // The watcher may delete a pod with a published end without a further event.
       const living = (events: Iterable<PodWatchEvent>): string[] =>
         [...events]
           .filter(({ deleted }) => !deleted)

@@ -7,7 +7,7 @@ import { makePodsByOwner, getOwner } from "./pods-by-owner.ts";
 import { makeSubscriber, type PodUpdate } from "./subscriber.ts";
 import { makeSubscription, type BucketState, type PodSubscription } from "./subscription.ts";
 
-/** Subscriptions to the pods of many owners, one subscriber per owner. They share one connection and one copy of the states. */
+/** Subscriptions to the pods of many owners, one subscriber per owner. All subscriptions share one connection and one copy of the states. */
 type PodSubscriptions = AsyncDisposable & {
   /**
    * Yields the current state of every pod of the owner, then each change, in order per pod. After a gap, because the reader was too slow or the connection was
@@ -16,14 +16,14 @@ type PodSubscriptions = AsyncDisposable & {
    * already_exists while the owner has a subscription.
    */
   subscribe(owner: Owner, options?: { readonly signal?: AbortSignal }): AsyncIterableIterator<PodUpdate, undefined>;
-  /** Ends the owner's subscription; a later one starts over. Throws not_found without a subscription. */
+  /** Ends the owner's subscription; a later subscription starts from the current state. Throws not_found without a subscription. */
   unsubscribe(owner: Owner): void;
 };
 
 type PodSubscriptionsOptions = {
-  /** Maximum waiting changes of a slow reader; default 32. */
+  /** Maximum changes that wait for a slow reader; default 32. */
   readonly eventBufferSize?: number;
-  /** Only owners of this kind; default all. */
+  /** Follows only owners of this kind; default: all kinds. */
   readonly ownerKind?: string;
   /** Called with the error of an unreadable state, which is skipped. By default a process warning. */
   readonly onDecodeError?: (error: Error) => void;
@@ -45,7 +45,7 @@ export async function openPodSubscriptions(
   return followPods(bucket, options);
 }
 
-/** As `openPodSubscriptions`, on any watchable bucket of pod states. */
+/** Opens subscriptions, as `openPodSubscriptions` does, on any watchable bucket of pod states. */
 export function followPods(bucket: Watchable<PodWatchEvent>, options: PodSubscriptionsOptions = {}): PodSubscriptions {
   const size = validSize(options.eventBufferSize ?? EVENT_BUFFER_SIZE);
   const pods = makePodsByOwner();
@@ -67,10 +67,10 @@ export function followPods(bucket: Watchable<PodWatchEvent>, options: PodSubscri
     const subscription = subscriptions.get(getOwner(key));
     if (change.kind === "put") {
       pods.put(key, change.entry.value);
-      // The current state after an interruption covers the changes within it.
+      // The current state after an interruption includes the changes during the interruption.
       if (following.whole) subscription?.subscriber.change(change.entry.value);
     } else if (pods.delete(key)?.deleted === false) {
-      // The watcher forgets only pods with a published end. This one was lost with the bucket.
+      // The watcher deletes only pods whose end is published. The state of this pod was lost with the bucket.
       subscription?.subscriber.resync();
     }
     subscription?.ring();

@@ -11,21 +11,21 @@ export type PodWatchEvent = {
   readonly pod: string;
   /** Distinguishes a pod from an earlier one of the same name. */
   readonly uid: string;
-  /** Empty while it has no address. */
+  /** Empty while the pod has no address. */
   readonly podIp: string;
-  /** Empty while it is not scheduled. */
+  /** Empty while the pod is not scheduled. */
   readonly node: string;
   readonly health: Health;
-  /** The trouble, for people: reason and message; undefined without trouble. */
+  /** The reason and the message of a problem, for people; undefined without a problem. */
   readonly error: string | undefined;
-  /** The stable code of the problem, such as ImagePullBackOff; empty without one. */
+  /** The stable code of the problem, for example ImagePullBackOff; empty without a problem. */
   readonly reason: string;
   /** The exit code of the main container, once it has ended. */
   readonly exitCode: number | undefined;
-  /** The API server was asked to delete the pod, and it still exists. */
+  /** True while the pod still exists after the API server received its deletion. */
   readonly deleting: boolean;
-  /** Removed from the API server: the final event of this uid. */
+  /** True once the pod is removed from the API server: the final event of this uid. */
   readonly deleted: boolean;
-  /** When the watcher observed it, in milliseconds since 1970 by its clock. */
+  /** Time at which the watcher observed the state, in milliseconds since 1970 by its clock. */
   readonly observedAtMs: number;
 };

@@ -28,7 +28,7 @@ export function makePodsByOwner(): PodsByOwner {
   };
 }
 
-/** `<kind>.<id>` of `<kind>.<id>.<pod>`; the name of a pod may have dots of its own. */
+/** Returns `<kind>.<id>` of the key `<kind>.<id>.<pod>`; the name of the pod may contain dots. */
 export function getOwner(key: string): string {
   return key.split(".", 2).join(".");
 }

@@ -6,22 +6,22 @@ export type PodUpdate =
   | {
       readonly kind: "current";
       readonly pods: readonly PodWatchEvent[];
-      /** Why it was sent: the first state; changes exceeded the buffer; or the connection was interrupted. */
+      /** Why the state was sent: it is the first one, changes exceeded the buffer, or the connection was interrupted. */
       readonly because: "subscribed" | "overflowed" | "resync";
     }
   | { readonly kind: "changed"; readonly event: PodWatchEvent }
-  /** The buffer was full: this many changes are only in the current state, which comes next. */
+  /** The buffer was full: the next item, the current state, includes this many changes that no item shows. */
   | { readonly kind: "overflowed"; readonly missed: number };
 
 type Current = Extract<PodUpdate, { kind: "current" }>;
 
-/** The queue of one reader: at most `size` changes, and then perhaps a request for the current state. Its memory is bounded for any reader. */
+/** The queue of one reader: at most `size` changes, then possibly a request for the current state. Its memory is bounded for any reader. */
 export type PodSubscriber = {
   /** Adds a changed pod. Never waits. */
   change(event: PodWatchEvent): void;
   /** Requests the current state, because changes may have been missed. */
   resync(): void;
-  /** The next message, with the pods as they are at this moment; undefined when nothing waits. `whole`: the pods are reliable. */
+  /** Returns the next message, with the pods as they are at this moment; undefined if no message waits. `whole`: the pods are complete. */
   take(whole: boolean, pods: () => readonly PodWatchEvent[]): PodUpdate | undefined;
 };
 

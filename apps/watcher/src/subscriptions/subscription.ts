@@ -1,7 +1,7 @@
 import type { PodWatchEvent } from "./pod-watch-event.ts";
 import type { PodUpdate, PodSubscriber } from "./subscriber.ts";
 
-/** State of the followed bucket: `whole` while it is complete; `ended` once it sends nothing more, with the error. */
+/** State of the followed bucket. `whole`: the states are complete. `ended`: no further change arrives; `failure` is the error, if any. */
 export type BucketState = { whole: boolean; ended: boolean; failure: Error | undefined };
 
 /** One subscription, from the producer's side. */
@@ -9,7 +9,7 @@ export type PodSubscription = {
   readonly subscriber: PodSubscriber;
   /** Wakes the reader, because an item may wait. */
   ring(): void;
-  /** Ends the production of items; waiting ones can still be read. */
+  /** Ends the subscription after the waiting items are read. */
   end(): void;
 };
 
@@ -22,7 +22,7 @@ type SubscriptionOptions = {
   readonly forget: () => void;
 };
 
-/** A subscription and the iterator that reads it. */
+/** Creates a subscription and the iterator that reads it. */
 export function makeSubscription(options: SubscriptionOptions): {
   readonly subscription: PodSubscription;
   readonly iterator: AsyncIterableIterator<PodUpdate, undefined>;
