@@ -14,7 +14,7 @@ const PLENTY = [makeNode("n0", "a", { allocatable: toAmounts({ cpu: 1000, pods: 
 const SCARCE_CPU = 4;
 /** Number of worlds; MUSTER_QUEUE_WORLDS replaces it. */
 const RUNS = Number(process.env["MUSTER_QUEUE_WORLDS"] ?? 150);
-/** Maximum rounds, each of which ends the oldest work. The queues together own less than this. */
+/** Maximum rounds. Each round ends the oldest work. The queues together own less than this. */
 const ROUNDS = 80;
 /** Minimum quota of every leaf. */
 const MIN_NOMINAL = 3;
