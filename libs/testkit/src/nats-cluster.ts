@@ -37,9 +37,10 @@ export async function startNatsCluster(
   const token = randomBytes(16).toString("hex");
   const security = options.secured === true ? await secure(directory) : undefined;
   const ports = await findFreePorts(size);
-  const clientPorts: number[] = Array.from({ length: size }, () => 0);
-  const startOne = async (index: number) => {
-    const server = await startNatsServer({
+  // No system assigns these to a connection while a server is down.
+  const clientPorts = await findFreePorts(size);
+  const startOne = (index: number) =>
+    startNatsServer({
       binary,
       directory: join(directory, String(index)),
       port: clientPorts[index] ?? 0,
@@ -47,9 +48,6 @@ export async function startNatsCluster(
       ...security?.server,
       cluster: { name: "test", serverName: `n-${index}`, port: ports[index] ?? 0, ports },
     });
-    clientPorts[index] = server.port;
-    return server;
-  };
   const servers = await Promise.all(ports.map((_port, index) => startOne(index)));
   const cluster: TestNatsCluster = {
     url: servers.map((server) => server.url).join(","),

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { findFreePort } from "./free-ports.ts";
 import { findNatsServer, makeNkey, NATS_USERS, type NatsUserName, startNatsServer } from "@muster/nats-server";
 
 /** A real nats-server with JetStream, with a separate port, store and token, for one test file. */
@@ -49,8 +50,10 @@ export async function startTestNats(
       syncAlways: options.syncAlways === true,
       ...users,
     });
-  let server = await startAt(0);
-  const { url, port } = server;
+  // No system assigns this port to a connection while the server is down.
+  const port = await findFreePort();
+  let server = await startAt(port);
+  const { url } = server;
   return {
     url,
     token,
