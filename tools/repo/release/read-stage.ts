@@ -29,12 +29,22 @@ export function readStage(dockerfile: string): StageConfig {
   const unknown = last.find((line) => !known.includes(line.split(" ", 1)[0] ?? ""));
   if (unknown !== undefined) throw new Error(`Dockerfile: images of a release do not support "${unknown}"`);
   return {
-    Env: valuesOf("ENV").flatMap((line) => line.split(" ")),
+    Env: valuesOf("ENV").flatMap(readVariables),
     WorkingDir: valuesOf("WORKDIR").at(-1) ?? "/",
     User: valuesOf("USER").at(-1) ?? "",
     Entrypoint: JSON.parse(valuesOf("ENTRYPOINT").at(-1) ?? "[]") as string[],
     Healthcheck: readHealthCheck(valuesOf("HEALTHCHECK").at(-1) ?? ""),
   };
+}
+
+/** Reads `NAME=value OTHER="a value with spaces"`. */
+function readVariables(line: string): string[] {
+  return [...line.matchAll(/(\w+)=(?:"([^"\\]*)"|([^\s"'\\]*))(?=\s|$)|(\S+)/g)].map(
+    ([text, name, quoted, plain, other]) => {
+      if (other !== undefined) throw new Error(`Dockerfile: images of a release do not support ENV ${text}`);
+      return `${name}=${quoted ?? plain}`;
+    },
+  );
 }
 
 function readHealthCheck(line: string): StageConfig["Healthcheck"] {

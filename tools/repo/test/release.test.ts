@@ -227,6 +227,9 @@ describe("files of the release", () => {
       Healthcheck: { Test: ["CMD", "node", "/app/health-check.ts"], Interval: 5e9, StartPeriod: 30e9, Retries: 6 },
     });
     expect(stage.Env).toContain("NODE_ENV=production");
+    expect(stage.Env).toContain("NODE_OPTIONS=--expose-gc --max-semi-space-size=8");
+    expect(readStage('FROM a\nENV A=1 B="2 3" C=\n').Env).toEqual(["A=1", "B=2 3", "C="]);
+    expect(() => readStage("FROM a\nENV A='2 3'\n")).toThrow("do not support ENV A='2");
     expect(() => readStage(`${dockerfile}\nVOLUME /data\n`)).toThrow('do not support "VOLUME /data"');
     expect(() => readStage("FROM a\nHEALTHCHECK --start-interval=1s CMD []\n")).toThrow("--start-interval=1s");
   });
