@@ -1,6 +1,6 @@
 import { JOB_SET, BATCH_JOB, QUEUED_POD, type BatchKind } from "./batch-kinds.ts";
 import { JOB, JOB_KINDS } from "./job-kinds.ts";
-import { labelPart } from "./label-part.ts";
+import { buildLabelPart } from "./label-part.ts";
 import type { Owner } from "./owners.ts";
 import { isSessionIn, SESSION } from "./session-owner.ts";
 import { computeShortHash } from "./short-hash.ts";
@@ -19,7 +19,7 @@ export function buildBatchOwnerId(
   const isSet = kind === JOB_SET;
   const end = isSet ? `${uidPart(uid).slice(0, JOB_SET_PARTS.uid)}${computeShortHash(namespace)}` : uidPart(uid);
   const maxName = isSet ? JOB_SET_PARTS.maxName : MAX_NAME_PART;
-  return [labelPart(namespace, MAX_NAMESPACE_PART), labelPart(name, maxName), end].join("-");
+  return [buildLabelPart(namespace, MAX_NAMESPACE_PART), buildLabelPart(name, maxName), end].join("-");
 }
 
 /** A pod of any namespace, with the object that controls it. */

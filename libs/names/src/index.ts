@@ -15,7 +15,14 @@ export {
   checkTopology,
 } from "./check-names.ts";
 export { findOtherInstallation } from "./other-installation.ts";
-export { buildSessionElsewhereId, isSessionElsewhere, isSessionIn, SESSION } from "./session-owner.ts";
+export { buildLabelPart } from "./label-part.ts";
+export {
+  buildSessionElsewhereId,
+  isNamespaceOfOwner,
+  isSessionElsewhere,
+  isSessionIn,
+  SESSION,
+} from "./session-owner.ts";
 export { computeShortHash } from "./short-hash.ts";
 export { isReservedEnvName } from "./reserved-env.ts";
 export { canOccupy, PART_OWNER_CHARACTERS, PART_SEPARATOR } from "./owners.ts";

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { labelPart } from "./label-part.ts";
+import { buildLabelPart } from "./label-part.ts";
 import type { Owner } from "./owners.ts";
 
 /** Kind of the owners of machines for sessions. */
@@ -23,7 +23,7 @@ export function buildSessionElsewhereId({
   readonly namespace: string;
   readonly name: string;
 }): string {
-  const text = `${labelPart(namespace, MAX_NAMESPACE_PART)}-${labelPart(name, MAX_NAME_PART)}-`;
+  const text = `${buildLabelPart(namespace, MAX_NAMESPACE_PART)}-${buildLabelPart(name, MAX_NAME_PART)}-`;
   const end = hashNamespace(namespace);
   return `${text}${hash(`${namespace}/${name}`).slice(0, ELSEWHERE_CHARACTERS - text.length - end.length)}${end}`;
 }
@@ -36,6 +36,14 @@ export function isSessionElsewhere({ kind, id }: Owner): boolean {
 /** Whether the owner is a session in this namespace, which is not MUSTER_NAMESPACE. */
 export function isSessionIn(owner: Owner, namespace: string): boolean {
   return isSessionElsewhere(owner) && owner.id.endsWith(hashNamespace(namespace));
+}
+
+/**
+ * Whether pods of the owner may be in this namespace. The owner id of a session in another namespace than `own` (MUSTER_NAMESPACE) contains that namespace, so
+ * only pods of that namespace can have it.
+ */
+export function isNamespaceOfOwner(owner: Owner, namespace: string, own: string): boolean {
+  return isSessionElsewhere(owner) ? isSessionIn(owner, namespace) : namespace === own;
 }
 
 function hashNamespace(namespace: string): string {

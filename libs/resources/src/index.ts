@@ -20,7 +20,7 @@ export {
   getMinimum,
   NODE_SELECTOR_OPERATORS,
   buildNodeSelectionKey,
-  excludeNodes,
+  avoidNodes,
   restrictSelection,
   isTolerated,
   findUntolerated,

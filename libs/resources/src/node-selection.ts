@@ -123,6 +123,17 @@ export function excludeNodes(selection: NodeSelection | undefined, names: readon
   return restrictTerms(selection, { matchFields: [{ key: "metadata.name", operator: "NotIn", values: names }] });
 }
 
+/**
+ * The need on other nodes than those of these names, which have rejected its pods. The ledger counts only what it granted: it would grant a part of the same
+ * node again while a shared node rejects pods.
+ */
+export function avoidNodes<Need extends { readonly selection?: NodeSelection }>(
+  need: Need,
+  names: readonly string[],
+): Need {
+  return names.length === 0 ? need : { ...need, selection: excludeNodes(need.selection, names) };
+}
+
 function restrictTerms(selection: NodeSelection | undefined, added: NodeSelectorTerm): NodeSelection {
   const { terms = [], ...others } = selection ?? { tolerations: [] };
   if (terms.length === 0) return { terms: [added], ...others };

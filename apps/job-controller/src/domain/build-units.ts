@@ -1,4 +1,4 @@
-import { PART_SEPARATOR, computeShortHash } from "@muster/names";
+import { buildLabelPart, computeShortHash, PART_SEPARATOR } from "@muster/names";
 import { restrictSelection, type NodeSelection, type Requests } from "@muster/resources";
 import type { JobSpec, Member, ReplicaSpec } from "./job.ts";
 import type { JobStatus } from "./job-status.ts";
@@ -38,10 +38,7 @@ const MAX_UID_PART = 12;
 
 /** Returns the owner id of a job in the ledger and on its pods. It is unique among jobs of one name, of any kind, and the ids of its units begin with it. */
 export function buildOwnerId(job: { readonly name: string; readonly uid: string }): string {
-  const name = job.name
-    .replaceAll(/[^a-z0-9]+/g, "-")
-    .slice(0, MAX_NAME_PART)
-    .replace(/-+$/, "");
+  const name = buildLabelPart(job.name, MAX_NAME_PART);
   const uid = job.uid.replaceAll(/[^a-z0-9]/g, "").slice(0, MAX_UID_PART);
   return `${name}-${uid}`;
 }

@@ -21,7 +21,7 @@ import { computeRequeueAtMs } from "./plan-ready-timeout.ts";
 import type { JobStep, ReleaseReason } from "./plan-steps.ts";
 import { findGracePeriod } from "./read-preemptible.ts";
 import { QUEUE_UNKNOWN, type QueueChoice } from "@muster/ledger-client/choose-queue";
-import { buildNodeSelectionKey, excludeNodes, type NodeSelection } from "@muster/resources";
+import { avoidNodes, buildNodeSelectionKey, type NodeSelection } from "@muster/resources";
 import { areRequestsEqual } from "./requests.ts";
 import type { JobPolicy, Snapshot, UnitSeen } from "./snapshot.ts";
 
@@ -104,13 +104,13 @@ export function planJobMachines(snapshot: Snapshot, spec: JobSpec, status: JobSt
   return [...releases, ...asks];
 }
 
-/** The ledger counts only its own grants. It would grant a part of the same node again while a shared node rejects pods. */
 function avoidRejectingNodes({ rejections, nowMs }: Snapshot, unit: RequestUnit): RequestUnit {
-  if (rejections === undefined) return unit;
-  const needs = unit.needs.map((need) => {
-    const nodes = listRejectingNodes(rejections, (component) => component === need.component, nowMs);
-    return nodes.length === 0 ? need : { ...need, selection: excludeNodes(need.selection, nodes) };
-  });
+  const needs = unit.needs.map((need) =>
+    avoidNodes(
+      need,
+      listRejectingNodes(rejections, (component) => component === need.component, nowMs),
+    ),
+  );
   return { ...unit, needs };
 }
 

@@ -8,8 +8,8 @@ export function makeNodeNames(seed: string, inUse: ReadonlySet<string>): (pool: 
   let number = 0;
   return (pool) => {
     for (;;) {
-      const end = `-${labelPart(seed)}-${number}`;
-      const start = labelPart(pool).slice(0, Math.max(1, LABEL_LENGTH - end.length));
+      const end = `-${buildLabelPart(seed)}-${number}`;
+      const start = buildLabelPart(pool).slice(0, Math.max(1, LABEL_LENGTH - end.length));
       const name = `${start}${end}`.slice(-LABEL_LENGTH).replace(/^-+/, "");
       number += 1;
       if (!inUse.has(name)) return name;
@@ -17,7 +17,7 @@ export function makeNodeNames(seed: string, inUse: ReadonlySet<string>): (pool: 
   };
 }
 
-function labelPart(text: string): string {
+function buildLabelPart(text: string): string {
   const part = text
     .toLowerCase()
     .replace(/[^a-z0-9-]+/g, "-")

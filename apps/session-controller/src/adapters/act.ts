@@ -15,13 +15,7 @@ import { QUEUE_UNKNOWN, type QueueChoice } from "@muster/ledger-client/choose-qu
 import { canOccupy } from "@muster/names";
 import { MAX_LOGS_MS } from "../config.ts";
 import { decideSessionRelease } from "../domain/decide-session-release.ts";
-import {
-  buildNodeSelectionKey,
-  excludeNodes,
-  withoutMinimum,
-  type PodDefaults,
-  type Requests,
-} from "@muster/resources";
+import { avoidNodes, buildNodeSelectionKey, withoutMinimum, type PodDefaults, type Requests } from "@muster/resources";
 import { inDomain, buildComponentNeed, type ComponentNeed } from "../domain/component-need.ts";
 import type { ActStep } from "../domain/session-steps.ts";
 import type { OwnedObject } from "../domain/plan-sweep.ts";
@@ -280,11 +274,8 @@ async function reserveReplacement(
     podDefaults?.(record.elsewhere?.namespace),
     component,
   );
-  const beside = ({ otherPools: _, ...need }: ComponentNeed): ComponentNeed => {
-    const { selection } = need;
-    const elsewhere = rejectedBy.length > 0 && { selection: excludeNodes(selection, rejectedBy) };
-    return inDomain({ ...need, pool, ...elsewhere }, own);
-  };
+  const beside = ({ otherPools: _, ...need }: ComponentNeed): ComponentNeed =>
+    inDomain(avoidNodes({ ...need, pool }, rejectedBy), own);
   const needed = { needs: needs.map(beside), own: ownNeeds.map(beside) };
   return reserveOrAdopt(ledger.replacements, buildReplacementId(record, component), needed, {
     priority,

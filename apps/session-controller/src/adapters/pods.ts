@@ -12,7 +12,7 @@ import {
   type KubeCalls,
   type KubeResource,
 } from "@muster/kube";
-import { findOtherInstallation, isSessionElsewhere, isSessionIn, SESSION } from "@muster/names";
+import { findOtherInstallation, isNamespaceOfOwner, SESSION } from "@muster/names";
 import { labels, schedulingGates } from "@muster/proto";
 import { findGrantedNode } from "@muster/resources";
 import { MAIN_CONTAINER } from "@muster/session-limits";
@@ -123,8 +123,7 @@ export function makePods(calls: KubeCalls, namespace: string, installation: stri
 /** Returns whether the pod is in the namespace of the session that its labels name. Users of any namespace can set the labels. */
 function canBeOfSession(metadata: V1Pod["metadata"], own: string): boolean {
   const owner = { kind: SESSION, id: metadata?.labels?.[labels.owner] ?? "" };
-  const { namespace = "" } = metadata ?? {};
-  return isSessionElsewhere(owner) ? isSessionIn(owner, namespace) : namespace === own;
+  return isNamespaceOfOwner(owner, metadata?.namespace ?? "", own);
 }
 
 export function isConfirmed({ spec }: V1Pod): boolean {

@@ -1,4 +1,4 @@
-import { isRejection, type RejectedPod } from "@muster/health";
+import { describeRejection, type RejectedPod } from "@muster/health";
 import type { SessionRecord } from "./session.ts";
 import type { PodSeen } from "./summarise-components.ts";
 
@@ -9,8 +9,8 @@ export function listRejectedPods(
 ): readonly RejectedPod[] {
   return components.flatMap(({ name, podUid }): RejectedPod[] => {
     const pod = podUid === "" ? undefined : pods.find(({ uid, health }) => uid === podUid && health === "FAILED");
-    if (pod === undefined || !isRejection(pod.reason) || pod.podIp !== "" || pod.exitCode !== undefined) return [];
-    const text = [pod.reason, pod.message].filter((part) => part !== "").join(": ");
-    return [{ uid: podUid, component: name, node: pod.node, text }];
+    if (pod === undefined || pod.podIp !== "" || pod.exitCode !== undefined) return [];
+    const text = describeRejection(pod);
+    return text === undefined ? [] : [{ uid: podUid, component: name, node: pod.node, text }];
   });
 }

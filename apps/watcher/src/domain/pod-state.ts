@@ -1,5 +1,5 @@
 import { decidePodHealth, type Health, type PodFacts } from "@muster/health";
-import { isSessionElsewhere, isSessionIn } from "@muster/names";
+import { isNamespaceOfOwner } from "@muster/names";
 import type { Amounts, Taint } from "@muster/resources";
 import type { PublishRules, PublishedFields } from "./plan-publish.ts";
 
@@ -51,11 +51,11 @@ export function buildPodKey(pod: WatchedPod): string {
 }
 
 /**
- * Returns whether the state of the pod is published. The key of the pod, its owner and name, is unique only among pods of one namespace. The owner id of a
- * session in another namespace contains that namespace, so only pods of that namespace can have it.
+ * Returns whether the state of the pod is published. The key of the pod, its owner and name, is unique only among pods of one namespace (see
+ * `isNamespaceOfOwner`).
  */
 export function isPublished({ owner, namespace }: Pick<WatchedPod, "owner" | "namespace">, own: string): boolean {
-  return isSessionElsewhere(owner) ? isSessionIn(owner, namespace) : namespace === own;
+  return isNamespaceOfOwner(owner, namespace, own);
 }
 
 /** Returns the current state of a pod, and the time at which the state changes without an event. */

@@ -1,5 +1,5 @@
 import type { V1Job, V1Pod, V1PodStatus } from "@kubernetes/client-node";
-import { isRejection } from "@muster/health";
+import { describeRejection } from "@muster/health";
 import type { KubeObject, KubeResource } from "@muster/kube";
 import { BATCH_JOB, buildBatchOwnerId, JOB_SET, QUEUED_POD, type BatchKind } from "@muster/names";
 import { labels } from "@muster/proto";
@@ -106,12 +106,10 @@ export function toPodRow({ metadata = {}, spec, status }: V1Pod): PodRow {
 }
 
 /** Returns why the kubelet rejected the pod before a container started. */
-function findRejection({ phase, reason = "", message = "", containerStatuses = [] }: V1PodStatus = {}): Pick<
-  PodRow,
-  "rejectedBecause"
-> {
-  if (phase !== "Failed" || !isRejection(reason) || containerStatuses.length > 0) return {};
-  return { rejectedBecause: message === "" ? reason : `${reason}: ${message}` };
+function findRejection(status: V1PodStatus = {}): Pick<PodRow, "rejectedBecause"> {
+  const { phase, containerStatuses = [] } = status;
+  const text = phase === "Failed" && containerStatuses.length === 0 ? describeRejection(status) : undefined;
+  return text === undefined ? {} : { rejectedBecause: text };
 }
 
 function isReady({ conditions = [] }: V1PodStatus): boolean {

@@ -1,6 +1,6 @@
 import { listRejectingNodes } from "@muster/health";
 import { QUEUED_POD } from "@muster/names";
-import { excludeNodes, isCrowdedOut } from "@muster/resources";
+import { avoidNodes, isCrowdedOut } from "@muster/resources";
 import { restrictToGrant, type RequestUnit } from "../build-units.ts";
 import { isSameRequest, computePriority, computeRefusedUntilMs, type WaitingUnit } from "../plan-job-machines.ts";
 import type { RestartPauses } from "../decide-restart.ts";
@@ -432,9 +432,12 @@ function planExtra(
   const isLost = [...placement.places.values()].some((place) => place.isLost);
   const because = isLost ? "machine-lost" : "scaled-up";
   const need = restrictToGrant(gang, buildNeed(set.need, name));
-  // The ledger counts only its own grants. It would grant a part of the same node again while a shared node rejects pods.
-  const rejecting = listRejectingNodes(rejections, (component) => findPlaceSet(component) === set.name, nowMs);
-  const needs = [rejecting.length === 0 ? need : { ...need, selection: excludeNodes(need.selection, rejecting) }];
+  const needs = [
+    avoidNodes(
+      need,
+      listRejectingNodes(rejections, (component) => findPlaceSet(component) === set.name, nowMs),
+    ),
+  ];
   const unit: RequestUnit = { id: buildExtraId(job, name), needs, queue: gang.queue, graceMs: job.graceMs, because };
   return [{ kind: "reserve", unit, ...computePriority(queue, priority), because }];
 }
